@@ -1,6 +1,7 @@
 /**
- * What others wait for while tables of version 1 become today's, and back, under an application of that version.
- *   npm run bench -- upgrade [postgres|mariadb] [rows]      needs the server's OUTBOX_TEST_…_URL
+ * What others wait for while tables of the first version that publishes on a server become today's, and back, under an
+ * application of that version.
+ *   npm run bench -- upgrade [postgres|mariadb|mysql] [rows]      needs the server's OUTBOX_TEST_…_URL
  */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,6 +9,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { DataSource, type DataSourceOptions } from 'typeorm';
 import { outboxMigrations } from '../lib/data-layers/typeorm/index.js';
+import { SCHEMA_VERSION } from '../lib/store/names.js';
 import { smoke } from './support/measure.js';
 import { OldRelease, ReleaseProcess, RELEASES } from '../test/processes/release.js';
 import { createTestDatabase } from '../test/support/databases.js';
@@ -57,7 +59,12 @@ async function longest(db: DataSource, work: () => Promise<unknown>): Promise<Re
   return most;
 }
 
-const old = OldRelease.build(RELEASES['version 1'].commit);
+const { commit, version } = RELEASES[kind === 'mysql' ? 'version 2' : 'version 1'];
+const old = OldRelease.build(commit);
+async function goBack(): Promise<void> {
+  for (let at: number = SCHEMA_VERSION; at > version; at -= 1) await db.undoLastMigration();
+}
+
 const folder = mkdtempSync(join(tmpdir(), 'outbox-upgrade-'));
 const database = await createTestDatabase(kind);
 const settings = {
@@ -78,10 +85,11 @@ try {
     bench: 'upgrade',
     kind,
     rows,
+    from: version,
     unit: 'ms',
     calm: await longest(db, () => pause(CALM)),
     up: await longest(db, () => db.runMigrations()),
-    down: await longest(db, () => db.undoLastMigration()),
+    down: await longest(db, goBack),
     errors: application.errors.length,
     writer: 0,
   };

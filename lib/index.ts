@@ -7,8 +7,22 @@ export type { MessageQuery, PageOptions } from './admin/message-query.js';
 export type { AuditEntry, AuditPage } from './admin/audit.js';
 export type { BulkOptions, BulkProgress, BulkReport } from './admin/bulk-options.js';
 export type { BulkSelection } from './admin/bulk-selection.js';
+export type { ReplayOptions, ReplayProgress, ReplayReport } from './admin/replay/replay-options.js';
+export type { ReplayCount, ReplayPreview } from './admin/replay/replay-preview.js';
+export type { ReplaySelection } from './admin/replay/replay-selection.js';
 export type { FoundMessage } from './admin/found-message.js';
-export type { KeptFailure, MessageDetails, PayloadPreview, TransportDetails } from './admin/message-details.js';
+export type { KeptFailure, MessageDetails, TransportDetails } from './admin/message-details.js';
+export type { ContentView, PayloadPreview } from './admin/content-view.js';
+export type { EditOptions, MessageChanges } from './admin/edit/edit-changes.js';
+export type { EditDifference } from './admin/edit/edit-diff.js';
+export type { EditPreview, EditReport } from './admin/edit/edit-message.js';
+export type { KeptVersion, VersionDetails } from './admin/edit/kept-version.js';
+export type { DrainReport, DrainTransport } from './admin/drain/drain.js';
+export type { DrainOptions, DrainProgress } from './admin/drain/drain-options.js';
+export type { DrainReason } from './admin/drain/drain-reasons.js';
+export type { PauseEntry, PauseOutcome, PauseRequest, PauseSubject, ResumeRequest } from './admin/pauses/pause.js';
+export type { PurgeCount, PurgeReport } from './admin/purge/purge-run.js';
+export type { PurgeSelection } from './admin/purge/purge-selection.js';
 export type { Explanation, ExplanationCode, ExplanationReason } from './admin/explanation-reason.js';
 export type { FailureGroup, FailureQuery, FailureReport } from './admin/failure-groups.js';
 export type { BucketState } from './admin/bucket-table.js';
@@ -22,6 +36,10 @@ export type { OutboxTransactionOptions } from './transaction/options.js';
 export { OutboxDispatcher } from './relay/dispatcher.js';
 export { OutboxUnlocker } from './relay/leases/unlocker.js';
 export { OutboxCleaner } from './clean/cleaner.js';
+export { OutboxPartitionMaintainer } from './partitions/maintainer.js';
+export type { PartitionNotDone, PartitionPlan, PartitionReport, PartitionStatus } from './partitions/maintainer.js';
+export type { PartitionRequest } from './partitions/request.js';
+export type { PartitionPeriod } from './store/partitions/period.js';
 
 export { OutboxEvent, type OutboxEventOptions } from './enqueue/events/outbox-event.decorator.js';
 export {
@@ -62,6 +80,7 @@ export { OutboxUndecryptableError } from './message/encryption.js';
 export type { EncryptedPayload, EncryptionContext, PayloadEncryption } from './message/encryption.js';
 
 export type {
+  Backoff,
   Classifier,
   CronJobClass,
   DeadLetterEvent,
@@ -81,6 +100,7 @@ export type {
 export { OutboxEvents } from './observe/outbox-events.js';
 export type { OutboxEventMap, OutboxEventName, OutboxOperation } from './observe/events.js';
 export type { OutboxHealth, TransportHealthReport } from './observe/health.js';
+export type { ReasonCode } from './observe/reason-codes.js';
 export type { OutboxAwayDestination, OutboxStats, OutboxTransportStats } from './observe/stats.js';
 
 export {

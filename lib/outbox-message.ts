@@ -143,10 +143,13 @@ export class OutboxMessage {
   behind: OutboxMessage | undefined;
   /** @internal where it stands in memory (see `ledger`) */
   state: MemoryState;
+  /** @internal number of the batch in which it was handed over last; 0: none */
+  batch: number;
 
   constructor(row: StoredMessage) {
     this.behind = undefined;
     this.state = 'read';
+    this.batch = 0;
     this.id = row.id;
     this.type = row.type;
     this.version = row.version;

@@ -14,6 +14,9 @@ export type OutboxErrorCode =
   | 'UNKNOWN_TRANSPORT'
   | 'TRANSACTION_CONFLICT'
   | 'ROLLBACK_ONLY'
+  // operators
+  | 'EDIT_REFUSED'
+  | 'ARCHIVE_MOVING'
   // configuration and start
   | 'INVALID_OPTIONS'
   | 'MISSING_PEER'

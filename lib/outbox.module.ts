@@ -11,6 +11,7 @@ import { OutboxAdmin } from './admin/outbox-admin.js';
 import { OutboxDoctor } from './doctor/outbox-doctor.js';
 import { OutboxUnlocker } from './relay/leases/unlocker.js';
 import { OutboxCleaner } from './clean/cleaner.js';
+import { OutboxPartitionMaintainer } from './partitions/maintainer.js';
 import { OutboxDispatcher } from './relay/dispatcher.js';
 import { numberOf } from './enqueue/destinations.js';
 import { OutboxService } from './enqueue/outbox.service.js';
@@ -20,6 +21,7 @@ import { TypeOrm } from './data-layers/typeorm/typeorm.js';
 import { callerOf, copiesText } from './nest/instances.js';
 import { OutboxLifecycle } from './nest/lifecycle.js';
 import type { OutboxOverrides } from './nest/overrides.js';
+import { rewrite } from './nest/rewrite.js';
 import { OutboxRelayModule, relayHooksProvider, type RelayHooks } from './nest/relay-hooks.js';
 import { createRuntime, type OutboxRuntime } from './nest/runtime.js';
 import type { OutboxAsyncOptions, OutboxExtras, OutboxOptions } from './outbox.options.js';
@@ -85,28 +87,29 @@ function declare({ extras, options, imports, declaredAt }: Declaration): Dynamic
       ...options,
       { provide: overridesToken(name), useValue: null },
       runtimeProvider(runtime, extras, declaredAt),
-      {
-        provide: lifecycleToken(name),
-        // By their tokens, so that what a test module overrides is what runs.
-        inject: [
-          runtime,
-          ModulesContainer,
-          hooks,
-          ...[OutboxDispatcher, OutboxUnlocker, OutboxCleaner].map((type) => getOutboxToken(name, type)),
-        ],
-        useFactory: (
-          opened: OutboxRuntime,
-          modules: ModulesContainer,
-          relayHooks: RelayHooks,
-          dispatcher: OutboxDispatcher,
-          unlocker: OutboxUnlocker,
-          cleaner: OutboxCleaner,
-        ) => (relayHooks.relay = new OutboxLifecycle({ ...opened, dispatcher, unlocker, cleaner }, modules)),
-      },
+      lifecycleProvider(name, runtime),
       { provide: InProcessHandlers, inject: [runtime], useFactory: ({ handlers }: OutboxRuntime) => handlers },
       ...parts.map(({ provider }) => provider),
     ],
     exports: parts.map(({ token }) => token),
+  };
+}
+
+/** By their tokens, so that what a test module overrides is what runs. */
+function lifecycleProvider(name: string, runtime: string): Provider {
+  const workers = [OutboxDispatcher, OutboxUnlocker, OutboxCleaner, OutboxPartitionMaintainer];
+  return {
+    provide: lifecycleToken(name),
+    inject: [runtime, ModulesContainer, relayHooksToken(name), ...workers.map((type) => getOutboxToken(name, type))],
+    useFactory: (
+      opened: OutboxRuntime,
+      modules: ModulesContainer,
+      relayHooks: RelayHooks,
+      dispatcher: OutboxDispatcher,
+      unlocker: OutboxUnlocker,
+      cleaner: OutboxCleaner,
+      maintainer: OutboxPartitionMaintainer,
+    ) => (relayHooks.relay = new OutboxLifecycle({ ...opened, dispatcher, unlocker, cleaner, maintainer }, modules)),
   };
 }
 
@@ -142,13 +145,18 @@ function partProviders(
     part(OutboxService, ({ enqueue }) => new OutboxService(enqueue)),
     part(
       OutboxAdmin,
-      ({ store, options, enqueue }) =>
-        new OutboxAdmin({ store, options, numberOf, changed: () => enqueue.committed('parked') }),
+      ({ store, options, enqueue, pausesChanged }) =>
+        new OutboxAdmin({
+          ...{ store, options, numberOf, changed: (where) => enqueue.committed(where) },
+          pausesChanged,
+          rewrite: (...edit) => rewrite(enqueue, ...edit),
+        }),
     ),
     part(OutboxDoctor, doctorOf),
     part(OutboxDispatcher, ({ dispatcher }) => dispatcher),
     part(OutboxUnlocker, ({ unlocker }) => unlocker),
     part(OutboxCleaner, ({ cleaner }) => cleaner),
+    part(OutboxPartitionMaintainer, ({ maintainer }) => maintainer),
   ];
 }
 

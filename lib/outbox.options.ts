@@ -4,6 +4,7 @@ import type { PayloadEncryption } from './message/encryption.js';
 import type { Duration, OutboxMessage } from './outbox-message.js';
 import type { Blame, OutboxTransport } from './transports/transport.js';
 import type { PayloadDeserializer, Serializer } from './message/serializer.js';
+import type { PartitionPeriod } from './store/partitions/period.js';
 import type { OutboxStore } from './store/outbox-store.js';
 
 /** The names of TypeORM in public signatures: no other room imports it but its data layer. */
@@ -49,11 +50,25 @@ export type TransportOption =
  */
 export type Classifier = (error: unknown, message: OutboxMessage, blame: Blame) => Blame | 'dead' | undefined;
 
+/**
+ * The delay before the next try, kept between `min` and `max`; without jitter. Not async: one that throws, or returns what is
+ * no duration, has no say: the delay is the exponential one, and an `error` event tells.
+ *
+ * @param attempts failures of this message so far, this one included
+ */
+export type Backoff = (attempts: number, message: OutboxMessage, error: unknown) => Duration;
+
 export interface RetryOptions {
-  /** Delay before the first retry; doubles with each, full jitter. Default 1 s. */
+  /** The longest delay before the first retry. Default 1 s. */
   initial?: Duration;
-  /** Cap of the delay. Default 5 m. */
+  /** The longest delay before any retry. Default 5 m. */
   max?: Duration;
+  /** The shortest delay before any retry, whatever jitter makes of it. Default 1 ms. */
+  min?: Duration;
+  /** `exponential`: `initial` doubles with each failure. `fixed`: it stays. Or a function. Default `exponential`. */
+  backoff?: 'exponential' | 'fixed' | Backoff;
+  /** Each delay is a random part of the longest one: `full` from nothing on, `equal` from half of it on, `none` all of it. Default `full`. */
+  jitter?: 'full' | 'equal' | 'none';
   /** `message` failures until a message is dead; `null`: no limit. Default 20. */
   maxAttempts?: number | null;
   /** Age since the enqueue at which a `message` failure is final. Default none. */
@@ -153,6 +168,19 @@ export interface OutboxOptions {
     /** Rest between two batches of a pass, so that writers and replicas keep up. Default 0. */
     pause?: Duration;
   };
+  /** Of an archive that was made in partitions: see docs/retention.md. */
+  partitions?: {
+    /** Makes and drops partitions in this process, where it relays. Default: it does not. */
+    period?: PartitionPeriod;
+    /** How far ahead there are partitions: 2 d of hours, 30 d of days, 90 d of months by default; the next one always. */
+    lookahead?: Duration;
+    /** Age at which a partition is dropped, counted from its end; `null`: never. Default: `retention.published`. */
+    retention?: Duration | null;
+    /** Default 1 h. */
+    every?: Duration;
+    /** How long a change waits for its table, and others behind it. Whole seconds on MariaDB and MySQL, rounded up. Default 1 s. */
+    lockTimeout?: Duration;
+  };
   /** Default 30 s. */
   lease?: Duration;
   /** Messages per batch at most. Default 500. */
@@ -212,6 +240,9 @@ export type OutboxModuleAsyncOptions = OutboxAsyncOptions;
 export interface RetryPolicy {
   readonly initial: number;
   readonly max: number;
+  readonly min: number;
+  readonly backoff: 'exponential' | 'fixed' | Backoff;
+  readonly jitter: 'full' | 'equal' | 'none';
   readonly maxAttempts: number | null;
   readonly maxAge: number | null;
   readonly errorHistory: number;
@@ -249,6 +280,13 @@ export interface ResolvedOptions {
     readonly audit: number;
     readonly every: number | { readonly cron: string; readonly CronJob?: CronJobClass };
     readonly pause: number;
+  };
+  readonly partitions: {
+    readonly period: PartitionPeriod | undefined;
+    readonly lookahead: number | undefined;
+    readonly retention: number | null;
+    readonly every: number;
+    readonly lockTimeout: number;
   };
   readonly lease: number;
   readonly batchSize: number;

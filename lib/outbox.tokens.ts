@@ -3,6 +3,7 @@ import { OutboxAdmin } from './admin/outbox-admin.js';
 import { OutboxDoctor } from './doctor/outbox-doctor.js';
 import { OutboxUnlocker } from './relay/leases/unlocker.js';
 import { OutboxCleaner } from './clean/cleaner.js';
+import { OutboxPartitionMaintainer } from './partitions/maintainer.js';
 import { OutboxDispatcher } from './relay/dispatcher.js';
 import { OutboxService } from './enqueue/outbox.service.js';
 
@@ -15,7 +16,8 @@ export type OutboxPart =
   | typeof OutboxDoctor
   | typeof OutboxDispatcher
   | typeof OutboxUnlocker
-  | typeof OutboxCleaner;
+  | typeof OutboxCleaner
+  | typeof OutboxPartitionMaintainer;
 export type OutboxToken = OutboxPart | string;
 
 /**
@@ -37,6 +39,7 @@ function partName(part: OutboxPart): string {
   if (part === OutboxDoctor) return 'doctor';
   if (part === OutboxDispatcher) return 'dispatcher';
   if (part === OutboxUnlocker) return 'unlocker';
+  if (part === OutboxPartitionMaintainer) return 'partitions';
   return part === OutboxCleaner ? 'cleaner' : 'service';
 }
 

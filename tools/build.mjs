@@ -11,7 +11,10 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const stamp = join(root, 'dist', 'esm', 'package.json');
 const project = join(root, 'tsconfig.build.json');
 
-if (process.argv.includes('--if-stale') && !isStale()) process.exit(0);
+/** Somebody else may be through first: what runs from there keeps its files. */
+const isNeeded = () => !process.argv.includes('--if-stale') || isStale();
+
+if (!isNeeded()) process.exit(0);
 
 // Built beside dist and moved into place, so that a process that starts meanwhile never sees half a build.
 const staging = join(root, `dist.${process.pid}`);
@@ -33,8 +36,10 @@ try {
     ]);
     for (const [format, type] of Object.entries({ esm: 'module', cjs: 'commonjs' }))
       writeFileSync(join(target, format, 'package.json'), `${JSON.stringify({ type })}\n`);
-    rmSync(join(root, 'dist'), { recursive: true, force: true });
-    renameSync(target, join(root, 'dist'));
+    if (isNeeded()) {
+      rmSync(join(root, 'dist'), { recursive: true, force: true });
+      renameSync(target, join(root, 'dist'));
+    }
   }
 } finally {
   rmSync(staging, { recursive: true, force: true });

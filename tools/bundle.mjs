@@ -21,22 +21,53 @@ function entryPoints(exports, folder, extension) {
   return Object.fromEntries(names.map((name) => [name, join(folder, `${name}${extension}`)]));
 }
 
-/** TypeScript indents with four spaces, a tenth of all that is packed. What stands in a text stays as it is. */
-const tabs = {
-  name: 'tabs',
-  renderChunk(code) {
-    const texts = [];
-    const visit = (node) => {
-      if (node.type === 'TemplateElement') texts.push([node.start, node.end]);
-      for (const value of Object.values(node))
-        for (const child of Array.isArray(value) ? value : [value]) if (typeof child?.type === 'string') visit(child);
-    };
-    visit(this.parse(code));
-    return { code: indented(code, (at) => texts.some(([start, end]) => start <= at && at < end)), map: null };
+/**
+ * Spaces are an eighth of all that is packed. Names stay, and each statement begins a line, so that a stack tells the place and Node
+ * prints no more than it of an error that nobody caught.
+ */
+const compact = {
+  name: 'compact',
+  async generateBundle({ format }, files) {
+    for (const file of Object.values(files)) {
+      if (file.type !== 'chunk') continue;
+      const { code } = await minify(file.code, {
+        mangle: false,
+        compress: false,
+        module: format === 'es',
+        format: { comments: false },
+      });
+      file.code = inLines(code, this.parse(code)).replaceAll(CORE_NAME, '$');
+    }
   },
 };
-const indented = (code, isInText = () => false) =>
-  code.replaceAll(/^(?: {4})+/gm, (spaces, at) => (isInText(at) ? spaces : '\t'.repeat(spaces.length / 4)));
+
+/** Rollup calls what `core/common.js` exports `core_common`, nearly four thousand times. */
+const CORE_NAME = /\bcore_(?=[a-z]+[A-Za-z]*\b)/g;
+
+function inLines(code, program) {
+  const starts = [];
+  const visit = (node) => {
+    if (node.type === 'Program' || node.type === 'ClassBody' || node.type === 'BlockStatement')
+      starts.push(...node.body.map(({ start }) => start));
+    for (const value of Object.values(node))
+      for (const child of Array.isArray(value) ? value : [value]) if (typeof child?.type === 'string') visit(child);
+  };
+  visit(program);
+  starts.sort((one, other) => one - other);
+  return (
+    starts
+      .map((start, n) => `${code.slice(starts[n - 1] ?? 0, start)}\n`)
+      .join('')
+      .trimStart() + code.slice(starts.at(-1))
+  );
+}
+
+/** TypeScript indents with four spaces, and gives the marks of a comment lines of their own. */
+const indented = (code) =>
+  code
+    .replaceAll(/^(?: {4})+/gm, (spaces) => '\t'.repeat(spaces.length / 4))
+    .replaceAll(/\/\*\*\n\t* \* /g, '/** ')
+    .replaceAll(/^(\t* \*.*)\n\t* \*\/$/gm, '$1 */');
 
 const isExternal = (id) => !/^[./\\]|^[A-Za-z]:/.test(id);
 
@@ -60,8 +91,8 @@ export async function bundleCode(exports, folder, target) {
   };
   // An application in CommonJS has its own loader for peers: Jest's has no `import()`.
   const cjs = { format: 'cjs', exports: 'named', interop: 'auto', esModule: true, dynamicImportInCjs: false };
-  await bundle.write({ ...options, ...cjs, dir: join(target, 'cjs'), plugins: [tabs, coreNames] });
-  await bundle.write({ ...options, format: 'es', dir: join(target, 'esm'), plugins: [tabs, coreFromCjs] });
+  await bundle.write({ ...options, ...cjs, dir: join(target, 'cjs'), plugins: [coreNames, compact] });
+  await bundle.write({ ...options, format: 'es', dir: join(target, 'esm'), plugins: [coreFromCjs, compact] });
   await bundle.close();
 }
 
@@ -112,7 +143,10 @@ function withoutComments(code) {
   return ts.transpileModule(code, { compilerOptions, fileName: 'code.js' }).outputText;
 }
 
-/** The declarations in `folder`: they are the same for both formats, which need files of their own. */
+/**
+ * The declarations in `folder`. Those that name no peer are there once, as CommonJS, like the code of the core: what they say does not
+ * depend on who reads them. The others resolve their peers as the format does, and need files of their own.
+ */
 export async function bundleDeclarations(exports, folder, target) {
   const bundle = await rollup({
     input: entryPoints(exports, folder, '.d.ts'),
@@ -123,17 +157,49 @@ export async function bundleDeclarations(exports, folder, target) {
       if (!/private shared type exports/.test(warning.message)) throw new Error(warning.message);
     },
   });
+  const tabsOfDeclarations = {
+    name: 'tabs of declarations',
+    renderChunk: (code) => ({ code: indented(code), map: null }),
+  };
   for (const format of ['esm', 'cjs']) {
     await bundle.write({
       format: 'es',
       dir: join(target, format),
       entryFileNames: '[name].d.ts',
       chunkFileNames: ({ name }) => `shared/${name.replace(/\.d$/, '')}.d.ts`,
+      manualChunks: (id, modules) => (namesNoPeer(id, modules) ? PEERLESS : undefined),
       minifyInternalExports: false,
-      plugins: [{ name: 'tabs of declarations', renderChunk: (code) => ({ code: indented(code), map: null }) }],
+      plugins: [tabsOfDeclarations, ...(format === 'esm' ? [declarationsFromCjs] : [])],
     });
   }
   await bundle.close();
+}
+
+/** The chunk of declarations that name no peer. */
+const PEERLESS = 'declarations';
+
+function namesNoPeer(id, { getModuleInfo }) {
+  if (getModuleInfo(id).isEntry) return false;
+  return reach([id], (one) => getModuleInfo(one)?.importedIds).every(
+    (one) => !isExternal(one) || one.startsWith('node:'),
+  );
+}
+
+const declarationsFromCjs = {
+  name: 'declarations-from-cjs',
+  generateBundle(_, files) {
+    for (const file of Object.values(files)) {
+      if (file.fileName === `shared/${PEERLESS}.d.ts`) delete files[file.fileName];
+      else file.code = importDeclarations(file);
+    }
+  },
+};
+
+function importDeclarations({ code, fileName }) {
+  const folder = posix.dirname(fileName);
+  const path = (to) => posix.relative(folder, to).replace(/^(?!\.)/, './');
+  const [here, there] = ['', '../cjs/'].map((format) => path(posix.join(format, 'shared', `${PEERLESS}.js`)));
+  return code.replaceAll(`'${here}';`, `'${there}';`);
 }
 
 /** The chunk of a module that imports no peer: nobody loads what only others need, but for what three or more share. */

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Extractor, ExtractorConfig } from '@microsoft/api-extractor';
 
@@ -16,10 +16,17 @@ export function checkApi(root, manifest, update) {
     const results = entries.map(([, target], index) =>
       extract(root, join(root, target.import.types), names[index], reports, update, manifest.name),
     );
+    if (update) for (const name of names) withSpaces(join(reports, `${name}.api.md`));
     return results.every(Boolean) && !hasOrphans(reports, names, update);
   } finally {
     rmSync(join(reports, 'tmp'), { recursive: true, force: true });
   }
+}
+
+/** The declarations are packed with tabs, and the extractor puts its own spaces before them. */
+function withSpaces(file) {
+  const spaced = (indent) => indent.replaceAll(/[^\t]/g, '').replaceAll('\t', '    ');
+  writeFileSync(file, readFileSync(file, 'utf8').replaceAll(/^ *\t[ \t]*/gm, spaced));
 }
 
 function reportName(name, path) {

@@ -16,19 +16,44 @@ const ROOMS = {
   time: ['message'],
   // What the doctor asks a database.
   'store/diagnose': [],
-  store: ['message', 'time', 'store/diagnose'],
+  // How an operator corrects a message, and deletes for good.
+  'store/edit': ['message'],
+  'store/partitions': ['time'],
+  // What operators have paused, and how relays hear of it.
+  'store/pauses': [],
+  store: ['message', 'time', 'store/diagnose', 'store/edit', 'store/partitions', 'store/pauses'],
   transports: ['message'],
-  observe: ['message', 'time', 'store', 'transports'],
-  options: ['message', 'time', 'store', 'transports', 'observe'],
+  observe: ['message', 'time', 'store', 'store/pauses', 'transports'],
+  options: ['message', 'time', 'store', 'store/partitions', 'transports', 'observe'],
   transaction: ['message', 'time', 'options', 'store'],
-  admin: ['message', 'time', 'options', 'store', 'observe'],
-  'store/postgres': ['message', 'time', 'store', 'store/diagnose'],
-  'store/mysql': ['message', 'time', 'store', 'store/diagnose', 'observe'],
-  doctor: ['message', 'time', 'options', 'store', 'store/diagnose', 'transports', 'observe', 'admin'],
+  admin: ['message', 'time', 'options', 'store', 'store/edit', 'store/pauses', 'observe'],
+  'store/postgres': ['message', 'time', 'store', 'store/diagnose', 'store/edit', 'store/partitions', 'store/pauses'],
+  'store/mysql': [
+    'message',
+    'time',
+    'store',
+    'store/diagnose',
+    'store/edit',
+    'store/partitions',
+    'store/pauses',
+    'observe',
+  ],
+  doctor: [
+    'message',
+    'time',
+    'options',
+    'store',
+    'store/diagnose',
+    'store/partitions',
+    'transports',
+    'observe',
+    'admin',
+  ],
   'data-layers/typeorm': ['message', 'time', 'options', 'store', 'store/postgres', 'store/mysql', 'transaction'],
   enqueue: ['message', 'time', 'options', 'store', 'transports', 'observe', 'transaction', 'admin'],
-  relay: ['message', 'time', 'options', 'store', 'transports', 'observe'],
-  clean: ['time', 'options', 'store', 'observe'],
+  relay: ['message', 'time', 'options', 'store', 'store/pauses', 'transports', 'observe'],
+  clean: ['time', 'options', 'store', 'store/partitions', 'observe'],
+  partitions: ['message', 'options', 'store/partitions', 'observe'],
   // What a broker and its client say, whoever speaks through them: a transport of ours, or a Nest client.
   'transports/kafkajs': ['message', 'time', 'options', 'transports'],
   'transports/amqp': ['message', 'time', 'options', 'transports'],
@@ -50,26 +75,34 @@ const ROOMS = {
     'transaction',
     'store/postgres',
     'store/mysql',
+    'store/edit',
+    'store/pauses',
+    'admin',
     'enqueue',
     'relay',
     'clean',
+    'partitions',
   ],
   // The public face: index.ts, the module and its tokens.
   entry: [
     'message',
     'options',
     'store',
+    'store/partitions',
     'transports',
     'transports/in-process',
     'observe',
     'transaction',
     'store/diagnose',
+    'store/edit',
+    'store/pauses',
     'admin',
     'doctor',
     'data-layers/typeorm',
     'enqueue',
     'relay',
     'clean',
+    'partitions',
     'nest',
   ],
   // Faces for operators, beside the core: nothing of it knows them.
@@ -77,7 +110,7 @@ const ROOMS = {
   otel: ['message', 'time', 'options', 'observe', 'enqueue', 'transports', 'transports/in-process'],
   terminus: ['observe', 'enqueue', 'relay'],
   // Beside all: it loads the public entry point as an application does, and imports its types.
-  cli: ['time', 'options', 'observe', 'nest', 'entry', 'data-layers/typeorm'],
+  cli: ['time', 'options', 'observe', 'doctor', 'nest', 'entry', 'data-layers/typeorm'],
   testing: ['message', 'time', 'options', 'store', 'transports', 'observe', 'enqueue', 'relay', 'nest', 'entry'],
 };
 /** Files of lib/ itself that belong to a room. */
@@ -112,6 +145,12 @@ const OPTIONAL_PEERS = new Set(
 );
 const IMPORT = /^\s*(?:import|export)\s+(type\s)?(?:[\w*{][^'";()]*?\sfrom\s+)?'([^']+)'/gm;
 const DYNAMIC_IMPORT = /\bimport\(\s*'([^']+)'/g;
+/** The one place that knows MariaDB from MySQL. */
+const CAPABILITIES = 'lib/store/mysql/capabilities.ts';
+const PRODUCT = "'(?:PostgreSQL|MariaDB|MySQL)'";
+const BRANCH_ON_PRODUCT = new RegExp(
+  `(?:[!=]==|case) ${PRODUCT}|${PRODUCT} [!=]==|\\bproduct [!=]==|\\b(?:MariaDB|MySQL): |/mariadb/i?\\.test`,
+);
 /** Hosts that packages are downloaded from, and paths of somebody's machine: neither belongs into the project. */
 const HOST = /https?:\/\/[\w.-]*(?:registry|repo1?\.|mirror|proxy|artifactory|nexus)[\w.-]*/i;
 const MACHINE_PATH = /(?<![\w.])\/(?:work|root|home|Users)\/\w+/;
@@ -164,6 +203,8 @@ function checkPlaces(file, text) {
 
 function checkLibrary(file, text) {
   const code = text.replace(/\/\*[\s\S]*?\*\//g, '').replace(/(^|\s)\/\/.*$/gm, '$1');
+  if (file !== CAPABILITIES && BRANCH_ON_PRODUCT.test(code))
+    problems.push(`${file}: branches on a server's product: let it be a field of ${CAPABILITIES}`);
   const forbidden = [
     [/\bimport\.meta\b/, 'import.meta has no CommonJS form'],
     [/^await\s/m, 'top-level await has no CommonJS form'],

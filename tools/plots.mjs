@@ -32,6 +32,7 @@ const pictures = {
   'figures-strict.svg': strictOrder(),
   'figures-hour.svg': hour(),
   'figures-relays.svg': relays(),
+  'figures-batches.svg': batches(),
 };
 for (const [name, svg] of Object.entries(pictures)) {
   const file = join(root, 'docs', 'pictures', name);
@@ -183,7 +184,20 @@ function hour() {
 }
 
 /** Points that are joined by lines, over the columns of a table. */
-function panel({ left, width, title, from, to, log = false, ticks, lines, head }) {
+function panel({
+  left,
+  width,
+  title,
+  from,
+  to,
+  log = false,
+  ticks,
+  lines,
+  head,
+  unit = ' min',
+  show = String,
+  apart = false,
+}) {
   const [top, bottom] = [110, 290];
   const scale = log ? Math.log10 : (value) => value;
   const base = scale(from);
@@ -192,9 +206,10 @@ function panel({ left, width, title, from, to, log = false, ticks, lines, head }
   return [
     text(left, top - 16, title, 'text'),
     ...ticks.map(
-      (tick) => `${line(left, y(tick), left + width, y(tick))}${text(left - 8, y(tick) + 4, tick, 'quiet', 'end')}`,
+      (tick) =>
+        `${line(left, y(tick), left + width, y(tick))}${text(left - 8, y(tick) + 4, show(tick), 'quiet', 'end')}`,
     ),
-    ...head.map((label, index) => text(x(index), bottom + 20, `${label} min`, 'quiet', 'middle')),
+    ...head.map((label, index) => text(x(index), bottom + 20, `${label}${unit}`, 'quiet', 'middle')),
     ...lines.flatMap(({ label, values }, index) => {
       const kind = ['first', 'second'][index];
       const points = values.map((value, at) => `${x(at)} ${y(value)}`);
@@ -202,7 +217,7 @@ function panel({ left, width, title, from, to, log = false, ticks, lines, head }
         `<path class="${kind} line" d="M${points.join(' L')}" />`,
         ...values.map(
           (value, at) =>
-            `<circle class="${kind}" cx="${x(at)}" cy="${y(value)}" r="4" />${text(x(at), y(value) - 10, value, 'quiet over', 'middle')}`,
+            `<circle class="${kind}" cx="${x(at)}" cy="${y(value)}" r="4" />${text(x(at), y(value) + (apart && index === 1 ? 20 : -10), show(value), 'quiet over', 'middle')}`,
         ),
         ...(lines.length > 1 ? [text(left + width - 26, y(values.at(-1)) + 4, label, 'text')] : []),
       ];
@@ -234,6 +249,49 @@ function relays() {
     body,
     says: drains
       .map(({ count, values }) => `${count}: ${values.map(thousands).join(', ')} messages a second`)
+      .join('. '),
+  });
+}
+
+function batches() {
+  const [[, ...head], ...rows] = table('## The size of a batch', 'payload, relays');
+  const of = (relays) =>
+    ['100 bytes', '10,000 bytes'].map((payload) => {
+      const [, ...cells] = rows.find(([label]) => label === `${payload}, ${relays}`);
+      return {
+        label: payload.replace(',000 bytes', ' kB').replace(' bytes', ' B'),
+        values: cells.map((cell) => numbers(cell)[0]),
+      };
+    });
+  const common = {
+    width: 340,
+    from: 1_000,
+    to: 1_000_000,
+    log: true,
+    ticks: [1_000, 10_000, 100_000, 1_000_000],
+    head,
+  };
+  const show = (value) => `${value < 10_000 ? round(value / 1_000) : Math.round(value / 1_000)} k`;
+  const both = [1, 4].map((relays) => ({ relays, lines: of(relays) }));
+  return picture({
+    title: 'Messages a second by the size of a batch',
+    note: 'a backlog of 20,000 on PostgreSQL, a transport that costs nothing; payloads of 100 bytes and of 10 kB',
+    height: 340,
+    body: both.flatMap(({ relays, lines }, index) =>
+      panel({
+        ...common,
+        left: 90 + index * 470,
+        title: relays === 1 ? 'one relay' : 'four relays in one process',
+        lines,
+        unit: '',
+        show,
+        apart: true,
+      }),
+    ),
+    says: both
+      .flatMap(({ relays, lines }) =>
+        lines.map(({ label, values }) => `${relays}, ${label}: ${values.map(thousands).join(', ')}`),
+      )
       .join('. '),
   });
 }

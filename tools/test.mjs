@@ -2,6 +2,7 @@
 // The last line is `N passed, N failed, N skipped`; the exit code says whether anything failed.
 //   OUTBOX_TEST_REQUIRE=all | name,name    services that must be there: without one of them the run fails
 //   OUTBOX_TEST_TIMEOUT=25m                how long Jest may take, in minutes
+//   OUTBOX_TEST_KEEP_TIMES=true            what each file took is written to test/support/seconds.json
 // npm run test:fast [-- jest arguments]: the same with `--fast`, for what `fast.mjs` lists. It needs a PostgreSQL alone.
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -19,6 +20,7 @@ import { postgres } from './services/postgres.mjs';
 import { provide } from './services/provide.mjs';
 import { rabbitmq } from './services/rabbitmq.mjs';
 import { redis } from './services/redis.mjs';
+import { keepTimes } from './test-times.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const SERVICES = [postgres, mariadb, mysql, rabbitmq, kafka, redis, mqtt, nats];
@@ -89,6 +91,7 @@ async function runJest(args) {
   // A file that does not even load holds no tests, and is a failure all the same.
   const failed = results.numFailedTests + results.numRuntimeErrorTestSuites;
   counts.failed += failed;
+  if (process.env.OUTBOX_TEST_KEEP_TIMES === 'true') keepTimes(root, results.testResults);
   for (const line of failures(results)) console.error(line);
   if (isFast) for (const file of filesThatRanNothing(results.testResults)) fail(`nothing of ${file} ran`);
   if (why !== undefined) fail(why);

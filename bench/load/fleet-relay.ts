@@ -31,14 +31,14 @@ class SpanTransport extends NoopTransport {
 /** Counts what the relay asks of its store. */
 function counted(store: OutboxStore): Work {
   const work: Work = { fetches: 0, empty: 0, settles: 0, cpu: 0 };
-  const [fetch, settle] = [store.fetch.bind(store), store.settle.bind(store)];
-  store.fetch = async (request) => {
+  const [fetch, settle] = [store.ready.fetch.bind(store.ready), store.ready.settle.bind(store.ready)];
+  store.ready.fetch = async (request) => {
     work.fetches += 1;
     const result = await fetch(request);
     if (result.messages.length === 0) work.empty += 1;
     return result;
   };
-  store.settle = (...given) => {
+  store.ready.settle = (...given) => {
     work.settles += 1;
     return settle(...given);
   };

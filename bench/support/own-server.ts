@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { chownSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 
 /** A server that a benchmark started, and that nobody else loads. */
 export interface OwnServer {
@@ -51,13 +51,9 @@ export function killAndRemove(pidFile: string, folder: string): void {
   rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
 }
 
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => resolve(port));
-    });
-  });
+/** See there: no connection to elsewhere takes it. Found from the root, as this file also runs compiled, in another folder. */
+export async function freePort(): Promise<number> {
+  const file = pathToFileURL(join(process.cwd(), 'tools/services/free-port.mjs')).href;
+  const ports = (await import(file)) as { freePort(): Promise<number> };
+  return ports.freePort();
 }

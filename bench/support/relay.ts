@@ -48,8 +48,8 @@ export async function benchRelay(
   const { database, ordering, coordination, onPublished, publishTimeout, buckets } = resolved;
   const tables = { options: database, ordering, coordination, buckets };
   const store = openStore(new TypeOrm(dataSource), { ...tables, onPublished, publishTimeout });
-  await store.create(resolved);
-  const transportIds = await store.registerTransports(Object.keys(transports), resolved.defaultTransport);
+  await store.setup.create({ ...resolved, partitionedArchive: resolved.partitions.period !== undefined });
+  const transportIds = await store.setup.registerTransports(Object.keys(transports), resolved.defaultTransport);
   const dispatcher = new OutboxDispatcher({
     options: resolved,
     store,

@@ -15,7 +15,7 @@ export interface BulkOptions {
   pause?: Duration;
   /** Ends the action before its next chunk. What was done stays, and the same call goes on. */
   signal?: AbortSignal;
-  /** Called after each chunk. What it throws ends the action. */
+  /** Called after each chunk, and after a look that found nothing and is not the last. What it throws ends the action. */
   progress?: (progress: BulkProgress) => void;
 }
 export interface BulkProgress {
@@ -46,10 +46,15 @@ const NAMES = ['by', 'chunkSize', 'pause', 'signal', 'progress', 'dryRun'];
 const MAX_CHUNK = 5_000;
 const MAX_PAUSE = 600_000;
 
-export function checkedOptions(action: Change, options: BulkOptions): CheckedOptions {
+/** @param also names of options that this action has besides */
+export function checkedOptions(
+  action: Change | 'replay' | 'purge',
+  options: BulkOptions,
+  also: readonly string[] = [],
+): CheckedOptions {
   if (typeof options !== 'object' || options === null)
     refuse(action, `options must be an object, not ${typeName(options)}`);
-  refuseUnknown(options, NAMES, action);
+  refuseUnknown(options, [...NAMES, ...also], action);
   const { by, chunkSize = 500, pause = 0, signal, progress = () => undefined } = options;
   if (!Number.isInteger(chunkSize) || chunkSize < 1 || chunkSize > MAX_CHUNK)
     refuse(action, `chunkSize must be a whole number from 1 to ${MAX_CHUNK}`);

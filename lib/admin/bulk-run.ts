@@ -1,9 +1,8 @@
-import { errorText } from '../observe/redact/error-text.js';
 import { compareSeq } from '../outbox-message.js';
 import type { Change } from '../store/admin-store.js';
 import type { Bounds, BulkRow, BulkStore } from '../store/bulk-store.js';
 import type { InspectStore, StoredRow } from '../store/inspect-store.js';
-import { systemClock } from '../time/clock.js';
+import { audited, ChunkedRows } from './audited-run.js';
 import type { BulkReport, CheckedOptions } from './bulk-options.js';
 import type { CheckedBulk } from './bulk-selection.js';
 import { normalizedError } from './failure-groups.js';
@@ -51,81 +50,47 @@ export async function runBulk(
   const { bulk } = sources;
   const bounds = await bulk.bounds();
   const auditId = await bulk.begin({ action: action.change, actor: options.actor, filter });
-  const run = new BulkRun(sources, action, options, auditId);
-  try {
-    const outcome = (await run.parked(bounds)) && (await run.ready(bounds)) ? 'done' : 'aborted';
-    const isOurs = await bulk.end(auditId, outcome, null);
-    return { auditId, done: run.done, skipped: run.skipped, outcome: isOurs ? outcome : 'aborted' };
-  } catch (error) {
-    await bulk.end(auditId, 'failed', errorText(error)).catch(() => undefined); // the database may be what failed
-    throw error;
-  }
+  const chunked = new ChunkedRows(options, () => sources.changed());
+  const outcome = await audited(
+    (...ended) => bulk.end(auditId, ...ended),
+    async () =>
+      (await changeParked(sources, action, bounds, { auditId, chunked })) &&
+      (await cancelReady(sources, action, bounds, { auditId, chunked })),
+  );
+  return { auditId, done: chunked.done, skipped: chunked.skipped, outcome };
 }
 
-class BulkRun {
-  done = 0;
-  skipped = 0;
-  chunks = 0;
+interface Run {
+  readonly auditId: string;
+  readonly chunked: ChunkedRows;
+}
 
-  constructor(
-    readonly sources: BulkSources,
-    readonly action: BulkAction,
-    readonly options: CheckedOptions,
-    readonly auditId: string,
-  ) {}
+/** @returns `false`: the action has ended */
+async function changeParked(
+  { bulk }: BulkSources,
+  action: BulkAction,
+  bounds: Bounds,
+  { auditId, chunked }: Run,
+): Promise<boolean> {
+  const { change, meant } = action;
+  const write = (rows: readonly BulkRow[]) => bulk.change(auditId, change, meant.states, rows);
+  const share = meant.ready ? 0.5 : 1;
+  for await (const { rows, fraction } of parkedRows(bulk, action, bounds))
+    if (!(await chunked.each(rows, fraction * share, write))) return false;
+  return true;
+}
 
-  /** @returns `false`: the action has ended */
-  async parked(bounds: Bounds): Promise<boolean> {
-    const { change, meant } = this.action;
-    const write = (rows: readonly BulkRow[]) => this.sources.bulk.change(this.auditId, change, meant.states, rows);
-    const share = meant.ready ? 0.5 : 1;
-    for await (const piece of parkedRows(this.sources.bulk, this.action, bounds))
-      if (!(await this.inChunks(piece, share, write))) return false;
-    return true;
-  }
-
-  async ready(bounds: Bounds): Promise<boolean> {
-    if (!this.action.meant.ready) return true;
-    const write = (rows: readonly StoredRow[]) => this.sources.bulk.cancelReady(this.auditId, rows);
-    for await (const piece of readyRows(this.sources.inspect, this.action, bounds))
-      if (!(await this.inChunks(piece, 1, write))) return false;
-    return true;
-  }
-
-  async inChunks<T>(
-    { rows, fraction }: Piece<T>,
-    share: number,
-    write: (rows: readonly T[]) => Promise<number | undefined>,
-  ): Promise<boolean> {
-    const { chunkSize, signal, progress } = this.options;
-    for (let from = 0; from < rows.length; from += chunkSize) {
-      if (this.chunks++ > 0) await this.rest();
-      if (signal?.aborted === true) return false;
-      const some = rows.slice(from, from + chunkSize);
-      const changed = await write(some);
-      if (changed === undefined) return false;
-      this.done += changed;
-      this.skipped += some.length - changed;
-      if (changed > 0) this.sources.changed();
-      progress({ done: this.done, skipped: this.skipped, fraction: fraction * share });
-    }
-    return signal?.aborted !== true;
-  }
-
-  /** Until the pause is over, or the action is to end. */
-  async rest(): Promise<void> {
-    const { pause, signal } = this.options;
-    if (pause === 0 || signal?.aborted === true) return;
-    await new Promise<void>((resolve) => {
-      const end = (): void => {
-        cancel();
-        signal?.removeEventListener('abort', end);
-        resolve();
-      };
-      const cancel = systemClock.after(pause, end);
-      signal?.addEventListener('abort', end);
-    });
-  }
+async function cancelReady(
+  { bulk, inspect }: BulkSources,
+  action: BulkAction,
+  bounds: Bounds,
+  { auditId, chunked }: Run,
+): Promise<boolean> {
+  if (!action.meant.ready) return true;
+  const write = (rows: readonly StoredRow[]) => bulk.cancelReady(auditId, rows);
+  for await (const { rows, fraction } of readyRows(inspect, action, bounds))
+    if (!(await chunked.each(rows, fraction, write))) return false;
+  return true;
 }
 
 /** Rows that are deleted come from the last to the first: a deletion wakes what waited behind it, which would be sent first. */

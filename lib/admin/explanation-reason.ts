@@ -1,4 +1,5 @@
 import { printable } from '../observe/redact/printable.js';
+import type { NamedPause } from '../store/pauses/pause-store.js';
 import type { LiveInstance } from '../store/lease-store.js';
 
 /** Why a message is not sent. */
@@ -11,6 +12,7 @@ export type ExplanationCode =
   | 'waiting'
   | 'blocked'
   | 'sending'
+  | 'paused'
   | 'no-relay'
   | 'no-owner'
   | 'owner-gone'
@@ -36,6 +38,7 @@ export interface Explanation {
 export interface ExplainSources {
   readonly names: ReadonlyMap<number, string>;
   readonly instances: readonly LiveInstance[];
+  readonly pauses: readonly NamedPause[];
   readonly usesLeases: boolean;
 }
 

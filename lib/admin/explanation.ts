@@ -18,7 +18,9 @@ export function reasonsOf(row: StoredRow, around: RowSurroundings, sources: Expl
   if (itself === undefined) return [ofRelays(row, around, sources)];
   const isHeld = itself.code === 'scheduled' || itself.code === 'waiting' || itself.code === 'blocked';
   const next = isHeld ? ofRelays(row, around, sources) : undefined;
-  return next === undefined || next.code === 'ready' ? [itself] : [itself, next];
+  if (next === undefined || next.code === 'ready') return [itself];
+  // It was put off without an attempt, for as long as the pause lasts.
+  return itself.code === 'waiting' && next.code === 'paused' && row.attempts === 0 ? [next] : [itself, next];
 }
 
 /** What holds a message by itself, or through its key. `undefined`: it is its turn. */

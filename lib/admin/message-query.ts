@@ -4,6 +4,7 @@ import { refuse, refuseUnknown } from '../options/refuse.js';
 import { typeName } from '../options/text-checks.js';
 import { parseUuid } from '../message/uuid-v7.js';
 import type { RowFilter, StoredState } from '../store/inspect-store.js';
+import { ROW_LIMITS } from '../store/limits.js';
 import { HINT } from '../store/position.js';
 import { milliseconds } from '../time/duration.js';
 
@@ -60,11 +61,15 @@ export function checkedQuery(query: MessageQuery): CheckedQuery {
   return { ids: ids === undefined ? undefined : checkedIds(ids), states: checkedStates(state, ids), filter };
 }
 
+/** Characters: a column takes as many bytes. What is longer would not fit into the audit. */
+const MAX_TEXT = ROW_LIMITS.topic;
+
 export function checkedText(subject: string, name: string, text: unknown): string | undefined {
   if (text === undefined) return undefined;
   if (typeof text !== 'string' || text === '') refuse(subject, `${name} must be a string that is not empty`);
   // No message has one: PostgreSQL would fail the statement.
   if (text.includes('\0')) refuse(subject, `${name} contains a NUL character`);
+  if (text.length > MAX_TEXT) refuse(subject, `${name} has ${text.length} characters, more than any message has`);
   return text;
 }
 

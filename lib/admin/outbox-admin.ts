@@ -1,27 +1,57 @@
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import { parseUuid } from '../message/uuid-v7.js';
-import { errorText } from '../observe/redact/error-text.js';
 import { refuse, refuseUnknown } from '../options/refuse.js';
 import { typeName } from '../options/text-checks.js';
-import type { Change } from '../store/admin-store.js';
+import type { Change, TransportStats } from '../store/admin-store.js';
 import type { BulkStore } from '../store/bulk-store.js';
+import { KEPT_SHOWN, type EditableContent, type EditStore, type KeptRow } from '../store/edit/edit-store.js';
+import { revisionOf } from '../store/edit/revision.js';
 import type { InspectStore, StoredRow } from '../store/inspect-store.js';
-import type { LeaseStore } from '../store/lease-store.js';
-import type { OutboxStore, StoreSetup } from '../store/outbox-store.js';
+import type { Roles } from '../store/outbox-store.js';
 import { systemClock } from '../time/clock.js';
 import { actorOf } from './actor.js';
+import { audited } from './audited-run.js';
 import { auditPage, checkedAuditId, checkedAuditPage, type AuditPage } from './audit.js';
 import { checkedOptions, type BulkOptions, type BulkReport } from './bulk-options.js';
 import { countMeant, runBulk } from './bulk-run.js';
 import { checkedBulk, filterText, type BulkSelection } from './bulk-selection.js';
 import { bucketStates, type BucketState } from './bucket-table.js';
 import { notThere, reasonsOf } from './explanation.js';
-import type { Explanation } from './explanation-reason.js';
+import type { Explanation, ExplainSources } from './explanation-reason.js';
 import { checkedFailures, FAILURE_LOOK, grouped, type FailureQuery, type FailureReport } from './failure-groups.js';
 import { toFound, type FoundMessage } from './found-message.js';
-import { PREVIEW_BYTES, toDetails, type MessageDetails, type TransportDetails } from './message-details.js';
+import { PREVIEW_BYTES } from './content-view.js';
+import {
+  checkedChanges,
+  checkedEdit,
+  type CheckedEdit,
+  type EditOptions,
+  type MessageChanges,
+} from './edit/edit-changes.js';
+import { versionBefore } from './edit/restore.js';
+import { editMessage, type EditPreview, type EditReport, type EditSources } from './edit/edit-message.js';
+import { keptVersion } from './edit/kept-version.js';
+import { toDetails, type MessageDetails, type TransportDetails } from './message-details.js';
+import {
+  pause,
+  resume,
+  pauseEntries,
+  type PauseEntry,
+  type PauseOutcome,
+  type PauseRequest,
+  type PauseSources,
+  type ResumeRequest,
+} from './pauses/pause.js';
+import { countPurged, runPurge, type PurgeCount, type PurgeReport } from './purge/purge-run.js';
+import { checkedPurge, type PurgeSelection } from './purge/purge-selection.js';
+import { drain, type DrainReport } from './drain/drain.js';
+import { checkedDrain, type DrainOptions } from './drain/drain-options.js';
 import { ofFilter } from './of-filter.js';
+import { preview, replay } from './replay/replay.js';
+import { checkedReplayOptions, type ReplayOptions, type ReplayReport } from './replay/replay-options.js';
+import type { ReplayPreview } from './replay/replay-preview.js';
+import { checkedReplay, type ReplaySelection } from './replay/replay-selection.js';
 import type { DryRun, OperatorCount } from './selection.js';
 import {
   checkedPage,
@@ -48,16 +78,22 @@ export interface MessagePage {
 }
 
 export interface AdminSources {
-  readonly store: Pick<OutboxStore, 'inspect' | 'bulk'> & Pick<StoreSetup, 'transports'> & Pick<LeaseStore, 'living'>;
-  readonly options: Pick<ResolvedOptions, 'coordination'>;
+  readonly store: Roles<
+    'inspect' | 'bulk' | 'edits' | 'purge' | 'replay' | 'partitions' | 'pauses' | 'setup' | 'leases' | 'admin'
+  >;
+  readonly options: Pick<ResolvedOptions, 'coordination' | 'buckets' | 'ordering' | 'transports'>;
   /** @throws OutboxMessageError `UNKNOWN_TRANSPORT` */
   numberOf(name: string, known: ReadonlyMap<string, number>, subject: string): number;
   /** Messages may be due, as an operator changed them. Must return at once. */
-  changed(): void;
+  changed(where: 'ready' | 'parked'): void;
+  /** Relays have something to hear, of all instances. Must return at once. */
+  pausesChanged(): void;
+  /** Makes the new version of a message. */
+  readonly rewrite: EditSources['rewrite'];
 }
 
 /** Milliseconds for a page: a filter that few messages match goes on with the next one. */
-const PAGE_TIME = 1_000;
+const PAGE_TIME = 200;
 
 /**
  * Finds messages, says what holds them, and changes many of them. It works in every process, and needs no relay. What it changes
@@ -96,9 +132,12 @@ export class OutboxAdmin {
     const transports: TransportDetails[] = [];
     for (const row of rows) {
       const content = await this.inspect.content(row, withPayload ? PREVIEW_BYTES : 0);
-      if (content !== undefined) transports.push(toDetails(row, content, names, withPayload));
+      if (content === undefined) continue;
+      transports.push(toDetails(row, content, names, withPayload, await this.revisionOf(row)));
     }
-    return { id: checked, transports, complete: isComplete };
+    const kept = await this.keptOf(checked, withPayload ? PREVIEW_BYTES : 0);
+    const edits = kept.map((row) => keptVersion(row, names, withPayload));
+    return { id: checked, transports, edits, complete: isComplete };
   }
 
   /**
@@ -113,8 +152,7 @@ export class OutboxAdmin {
       const reason = notThere(isComplete, await this.inspect.openTransactions());
       return { id: checked, text: reason.text, reasons: [reason] };
     }
-    const { instances } = await this.sources.store.living();
-    const sources = { names, instances, usesLeases: this.sources.options.coordination !== 'rowLock' };
+    const sources = await this.explaining(names);
     const reasons = [];
     for (const row of rows) reasons.push(reasonsOf(row, await this.inspect.surroundings(row), sources));
     return { id: checked, text: reasons.map(([first]) => first?.text).join(' '), reasons: reasons.flat() };
@@ -132,6 +170,21 @@ export class OutboxAdmin {
     return grouped(await this.inspect.failures({ ...filter, ...ofTransport, look: FAILURE_LOOK }), names);
   }
 
+  /**
+   * Waits until everything that was committed before the call is published, dead or scheduled for later, and says what is left and
+   * why. It only reads: a relay must be running, in this process or another one. Messages that come meanwhile are not waited for.
+   * @throws OutboxMessageError `INVALID_MESSAGE`, `UNKNOWN_TRANSPORT`: an option is none
+   * @throws OutboxError or what the database said: the first look failed, or the last one before the time was over
+   */
+  async drain(options: DrainOptions = {}): Promise<DrainReport> {
+    const checked = checkedDrain(options);
+    const { names, number } = await this.known(checked.transport, 'drain');
+    const { inspect, bulk } = this;
+    const stats = (): Promise<TransportStats[]> => this.sources.store.admin.stats();
+    const explain = (): Promise<ExplainSources> => this.explaining(names);
+    return drain({ inspect, bulk, transport: number, stats, explain }, checked);
+  }
+
   /** All buckets: who publishes from each, until when, and how much is ready in it. */
   async buckets(options: { transport?: string } = {}): Promise<BucketState[]> {
     if (typeof options !== 'object' || options === null)
@@ -139,7 +192,7 @@ export class OutboxAdmin {
     refuseUnknown(options, ['transport'], 'buckets');
     const { names, number } = await this.known(options.transport, 'buckets');
     const rows = await this.inspect.buckets(number);
-    return bucketStates(rows, names, (await this.sources.store.living()).instances);
+    return bucketStates(rows, names, (await this.sources.store.leases.living()).instances);
   }
 
   /**
@@ -188,15 +241,137 @@ export class OutboxAdmin {
     const { number } = await this.known(transport, 'release');
     const auditId = await this.bulk.begin({ action: 'release', actor, filter: JSON.stringify({ key, transport }) });
     const filter = { key: checked, ...(number === undefined ? {} : { transport: number }) };
-    try {
-      const released = (await this.bulk.release(auditId, filter)) ?? 0;
-      await this.bulk.end(auditId, 'done', null);
-      this.sources.changed();
-      return { released, auditId };
-    } catch (error) {
-      await this.bulk.end(auditId, 'failed', errorText(error)).catch(() => undefined); // the database may be what failed
-      throw error;
-    }
+    let released = 0;
+    await audited(
+      (...ended) => this.bulk.end(auditId, ...ended),
+      async () => {
+        released = (await this.bulk.release(auditId, filter)) ?? 0;
+        return true;
+      },
+    );
+    this.sources.changed('parked');
+    return { released, auditId };
+  }
+
+  /**
+   * Corrects a message that waits: dead, waiting, blocked or scheduled. What it was is kept in the audit, and `show()` has it.
+   * The message stays where it is, unless `requeue` is asked for. With `dryRun: true` it only says what would differ.
+   * @throws OutboxMessageError `INVALID_MESSAGE`, `PAYLOAD_TOO_LARGE`, `PAYLOAD_NOT_SERIALIZABLE`, `ENCRYPTION_FAILED`,
+   * `DECRYPTION_FAILED`, `UNKNOWN_TRANSPORT`: the changes make no message, as at an enqueue
+   * @throws OutboxError `EDIT_REFUSED`: it is ready, published, being sent or gone, or has changed meanwhile. Nothing was changed
+   * @throws OutboxConfigurationError `SCHEMA_MISSING`: the tables have no audit yet
+   */
+  edit(id: string, changes: MessageChanges, options: EditOptions & DryRun): Promise<EditPreview>;
+  edit(id: string, changes: MessageChanges, options?: EditOptions): Promise<EditReport>;
+  async edit(
+    id: string,
+    changes: MessageChanges,
+    options: EditOptions & Partial<DryRun> = {},
+  ): Promise<EditPreview | EditReport> {
+    const checked = checkedEdit(options);
+    const { names, number } = await this.known(checked.transport, 'edit');
+    const place = { id: checkedId('edit', id), number };
+    return this.edited({ names, rewrite: this.sources.rewrite }, place, checkedChanges(changes), checked);
+  }
+
+  /**
+   * Puts back what a message was before an edit, as `edit` would: what it is now is kept in the audit, too.
+   * @param auditId of the edit: `show()` lists them
+   * @throws OutboxMessageError `INVALID_MESSAGE`: it is no edit of this message, or its old version was purged
+   * @throws OutboxError, OutboxConfigurationError as `edit` does
+   */
+  restore(id: string, auditId: string, options: EditOptions & DryRun): Promise<EditPreview>;
+  restore(id: string, auditId: string, options?: EditOptions): Promise<EditReport>;
+  async restore(
+    id: string,
+    auditId: string,
+    options: EditOptions & Partial<DryRun> = {},
+  ): Promise<EditPreview | EditReport> {
+    const checked = checkedEdit(options);
+    const { names, number } = await this.known(checked.transport, 'restore');
+    const restores = checkedAuditId('restore', 'the edit', auditId);
+    const of = checkedId('restore', id);
+    const { transport, ...content } = await versionBefore(this.edits, of, restores);
+    if (number !== undefined && number !== transport) refuse('restore', 'that edit was of another transport');
+    const rewrite = (): Promise<EditableContent> => Promise.resolve(content);
+    return this.edited({ names, rewrite, restores }, { id: of, number: transport }, {}, checked);
+  }
+
+  /**
+   * Deletes for good what was published and is in the archive, and what messages were before their edits. Never a message that is
+   * not published: `discard` deletes dead ones. It runs in chunks, and goes on when called again. With `dryRun: true` it only counts.
+   * @throws OutboxMessageError, OutboxConfigurationError as `requeue` does
+   * @throws OutboxError `ARCHIVE_MOVING`: messages wait beside the archive for their partition
+   */
+  purge(selection: PurgeSelection, options: BulkOptions & DryRun): Promise<PurgeCount>;
+  purge(selection: PurgeSelection, options?: BulkOptions): Promise<PurgeReport>;
+  async purge(
+    selection: PurgeSelection,
+    options: BulkOptions & Partial<DryRun> = {},
+  ): Promise<PurgeReport | PurgeCount> {
+    const meant = checkedPurge(selection);
+    const checked = checkedOptions('purge', options);
+    const dryRun = checkedDryRun('purge', options);
+    const { number } = await this.known(meant.transport, 'purge');
+    const { store } = this.sources;
+    const { edits = refuseStore('edits', 'an EditStore'), purge = refuseStore('purge', 'a PurgeStore') } = store;
+    const sources = { bulk: this.bulk, edits, purge, partitions: store.partitions };
+    const action = { meant, transport: number };
+    return dryRun ? countPurged(sources, action) : runPurge(sources, action, checked, filterText(selection));
+  }
+
+  /**
+   * Publishes archived messages again, each as a new message with its old id, in the order in which they were published, behind what
+   * waits. The archive stays as it is. With `dryRun: true` it only says what it would do.
+   * @throws OutboxMessageError `INVALID_MESSAGE`, `UNKNOWN_TRANSPORT`: the filter or an option is none
+   * @throws OutboxConfigurationError `SCHEMA_MISSING`: the tables have no audit yet; nothing was inserted
+   * @throws OutboxError `ARCHIVE_MOVING`: messages wait beside the archive for their partition
+   */
+  replay(selection: ReplaySelection, options: ReplayOptions & DryRun): Promise<ReplayPreview>;
+  replay(selection: ReplaySelection, options?: ReplayOptions): Promise<ReplayReport>;
+  async replay(
+    selection: ReplaySelection,
+    options: ReplayOptions & Partial<DryRun> = {},
+  ): Promise<ReplayReport | ReplayPreview> {
+    const meant = checkedReplay(selection);
+    const checked = checkedReplayOptions(options);
+    const dryRun = checkedDryRun('replay', options);
+    const { names } = await this.known(undefined, 'replay');
+    const { store, options: own } = this.sources;
+    if (store.replay === undefined) return refuseStore('replay', 'a ReplayStore');
+    const changed = (): void => this.sources.changed('ready');
+    const { partitions } = store;
+    const sources = { store: store.replay, bulk: this.bulk, partitions, options: own, names, changed };
+    return dryRun ? preview(sources, meant, checked) : replay(sources, meant, checked);
+  }
+
+  /**
+   * Stops publishing to a transport, or one topic or key of it, in all instances. What is in flight is settled. Messages wait in
+   * their order, and later ones of a key behind them.
+   * Relays hear of it by notification, or with their next heartbeat: within a third of `lease`.
+   * @throws OutboxMessageError `INVALID_MESSAGE`, `UNKNOWN_TRANSPORT`: the request is none, or 1,000 topics and keys are paused already
+   * @throws OutboxConfigurationError `SCHEMA_MISSING`: the tables have no pauses yet
+   */
+  pause(request: PauseRequest): Promise<PauseOutcome> {
+    return pause(this.pausing, request);
+  }
+
+  /** Ends the pause of the same transport, topic and key: what waited goes out, in its order. It throws as `pause` does. */
+  resume(request: ResumeRequest): Promise<PauseOutcome> {
+    return resume(this.pausing, request);
+  }
+
+  /** What is paused, the oldest first. */
+  pauses(): Promise<PauseEntry[]> {
+    return pauseEntries(this.pausing.pauses);
+  }
+
+  /** @internal */ get pausing(): PauseSources {
+    return {
+      pauses: this.sources.store.pauses ?? refuseStore('pauses', 'a PauseStore'),
+      numberOf: async (transport, subject) => (await this.known(transport, subject)).number as number,
+      changed: () => this.sources.pausesChanged(),
+    };
   }
 
   /** What operators did, the last first: who, what, when and how many. */
@@ -220,34 +395,64 @@ export class OutboxAdmin {
   ): Promise<BulkReport | OperatorCount> {
     const meant = checkedBulk(change, selection);
     const checked = checkedOptions(change, options);
-    const dryRun: unknown = options.dryRun ?? false;
-    if (typeof dryRun !== 'boolean') refuse(change, `dryRun must be true or false, not ${typeName(dryRun)}`);
+    const dryRun = checkedDryRun(change, options);
     const { number } = await this.known(meant.transport, change);
-    const sources = { bulk: this.bulk, inspect: this.inspect, changed: () => this.sources.changed() };
+    const sources = { bulk: this.bulk, inspect: this.inspect, changed: () => this.sources.changed('parked') };
     const action = { change, meant, transport: number };
     if (dryRun) return { count: await countMeant(sources, action) };
     return runBulk(sources, action, checked, filterText(selection));
   }
 
   /** @internal */ get bulk(): BulkStore {
-    const { bulk } = this.sources.store;
-    if (bulk !== undefined) return bulk;
-    throw new OutboxConfigurationError('UNSUPPORTED_DATABASE', 'OutboxAdmin: this store has no bulk.', {
-      hint: 'Use the stores of the package, or give yours a BulkStore.',
-    });
+    return this.sources.store.bulk ?? refuseStore('bulk', 'a BulkStore');
   }
 
   /** @internal */ get inspect(): InspectStore {
-    const { inspect } = this.sources.store;
-    if (inspect !== undefined) return inspect;
-    throw new OutboxConfigurationError('UNSUPPORTED_DATABASE', 'OutboxAdmin: this store has no inspect.', {
-      hint: 'Use the stores of the package, or give yours an InspectStore.',
-    });
+    return this.sources.store.inspect ?? refuseStore('inspect', 'an InspectStore');
+  }
+
+  /** @internal What a message was; nothing where the tables have no audit yet: nobody could edit there. */
+  async keptOf(id: string, previewBytes: number): Promise<KeptRow[]> {
+    try {
+      return (await this.sources.store.edits?.kept({ id, before: null, limit: KEPT_SHOWN, previewBytes })) ?? [];
+    } catch (error) {
+      if ((error as { code?: unknown }).code === 'SCHEMA_MISSING') return [];
+      throw error;
+    }
+  }
+
+  /** @internal */ get edits(): EditStore {
+    return this.sources.store.edits ?? refuseStore('edits', 'an EditStore');
+  }
+
+  /** @internal */ async edited(
+    how: Pick<EditSources, 'names' | 'rewrite' | 'restores'>,
+    place: Parameters<typeof editMessage>[1],
+    changes: MessageChanges,
+    checked: CheckedEdit,
+  ): Promise<EditPreview | EditReport> {
+    const report = await editMessage({ ...how, edits: this.edits, inspect: this.inspect }, place, changes, checked);
+    if (checked.requeue && !checked.dryRun) this.sources.changed('parked');
+    return report;
+  }
+
+  /** @internal */ async explaining(names: Known['names']): Promise<ExplainSources> {
+    const { instances } = await this.sources.store.leases.living();
+    const pauses = (await this.sources.store.pauses?.list()) ?? [];
+    return { names, instances, pauses, usesLeases: this.sources.options.coordination !== 'rowLock' };
+  }
+
+  /** @internal Of a row that waits. */
+  async revisionOf({ rowId, state }: StoredRow): Promise<string | null> {
+    const { edits } = this.sources.store;
+    if (edits === undefined || rowId === null || state === 'ready' || state === 'published') return null;
+    const version = await edits.version(rowId);
+    return version?.fits === true ? revisionOf(version) : null;
   }
 
   /** @internal Transports by number, also those that left the options; and the number of the one that is meant. */
   async known(transport: string | undefined, subject: string): Promise<Known> {
-    const known = await this.sources.store.transports();
+    const known = await this.sources.store.setup.transports();
     const names = new Map([...known].map(([name, number]) => [number, name]));
     return { names, number: transport === undefined ? undefined : this.sources.numberOf(transport, known, subject) };
   }
@@ -298,6 +503,19 @@ interface Known {
 function pageOf(rows: readonly StoredRow[], names: Known['names'], next: string | null, limit: number): MessagePage {
   const messages = rows.map((row) => toFound(row, names));
   return { messages, next, complete: next === null || rows.length >= limit };
+}
+
+function refuseStore(part: string, what: string): never {
+  throw new OutboxConfigurationError('UNSUPPORTED_DATABASE', `OutboxAdmin: this store has no ${part}.`, {
+    hint: `Use the stores of the package, or give yours ${what}.`,
+  });
+}
+
+function checkedDryRun(subject: string, options: Partial<DryRun>): boolean {
+  const dryRun: unknown = options.dryRun ?? false;
+  return typeof dryRun === 'boolean'
+    ? dryRun
+    : refuse(subject, `dryRun must be true or false, not ${typeName(dryRun)}`);
 }
 
 const checkedId = (subject: string, id: unknown): string => parseUuid(id) ?? refuse(subject, 'the id is no UUID');

@@ -1,4 +1,6 @@
 import { counted } from '../observe/plural.js';
+import { pauseText } from '../observe/paused.js';
+import { covers, isWhole, type NamedPause } from '../store/pauses/pause-store.js';
 import { printable } from '../observe/redact/printable.js';
 import type { RowLease, RowSurroundings, StoredRow } from '../store/inspect-store.js';
 import { toldPlace } from '../store/instance-info.js';
@@ -9,6 +11,10 @@ import { nameOf } from './found-message.js';
 export function ofRelays(row: StoredRow, around: RowSurroundings, sources: ExplainSources): ExplanationReason {
   const { names, instances, usesLeases } = sources;
   const { lease } = around;
+  // Behind a message that an operator holds back it waits as long as that.
+  const pause =
+    pauseOf(row, sources.pauses) ?? (around.blocker === null ? undefined : pauseOf(around.blocker, sources.pauses));
+  if (pause !== undefined) return ofPause(pause);
   if (usesLeases && lease?.isLive === true) return ofOwner(row, around, lease, sources);
   const transport = nameOf(row.transport, names);
   const say = sayOf(transport);
@@ -21,6 +27,17 @@ export function ofRelays(row: StoredRow, around: RowSurroundings, sources: Expla
   if (usesLeases) return noOwner(row, lease, count, { transport, say });
   const text = `It is ready: ${counted(relays, 'live relay publishes', 'live relays publish')} to '${transport}'.`;
   return say('ready', text, { ...count, createdAt: row.createdAt });
+}
+
+/** The pause of the whole transport before that of a part: no part of it is looked at meanwhile. */
+function pauseOf(row: StoredRow, pauses: readonly NamedPause[]): NamedPause | undefined {
+  const found = pauses.filter((pause) => covers(pause, row));
+  return found.find(isWhole) ?? found[0];
+}
+
+function ofPause(pause: NamedPause): ExplanationReason {
+  const { name, since, actor, reason } = pause;
+  return sayOf(name)('paused', pauseText(pause), { since, by: printable(actor), reason: printable(reason) });
 }
 
 function noOwner(

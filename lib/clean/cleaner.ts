@@ -2,7 +2,9 @@ import { types } from 'node:util';
 import type { OutboxHooks } from '../observe/events.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { ResolvedOptions } from '../outbox.options.js';
-import type { CleanStore, DedupReport } from '../store/admin-store.js';
+import type { DedupReport } from '../store/admin-store.js';
+import type { Roles } from '../store/outbox-store.js';
+import { isCovered } from '../store/partitions/partition-store.js';
 import { systemClock, type Clock } from '../time/clock.js';
 
 export interface CleanReport {
@@ -17,12 +19,14 @@ export interface CleanRequest {
   readonly before: Date;
   /** Rows of each kind at most. Default: all. */
   readonly limit?: number;
-  /** Dead messages too. Default false. */
-  readonly includeDead?: boolean;
+  /** Dead messages too; `'only'`: nothing of the archive. Default false. */
+  readonly includeDead?: boolean | 'only';
 }
 
 /** Rows per statement: short locks, little undo. */
 const BATCH = 1_000;
+const UNCOVERED =
+  'the archive is in partitions, and none is for what is published now: it lands in the catch-all, and nothing that is old goes. Run OutboxPartitionMaintainer, in a process that has partitions.period';
 /** Dedup keys of messages that still wait, which one pass comes past: the next one goes on behind them. */
 const PASSED_BY = 100_000;
 
@@ -31,9 +35,11 @@ const PASSED_BY = 100_000;
  * own retention, in bounded batches until nothing is left. Never a pending message of any age. Several instances may run it at once.
  */
 export class OutboxCleaner {
+  /** @internal */ wasUncovered = false;
+
   /** @internal */
   constructor(
-    /** @internal */ readonly store: CleanStore,
+    /** @internal */ readonly store: Roles<'cleaner' | 'partitions'>,
     /** @internal */ readonly hooks: OutboxHooks,
     /** @internal */ readonly retention: ResolvedOptions['retention'],
     /** Whether somebody is to be told of each death before its row goes. @internal */ readonly announces: boolean,
@@ -47,7 +53,8 @@ export class OutboxCleaner {
    * @throws OutboxConfigurationError `INVALID_OPTIONS`
    */
   async runOnce(request?: CleanRequest, { signal }: { readonly signal?: AbortSignal } = {}): Promise<CleanReport> {
-    const { published, dead, dedup, audit, limit } = request === undefined ? this.configured() : requested(request);
+    const { published, dead, dedup, audit, limit } =
+      request === undefined ? await this.configured() : requested(request);
     const counts = { published: 0, dead: 0, dedup: 0, audit: 0 };
     const errors: unknown[] = [];
     const clean = async (
@@ -69,10 +76,10 @@ export class OutboxCleaner {
         errors.push(error);
       }
     };
-    await clean('published', (size) => this.store.cleanArchive(published, size));
-    if (dead !== null) await clean('dead', (size) => this.store.cleanDead(dead, size, this.announces));
-    if (dedup !== null) await clean('dedup', (size) => this.store.cleanDedup(dedup, size));
-    if (audit !== null) await clean('audit', async (size) => (await this.store.cleanAudit?.(audit, size)) ?? 0);
+    if (published !== null) await clean('published', (size) => this.store.cleaner.cleanArchive(published, size));
+    if (dead !== null) await clean('dead', (size) => this.store.cleaner.cleanDead(dead, size, this.announces));
+    if (dedup !== null) await clean('dedup', (size) => this.store.cleaner.cleanDedup(dedup, size));
+    if (audit !== null) await clean('audit', async (size) => (await this.store.cleaner.cleanAudit?.(audit, size)) ?? 0);
     const report = { published: counts.published, dead: counts.dead, dedup: counts.dedup };
     if (report.published + report.dead + report.dedup > 0) this.hooks.emit('cleaned', report);
     if (errors.length > 0) throw Object.assign(new AggregateError(errors, 'Cleaning failed in part.'), { report });
@@ -94,14 +101,24 @@ export class OutboxCleaner {
     });
   }
 
-  /** @internal */ configured(): Ages {
-    return { ...this.retention, limit: Infinity };
+  /**
+   * Partitions are dropped as a whole, by their maintainer. One that is known to every process has a partition for what is
+   * published now, but for the first minutes of its life: who sees none a second time says so.
+   * @internal
+   */
+  async configured(): Promise<Ages> {
+    const layout = await this.store.partitions?.layout();
+    const isPartitioned = layout?.kind === 'partitioned';
+    const isUncovered = isPartitioned && !isCovered(layout);
+    if (isUncovered && this.wasUncovered) this.hooks.emit('warning', { text: UNCOVERED });
+    this.wasUncovered = isUncovered;
+    return { ...this.retention, ...(isPartitioned && { published: null }), limit: Infinity };
   }
 }
 
 /** Milliseconds; `null`: not cleaned. */
 interface Ages {
-  readonly published: number;
+  readonly published: number | null;
   readonly dead: number | null;
   readonly dedup: number | null;
   readonly audit: number | null;
@@ -113,8 +130,15 @@ function requested({ before, limit = Infinity, includeDead = false }: CleanReque
   if (Number.isNaN(at)) throw refused('before must be a valid Date');
   if (limit !== Infinity && !(Number.isSafeInteger(limit) && limit >= 1))
     throw refused('limit must be a whole number from 1');
+  if (![true, false, 'only'].includes(includeDead)) throw refused("includeDead must be true, false or 'only'");
   const age = Date.now() - at;
-  return { published: age, dead: includeDead ? age : null, dedup: null, audit: null, limit };
+  return {
+    published: includeDead === 'only' ? null : age,
+    dead: includeDead === false ? null : age,
+    dedup: null,
+    audit: null,
+    limit,
+  };
 }
 
 const refused = (problem: string): OutboxConfigurationError =>

@@ -1,4 +1,5 @@
 import type { CliContext } from './command.js';
+import type { OpenOutbox } from './connect/open-outbox.js';
 import { number } from './words.js';
 
 /** What became of the chunks. */
@@ -32,4 +33,34 @@ export async function inChunks(
     return { done, interrupted: false };
   });
   return work.finally(() => terminal.progress(''));
+}
+
+/**
+ * Work of the library that tells of each of its chunks, which must come in time. Ctrl-C ends it behind one.
+ * @param begin calls `heard` for each chunk
+ */
+export async function whileHeard<T>(
+  { interrupt, terminal }: Pick<CliContext, 'interrupt' | 'terminal'>,
+  { answer }: Pick<OpenOutbox, 'answer'>,
+  begin: (signal: AbortSignal, heard: (line: string) => void) => Promise<T>,
+): Promise<T> {
+  const end = new AbortController();
+  let next = (): void => undefined;
+  const heard = (line: string): void => {
+    if (interrupt.isAsked) end.abort();
+    terminal.progress(line);
+    next();
+  };
+  const work = async (): Promise<T> => {
+    const run = begin(end.signal, heard);
+    for (let isOver = false; !isOver;) {
+      const chunk = new Promise<boolean>((resolve) => (next = () => resolve(false)));
+      isOver = await answer(Promise.race([run.then(() => true), chunk]));
+    }
+    return run;
+  };
+  return interrupt.holding(work).finally(() => {
+    end.abort(); // of one that nobody waits for any more
+    terminal.progress('');
+  });
 }

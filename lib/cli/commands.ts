@@ -1,5 +1,6 @@
 import type { CliCommand } from './command.js';
 import { AUDIT } from './commands/audit.js';
+import { BENCH } from './commands/bench.js';
 import { BREAK_LEASES } from './commands/break-leases.js';
 import { BUCKETS } from './commands/buckets.js';
 import { CANCEL } from './commands/cancel.js';
@@ -8,11 +9,17 @@ import { COMPLETION } from './commands/completion.js';
 import { DEAD } from './commands/dead.js';
 import { DISCARD } from './commands/discard.js';
 import { DOCTOR } from './commands/doctor.js';
+import { DRAIN } from './commands/drain.js';
+import { EDIT } from './commands/edit.js';
 import { EXPLAIN } from './commands/explain.js';
 import { INIT } from './commands/init.js';
 import { LIST } from './commands/list.js';
 import { MIGRATE } from './commands/migrate.js';
+import { PARTITIONS } from './commands/partitions.js';
+import { PAUSE, PAUSES, RESUME } from './commands/pause.js';
+import { PURGE } from './commands/purge.js';
 import { RELEASE } from './commands/release.js';
+import { REPLAY } from './commands/replay.js';
 import { REQUEUE } from './commands/requeue.js';
 import { SHOW } from './commands/show.js';
 import { STATUS } from './commands/status.js';
@@ -32,8 +39,17 @@ export const COMMANDS: readonly CliCommand[] = [
   REQUEUE,
   DISCARD,
   CANCEL,
+  EDIT,
   RELEASE,
+  PAUSE,
+  RESUME,
+  PAUSES,
+  REPLAY,
+  DRAIN,
   BREAK_LEASES,
   CLEAN,
+  PARTITIONS,
+  BENCH,
+  PURGE,
   COMPLETION,
 ];

@@ -1,6 +1,7 @@
 import { milliseconds } from '../time/duration.js';
 import type { CliCommand, CliOption } from './command.js';
 import { refuseUsage } from './exit-code.js';
+import { isWait } from './wait.js';
 
 /** Where the outbox is. */
 const CONNECTION_OPTIONS: readonly CliOption[] = [
@@ -11,7 +12,7 @@ const CONNECTION_OPTIONS: readonly CliOption[] = [
   { flags: '--url <url>', help: 'database without a password; with one: OUTBOX_DATABASE_URL' },
   { flags: '--schema <name>', help: 'PostgreSQL schema, or MySQL database, of the tables' },
   { flags: '--prefix <text>', help: 'prefix of the tables; default: outbox_' },
-  { flags: '--timeout <duration>', help: 'for connecting, and for each answer; default: 30s', read: readDuration },
+  { flags: '--timeout <duration>', help: 'for connecting, and for each answer; default: 30s', read: readWait },
 ];
 
 const OUTPUT_OPTIONS: readonly CliOption[] = [
@@ -27,4 +28,10 @@ export function optionsOf({ options = [], connects = true }: CliCommand): readon
 /** @returns milliseconds. @throws CliError */
 export function readDuration(text: string): number {
   return milliseconds(text) ?? refuseUsage("It must be a duration such as '30s' or '5m'.");
+}
+
+/** Of an option for which the command waits. @returns milliseconds. @throws CliError */
+export function readWait(text: string): number {
+  const ms = readDuration(text);
+  return isWait(ms) ? ms : refuseUsage('It must be 1ms at least and 1d at most.');
 }

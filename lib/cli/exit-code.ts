@@ -26,3 +26,8 @@ export class CliError extends Error {
 export function refuseUsage(message: string): never {
   throw new CliError(EXIT.usage, message);
 }
+
+const WRONG_INPUT = new Set(['INVALID_MESSAGE', 'UNKNOWN_TRANSPORT', 'INVALID_OPTIONS']);
+
+/** Wrong arguments that the library refuses, not the parser. */
+export const isWrongInput = (error: unknown): boolean => WRONG_INPUT.has(String(Object(error)['code']));

@@ -1,5 +1,5 @@
 import { createInterface } from 'node:readline';
-import type { ExitCode } from './exit-code.js';
+import { EXIT, type ExitCode } from './exit-code.js';
 import type { Terminal } from './terminal.js';
 
 /** The terminal of a process, and its end. */
@@ -19,8 +19,15 @@ export function processTerminal(of: NodeJS.Process): ProcessTerminal {
   const write = of.stdout.write.bind(of.stdout);
   // An application that is loaded may print: on stderr, as stdout is for the result.
   of.stdout.write = stderr.write.bind(stderr) as typeof of.stdout.write;
-  // A reader that has seen enough, such as `head`, is no failure.
-  of.stdout.on('error', () => of.exit(0));
+  const written = (error?: NodeJS.ErrnoException | null): void => {
+    if (error === undefined || error === null) return;
+    // A reader that has seen enough, such as `head`, is no failure. A file that takes no more is one.
+    if (error.code === 'EPIPE') of.exit(EXIT.ok);
+    stderr.write(`nestjs-outbox: The result could not be written: ${error.code ?? error.message}.\n`);
+    of.exit(EXIT.failed);
+  };
+  of.stdout.on('error', written);
+  stderr.on('error', () => {}); // nobody reads the words: the work goes on
   let colors = of.stdout.isTTY && of.stdout.hasColors() && !isSet(of.env['NO_COLOR']) && of.env['TERM'] !== 'dumb';
   let line = '';
   const say = (text: string): void => {
@@ -35,7 +42,7 @@ export function processTerminal(of: NodeJS.Process): ProcessTerminal {
       return colors;
     },
     withoutColors: () => void (colors = false),
-    out: (text) => void write(`${text}\n`),
+    out: (text) => void write(`${text}\n`, written),
     say,
     progress(text) {
       if (!stderr.isTTY || (text === '' && line === '')) return;

@@ -3,7 +3,7 @@ import { errorText } from '../observe/redact/error-text.js';
 import { printable } from '../observe/redact/printable.js';
 import { COMMANDS } from './commands.js';
 import type { CliCommand, CliContext, Given } from './command.js';
-import { CliError, EXIT, refuseUsage, type ExitCode } from './exit-code.js';
+import { CliError, EXIT, isWrongInput, refuseUsage, type ExitCode } from './exit-code.js';
 import { Interrupt } from './interrupt.js';
 import { openOutbox, type OpenOutbox } from './connect/open-outbox.js';
 import { parse } from './parser.js';
@@ -57,9 +57,6 @@ async function runCommand(
   }
 }
 
-/** Wrong arguments that the library refuses, not the parser. */
-const WRONG_INPUT = new Set(['INVALID_MESSAGE', 'UNKNOWN_TRANSPORT', 'INVALID_OPTIONS']);
-
 function report(error: unknown, terminal: ProcessTerminal): ExitCode {
   // The parser has printed its help, or the version.
   if (error instanceof CommanderError && error.exitCode === 0) return EXIT.ok;
@@ -71,7 +68,7 @@ function report(error: unknown, terminal: ProcessTerminal): ExitCode {
 function verdict(error: unknown): [ExitCode, string] {
   if (error instanceof CommanderError) return [EXIT.usage, error.message.replace(/^error: /, '')];
   if (error instanceof CliError) return [error.exitCode, error.message];
-  const { code, message } = Object(error) as { code?: unknown; message?: unknown };
-  if (WRONG_INPUT.has(String(code)) && typeof message === 'string') return [EXIT.usage, message];
+  const { message } = Object(error) as { message?: unknown };
+  if (isWrongInput(error) && typeof message === 'string') return [EXIT.usage, message];
   return [EXIT.failed, errorText(error)];
 }

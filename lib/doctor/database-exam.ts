@@ -8,6 +8,7 @@ import { found, isOk, type Finding } from '../transports/diagnosis.js';
 import type { Interview } from './interview.js';
 import type { DoctorSettings } from './options.js';
 import type { OutageFacts } from './outage.js';
+import { judgePartitions } from './partitions.js';
 import { judgeRelays } from './relays.js';
 import { judgeClock, judgePlans, judgePooler, judgeReached, judgeRights, judgeServer } from './server.js';
 import { judgeSnapshot, judgeTables, judgeUnpurged } from './tables.js';
@@ -79,7 +80,7 @@ export class DatabaseExam {
   /** @internal */ async schema(): Promise<void> {
     const { interview, sources } = this;
     const problem = await interview.ask('The schema of the tables', () =>
-      sources.store.check(sources.options).then(
+      sources.store.setup.check(sources.options).then(
         () => null,
         (error: unknown) => {
           if (error instanceof OutboxConfigurationError) return error;
@@ -96,9 +97,13 @@ export class DatabaseExam {
     const { questions, store, settings } = sources;
     const tables = await interview.ask('The size of the tables', () => questions.tables());
     if (tables !== undefined) interview.note(judgeTables(tables, server?.settings['autovacuum'] !== 'off'));
+    const archive = await interview.ask('The partitions of the archive', async () => ({
+      layout: await store.partitions?.layout(),
+    }));
+    if (archive?.layout !== undefined) interview.note(judgePartitions(archive.layout));
     const unpurged = await interview.ask('What InnoDB has to purge', async () => questions.unpurged?.(), PROCESS_FIX);
     if (unpurged !== undefined) interview.note([judgeUnpurged(unpurged)]);
-    const held = await interview.ask('Old transactions', async () => ({ report: await store.heldSnapshot?.() }));
+    const held = await interview.ask('Old transactions', async () => ({ report: await store.ready.heldSnapshot?.() }));
     if (held !== undefined) interview.note([judgeSnapshot(held.report, settings.heldFor, sources.clock.wall())]);
     return tables?.reduce((sum, { bytes }) => sum + bytes, 0);
   }
@@ -106,14 +111,14 @@ export class DatabaseExam {
   /** @internal */ async relays(): Promise<void> {
     const { interview, sources } = this;
     const { store, options } = sources;
-    const known = await interview.ask('The transports in the tables', () => store.transports());
+    const known = await interview.ask('The transports in the tables', () => store.setup.transports());
     if (known === undefined) return;
     const names = new Map([...known].map(([name, number]) => [number, name]));
     const { inspect } = store;
     const asked =
       inspect &&
       (await interview.ask('The owners of the buckets', async () => {
-        const { instances } = await store.living();
+        const { instances } = await store.leases.living();
         return { instances, buckets: bucketStates(await inspect.buckets(), names, instances) };
       }));
     const transports = new Map(

@@ -1,6 +1,7 @@
 import type { GrowthFacts } from '../store/diagnose/diagnose-store.js';
 import { durationText } from '../time/duration.js';
 import { found, isOk, type Finding } from '../transports/diagnosis.js';
+import { lastingText } from './lasting.js';
 
 /** For how long the broker may be down. */
 export interface OutageBudget {
@@ -151,14 +152,3 @@ const FIXES: Readonly<Record<OutageLimit['limit'], string>> = {
   numbers: 'Move to new tables under another database.prefix.',
   maxAge: 'Raise retry.maxAge, or leave it out.',
 };
-
-/** In the largest unit of which there are two or more. */
-function lastingText(seconds: number): string {
-  for (const [unit, size] of [
-    ['days', 86_400],
-    ['hours', 3_600],
-    ['minutes', 60],
-  ] as const)
-    if (seconds >= 2 * size) return `${Math.floor(seconds / size)} ${unit}`;
-  return `${Math.floor(seconds)} seconds`;
-}

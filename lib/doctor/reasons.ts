@@ -1,5 +1,5 @@
 import type { OutboxHealth } from '../observe/health.js';
-import { reasonCode, type ReasonCode } from '../observe/reason-codes.js';
+import type { ReasonCode } from '../observe/reason-codes.js';
 import { found, isOk, type Finding } from '../transports/diagnosis.js';
 
 /** What other questions are about. */
@@ -21,9 +21,10 @@ const FIXES: Readonly<Partial<Record<ReasonCode, string>>> = {
     'OutboxAdmin.failures() says why. Repair the cause, then outbox.requeue({ … }), or outbox.discard({ … }).',
   failing_often: 'OutboxAdmin.failures() says why. Repair the cause: they are tried again by themselves.',
   keys_blocked:
-    "OutboxAdmin.find({ state: ['dead', 'waiting'] }) shows the messages that block. Repair them, or outbox.release(key).",
+    "OutboxAdmin.find({ state: ['dead', 'waiting'] }) shows the messages that block. Repair them. Past a dead one outbox.release(key) lets the key go on.",
   transport_down: 'Bring the broker back: the relay goes on by itself.',
   transport_blocked: 'End the alarm of the broker (memory, disk), or raise its quota: the relay goes on by itself.',
+  paused: 'Once the reason is gone: OutboxAdmin.resume({ transport }), with the topic and key that the sentence names.',
   destination_missing: 'Make the destination, or correct the name. The sentence has the remedy.',
   destination_away: 'Repair the destination: the sentence has the error of the broker.',
   standing_still:
@@ -34,9 +35,9 @@ const FIXES: Readonly<Partial<Record<ReasonCode, string>>> = {
 };
 
 /** Pure: each reason of health that no other question is about. */
-export function judgeHealth({ status, reasons }: OutboxHealth): Finding[] {
+export function judgeHealth({ status, reasons, codes }: OutboxHealth): Finding[] {
   const told = reasons
-    .map((reason) => [reason, reasonCode(reason)] as const)
+    .map((reason, n) => [reason, codes[n] as ReasonCode] as const)
     .filter(([, code]) => !ASKED_APART.has(code));
   if (told.length === 0) return [isOk('health', 'Health has no further reason.', { status })];
   return told.map(([reason, code]) =>

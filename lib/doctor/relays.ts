@@ -44,7 +44,7 @@ function judgeLive(transport: string, number: number, { instances, buckets }: Re
       text: `No live relay publishes to '${transport}', and ${counted(ready, 'message is', 'messages are')} ready.`,
       evidence,
     },
-    'Messages for it wait. A relay whose broker is away counts as none.',
+    `${ready > 0 ? 'Messages for it wait' : 'What is enqueued for it waits'}. A relay whose broker is away counts as none.`,
     `Start a process with relay: true and the transport '${transport}', or bring its broker back.`,
   );
 }

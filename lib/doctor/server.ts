@@ -112,10 +112,14 @@ export function judgeServer(server: ServerFacts, options: { readonly maxPayloadB
 function judgeReadOnly({ product, version, login, readOnly }: ServerFacts): Finding {
   const evidence = { product, version, login, readOnly };
   if (readOnly === null) return isOk('read-only', `${product} ${version} takes writes.`, evidence);
+  return isReadOnly(readOnly, evidence);
+}
+
+export function isReadOnly(why: string, evidence: Finding['evidence']): Finding {
   return found(
     'read-only',
     'error',
-    { text: `The database is read-only (${readOnly}).`, evidence },
+    { text: `The database is read-only (${why}).`, evidence },
     'Nothing can be enqueued, and nothing that is published can be written down.',
     'Lead the connections to the primary. On a primary, find out who set it and why: some hosts do so when the disk is full.',
   );
@@ -267,7 +271,7 @@ export function judgeReached(answer: { readonly why: string } | { readonly value
     'error',
     { text: `The database does not answer: ${answer.why}`, evidence: { why: answer.why } },
     'Nothing can be enqueued or published.',
-    'Bring the database back, or correct the address, the login or the limits of its connections. The relay goes on by itself.',
+    'Bring the database back, or correct the address, the login or the limits of its connections. Where its disk is full, enlarge the disk. The relay goes on by itself.',
   );
 }
 

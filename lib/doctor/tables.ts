@@ -1,7 +1,7 @@
-import { durationText } from '../time/duration.js';
 import type { TableFacts } from '../store/diagnose/diagnose-store.js';
 import type { HeldSnapshotReport } from '../store/ready-store.js';
 import { found, isOk, type Finding } from '../transports/diagnosis.js';
+import { lastingText } from './lasting.js';
 
 /** Pure: what the tables and those that hold their dead rows tell. */
 
@@ -79,10 +79,10 @@ export function judgeSnapshot(held: HeldSnapshotReport, heldFor: number, now: nu
       'A transaction that keeps dead rows would not be named.',
       `grant ${held.needs.toLowerCase()} on *.* to …;`,
     );
-  const { holder, details, age, dead, server } = held;
+  const { holder, details, age, dead, end } = held;
   const since = age === undefined ? null : new Date(now - age);
   const evidence = { holder, details: details.join(', '), ageMs: age ?? null, since, deadRows: dead ?? null };
-  const long = age === undefined ? 'for a time that this login may not see' : `for ${durationText(Math.round(age))}`;
+  const long = age === undefined ? 'for a time that this login may not see' : `for ${lastingText(age / 1_000)}`;
   const text = `The oldest transaction is that of ${holder} (${details.join(', ')}), ${long}.`;
   if (age !== undefined && age < heldFor) return isOk('snapshot', text, evidence);
   return found(
@@ -90,12 +90,6 @@ export function judgeSnapshot(held: HeldSnapshotReport, heldFor: number, now: nu
     age === undefined ? 'note' : 'warning',
     { text, evidence },
     'The server keeps every row that was deleted since: reads get slower, and the tables grow.',
-    endOf(server, holder),
+    end,
   );
-}
-
-function endOf(server: 'PostgreSQL' | 'MariaDB' | 'MySQL', holder: string): string {
-  const session = /^session (\d+)$/.exec(holder)?.[1];
-  if (session === undefined) return 'Drop the replication slot, or end the prepared transaction.';
-  return server === 'PostgreSQL' ? `select pg_terminate_backend(${session});` : `kill ${session};`;
 }

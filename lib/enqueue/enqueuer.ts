@@ -139,9 +139,9 @@ export class Enqueuer {
     // A repeated id refuses the whole call, and leaves the transaction usable.
     const refusable =
       rows.some(({ id }) => id !== rows[0]?.id) && rows.some(({ dedupKey }) => dedupKey?.startsWith(ID_PREFIX));
-    const guarded = refusable || store.mayLeavePart?.(rows) === true;
+    const guarded = refusable || store.writer.mayLeavePart?.(rows) === true;
     const { duplicates } = await tx.whole(guarded, async () => {
-      const report = await store.insert(tx, rows);
+      const report = await store.writer.insert(tx, rows);
       if (guarded) refuseRepeated(rows, report);
       return report;
     });

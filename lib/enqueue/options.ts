@@ -36,6 +36,12 @@ export interface EnqueueReport {
   readonly duplicate: boolean;
 }
 
+/**
+ * An object of any class, and no list. The compiler takes every literal for a mere `object`, also `{ typ: 'order.placed' }`, but none
+ * with a member of its own for this: a literal is a plain message.
+ */
+export type AnyEvent = object & { readonly constructor: unknown; readonly [Symbol.iterator]?: never };
+
 /** A message without a class. Without `key` it is unordered. */
 export interface PlainMessage extends MessageSettings {
   type: string;

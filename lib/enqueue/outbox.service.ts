@@ -6,7 +6,14 @@ import type { EntityManager, TransactionHandle } from '../outbox.options.js';
 import type { Change, MessageFilter, OperatorReport } from '../store/admin-store.js';
 import { refuse } from '../options/refuse.js';
 import { Enqueuer, refuseForArray } from './enqueuer.js';
-import type { EnqueueOptions, EnqueueReport, MessageSettings, PlainMessage, ReportOption } from './options.js';
+import type {
+  AnyEvent,
+  EnqueueOptions,
+  EnqueueReport,
+  MessageSettings,
+  PlainMessage,
+  ReportOption,
+} from './options.js';
 import type { EnqueueRuntime, OutboxEventSource } from './runtime.js';
 import { numberOf } from './destinations.js';
 import { toFilter, type DryRun, type MessageSelection, type OperatorCount } from '../admin/selection.js';
@@ -18,8 +25,17 @@ import { TransactionScope } from '../transaction/transaction-scope.js';
 /** A caller's function, to which its data layer hands what it has of a transaction. */
 type InTransaction<T> = (handle: object) => Promise<T>;
 
+/** A manager in the place of the options would be read as options without one. */
+function refuseHandle(options: EnqueueOptions | undefined): void {
+  const handle = options as { query?: unknown; queryRunner?: unknown } | undefined;
+  if (typeof handle?.query !== 'function' && handle?.queryRunner === undefined) return;
+  throw new OutboxMessageError('INVALID_MESSAGE', `The options of enqueue are ${typeName(options)}.`, {
+    hint: 'Pass a manager by its name, enqueue(message, { manager }), or use outbox.with(manager).enqueue(message).',
+  });
+}
+
 /** An outbox that writes in one given transaction. */
-export interface OutboxWriter<TEvent extends object = object> {
+export interface OutboxWriter<TEvent extends object = AnyEvent> {
   enqueue(messages: readonly (TEvent | PlainMessage)[], options?: MessageSettings): Promise<string[]>;
   enqueue(message: TEvent | PlainMessage, options?: MessageSettings): Promise<string>;
 }
@@ -28,7 +44,7 @@ export interface OutboxWriter<TEvent extends object = object> {
  * Writes messages in the caller's database transaction, and lets operators act on those that wait.
  * @typeParam TEvent narrows what may be enqueued: `OutboxService<OrderPlaced | OrderCancelled>`
  */
-export class OutboxService<TEvent extends object = object> {
+export class OutboxService<TEvent extends object = AnyEvent> {
   /** @internal */ readonly scope: TransactionScope;
   /** @internal */ readonly current: CurrentTransaction;
   /** @internal */ readonly enqueuer: Enqueuer;
@@ -63,6 +79,7 @@ export class OutboxService<TEvent extends object = object> {
   enqueue(messages: readonly (TEvent | PlainMessage)[], options?: EnqueueOptions): Promise<string[]>;
   enqueue(message: TEvent | PlainMessage, options?: EnqueueOptions): Promise<string>;
   async enqueue(input: unknown, options?: EnqueueOptions & Partial<ReportOption>): Promise<unknown> {
+    refuseHandle(options);
     const session = this.current.require(options?.manager);
     if (Array.isArray(input)) refuseForArray(options);
     const inputs: readonly unknown[] = Array.isArray(input) ? input : [input];
@@ -161,13 +178,13 @@ export class OutboxService<TEvent extends object = object> {
    * `done` when none of them will publish it any more, or, if the selection names a transport, when that one will not.
    */
   async cancel(selection: MessageSelection): Promise<OperatorReport> {
-    return this.operate(await this.runtime.store.cancel(await this.filter('cancel', selection)));
+    return this.operate(await this.runtime.store.admin.cancel(await this.filter('cancel', selection)));
   }
 
   /** Lets a blocked key go on: its dead messages stay dead, but block no longer. */
   async release(key: string, options: { transport?: string } = {}): Promise<{ released: number }> {
     const { key: checked, transport } = await this.filter('release', { ...options, key });
-    const report = await this.runtime.store.release({
+    const report = await this.runtime.store.admin.release({
       key: checked as string,
       ...(transport === undefined ? {} : { transport }),
     });
@@ -184,8 +201,8 @@ export class OutboxService<TEvent extends object = object> {
   async breakLeases(selection: LeaseSelection): Promise<BrokenLeases> {
     checkLeaseSelection(selection);
     const [{ store }, { transport }] = [this.runtime, selection];
-    const id = transport === undefined ? undefined : numberOf(transport, await store.transports(), 'breakLeases');
-    return breakLeases(store, selection, id);
+    const id = transport === undefined ? undefined : numberOf(transport, await store.setup.transports(), 'breakLeases');
+    return breakLeases(store.leases, selection, id);
   }
 
   /** What waits, by transport. Reads the database. */
@@ -204,15 +221,15 @@ export class OutboxService<TEvent extends object = object> {
     const filter = await this.filter(change, selection);
     const dryRun: unknown = selection.dryRun ?? false;
     if (typeof dryRun !== 'boolean') refuse(change, `dryRun must be true or false, not ${typeName(dryRun)}`);
-    if (dryRun) return { count: await this.runtime.store.count(change, filter) };
-    return this.operate(await this.runtime.store[change](filter));
+    if (dryRun) return { count: await this.runtime.store.admin.count(change, filter) };
+    return this.operate(await this.runtime.store.admin[change](filter));
   }
   /** @internal A transport that left the options has rows all the same: its name stands in the database. */
   async filter(operation: Change | 'release', selection: MessageSelection): Promise<MessageFilter> {
     const { transportIds, store } = this.runtime;
     const transport: unknown = (selection as MessageSelection | undefined)?.transport;
     const isOurs = typeof transport !== 'string' || transportIds.has(transport);
-    const known = isOurs ? transportIds : await store.transports();
+    const known = isOurs ? transportIds : await store.setup.transports();
     return toFilter(operation, selection, (name, subject) => numberOf(name, known, subject), known.size);
   }
   /** @internal Changed rows may be due at once: also those of what is too late, as another transport still has it. */

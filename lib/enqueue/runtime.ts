@@ -3,9 +3,7 @@ import type { OutboxEventMap, OutboxEventName, OutboxHooks } from '../observe/ev
 import type { ResolvedOptions } from '../outbox.options.js';
 import type { OutboxHealth } from '../observe/health.js';
 import type { OutboxStats } from '../observe/stats.js';
-import type { AdminStore } from '../store/admin-store.js';
-import type { LeaseStore } from '../store/lease-store.js';
-import type { MessageWriter, StoreSetup } from '../store/outbox-store.js';
+import type { Roles } from '../store/outbox-store.js';
 import type { DataLayer } from '../transaction/data-layer.js';
 import type { TransportWrapper } from '../options/transport-wrapper.js';
 import type { EnqueueTrace } from './tracing.js';
@@ -15,10 +13,7 @@ export interface EnqueueRuntime {
   readonly options: ResolvedOptions;
   /** The application's; transactions of any other database are refused. */
   readonly dataLayer: DataLayer;
-  readonly store: MessageWriter &
-    AdminStore &
-    Pick<StoreSetup, 'transports'> &
-    Pick<LeaseStore, 'heldLeases' | 'endLeases'>;
+  readonly store: Roles<'writer' | 'admin' | 'setup' | 'leases' | 'diagnose'>;
   /** Name → number, as registered in the store; may be filled after construction, before the first enqueue. */
   readonly transportIds: ReadonlyMap<string, number>;
   readonly hooks: OutboxHooks;

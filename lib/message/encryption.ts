@@ -1,5 +1,6 @@
 import { ENCRYPTION_OPTION } from '../outbox-message.js';
 import { OutboxError, type OutboxErrorDetails } from '../outbox.errors.js';
+import { REPLAY_HEADER } from './replay-header.js';
 
 /**
  * What of a message stays readable beside its encrypted payload, the same at both ends: authenticate all of it with the payload.
@@ -17,7 +18,7 @@ export interface EncryptionContext {
   readonly transport: string;
   /** Canonical JSON, names in order: exchange, routing key, partition, whatever else says where it goes; `{}`: none. */
   readonly options: string;
-  /** Canonical JSON of the headers as they are stored; `{}`: none. */
+  /** Canonical JSON of the headers as they are stored, without `replay-audit-id`, which a replay adds; `{}`: none. */
   readonly headers: string;
 }
 export interface EncryptedPayload {
@@ -79,7 +80,11 @@ interface Described extends Pick<
 
 export function encryptionContext({ options, headers, ...rest }: Described): EncryptionContext {
   const { id, type, version, topic, key, contentType, transport } = rest;
-  const place = { transport, options: canonical(options), headers: canonical(headers) };
+  const place = {
+    transport,
+    options: canonical(options, ENCRYPTION_OPTION),
+    headers: canonical(headers, REPLAY_HEADER),
+  };
   return { id, type, version, topic, key, contentType, ...place };
 }
 
@@ -88,10 +93,11 @@ export function isRequired({ required }: PayloadEncryption, context: () => Encry
   return typeof required === 'function' ? required(context()) !== false : required === true;
 }
 
-function canonical(json: string | null): string {
+/** @param without a member that says nothing of where the message goes */
+function canonical(json: string | null, without: string): string {
   if (json === null) return '{}';
   const stored: unknown = JSON.parse(json);
-  return written(stored, ENCRYPTION_OPTION);
+  return written(stored, without);
 }
 
 /** @param without a member that is left out, on this level only */

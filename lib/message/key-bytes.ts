@@ -15,8 +15,8 @@ export function keyBytes(key: string): Buffer {
   return key.startsWith(NO_TEXT) ? Buffer.from(key.slice(1), 'hex') : Buffer.from(key, 'utf8');
 }
 
-/** For brokers whose keys are bytes. */
-export function recordKey(key: string | null): string | Buffer | null {
+/** For brokers whose keys are bytes, and for whatever hashes keys. */
+export function recordKey<K extends string | null>(key: K): K | Buffer {
   return key?.startsWith(NO_TEXT) === true ? keyBytes(key) : key;
 }
 

@@ -3,6 +3,12 @@ import type { EventClass, EventMetadata } from '../enqueue/events/event-metadata
 import type { OutboxMessage } from '../outbox-message.js';
 import type { OutboxHandlerContext } from '../enqueue/events/on-outbox-event.decorator.js';
 
+/** A name as it may have been before a bundler made it another one. */
+export interface NameStem {
+  readonly className: string;
+  readonly method: string;
+}
+
 /** An `@OnOutboxEvent` method of one provider or controller. */
 export interface FoundHandler {
   /** `Mailer.send`. */
@@ -10,6 +16,8 @@ export interface FoundHandler {
   /** The module that has its provider. */
   readonly module: string;
   readonly id: string;
+  /** What a build cannot tell it apart by from others; `undefined`: it has an id of its own. */
+  readonly stem: NameStem | undefined;
   readonly type: string;
   readonly version: number | undefined;
   readonly eventClass: EventClass | undefined;
@@ -84,6 +92,45 @@ export function refuseTwinEvent(handler: FoundHandler, first: Map<string, FoundH
   );
 }
 
+/**
+ * What has run for a message is known by ids. Of two classes of one name a bundler renames one, and which one that is hangs on
+ * the order of the imports: the next build may exchange the two ids, and then one handler counts as having been called.
+ * @param earlier handlers of each type
+ */
+export function refuseExchangeable(handler: FoundHandler, earlier: Map<string, FoundHandler[]>): void {
+  const { stem, id, type, version } = handler;
+  const others = earlier.get(type) ?? [];
+  earlier.set(type, [...others, handler]);
+  const isTwin = (other: FoundHandler): boolean =>
+    other.id !== id && overlap(other.version, version) && mayBeOneName(other.stem, stem);
+  const twin = others.find(isTwin);
+  if (twin === undefined) return;
+  throw new OutboxConfigurationError(
+    'INVALID_OPTIONS',
+    `The handlers '${twin.id}' (in ${twin.module}) and '${id}' (in ${handler.module}) of '${type}' have no id, and a bundler gives such names to classes of one name: its next build may exchange them.`,
+    { hint: `Give both an id that stays, such as the ones they have now: @OnOutboxEvent(Event, { id: '${id}' }).` },
+  );
+}
+
+/** A handler without a version is one of all. */
+function overlap(one: number | undefined, other: number | undefined): boolean {
+  return one === other || one === undefined || other === undefined;
+}
+
+/** Bundlers number classes of one name (`Mailer2`, `Mailer$1`). Of a minified name nothing is left. */
+export function stemOf({ prototype, method, id }: MarkedMethod): NameStem | undefined {
+  if (id !== undefined) return undefined;
+  const { name } = prototype.constructor;
+  return { className: name.length <= MINIFIED ? '' : name.replace(/[_$]?\d+$/, ''), method };
+}
+
+/** They also put the name of the file before one of the two (`billing_Mailer`). */
+function mayBeOneName(one: NameStem | undefined, other: NameStem | undefined): boolean {
+  if (one === undefined || other === undefined || one.method !== other.method) return false;
+  const [a, b] = [one.className, other.className];
+  return a === b || a.endsWith(`_${b}`) || b.endsWith(`_${a}`);
+}
+
 /** @throws where the name of the class may be another one's in the next build */
 export function idOf({ prototype, method, id }: MarkedMethod, oursAreRenamed: boolean = OURS_ARE_RENAMED): string {
   if (id !== undefined) return id;
@@ -102,10 +149,13 @@ export function nameOf(prototype: object, method: string): string {
   return `${prototype.constructor.name}.${method}`;
 }
 
-/** Minified names have up to three characters; of three, those that people write are `Job` or `SMS`. Bundlers number twins: `Mailer$1`. */
+/** Characters that a minified name has at most. */
+const MINIFIED = 3;
+
+/** Of names with three characters, people write those like `Job` or `SMS`. Nobody writes `Mailer$1`. */
 function isMadeUp(name: string, oursAreRenamed: boolean): boolean {
-  if (name.length <= 2 || /\$\d+$/.test(name)) return true;
-  return name.length === 3 && (oursAreRenamed || !/^[A-Z]([a-z]{2}|[A-Z]{2})$/.test(name));
+  if (name.length < MINIFIED || /\$\d+$/.test(name)) return true;
+  return name.length === MINIFIED && (oursAreRenamed || !/^[A-Z]([a-z]{2}|[A-Z]{2})$/.test(name));
 }
 
 function has(key: string, target: unknown): boolean {

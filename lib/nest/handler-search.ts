@@ -2,7 +2,7 @@ import type { ModulesContainer } from '@nestjs/core';
 import { eventMetadata } from '../enqueue/events/event-metadata.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import { handlerMarks, type HandlerMark } from '../enqueue/events/on-outbox-event.decorator.js';
-import { idOf, nameOf, refuseEnhanced, refuseScoped, type FoundHandler } from './handler-checks.js';
+import { idOf, nameOf, refuseEnhanced, refuseScoped, stemOf, type FoundHandler } from './handler-checks.js';
 
 type NestModule = NonNullable<ReturnType<ModulesContainer['get']>>;
 type Wrapper = NestModule extends { providers: Map<unknown, infer W> } ? W : never;
@@ -70,12 +70,15 @@ export class HandlerSearch {
   }
 }
 
-/** What may have marked methods: an instance, each of an array that a factory returns, or the class of what is made per request. */
+/**
+ * What may have marked methods: an instance, each of an array that a factory returns, or the class of what is made per request.
+ * Of a factory that is called per request, which nobody calls here, that is the class under which it provides.
+ */
 function candidates(wrapper: Wrapper): { instance: object | undefined; prototype: object }[] {
   if (!isStatic(wrapper)) {
-    const { metatype, inject } = wrapper as { metatype: unknown; inject: unknown };
-    const isClass = typeof metatype === 'function' && (inject === undefined || inject === null);
-    const prototype: unknown = isClass ? metatype.prototype : undefined;
+    const { metatype, inject, token } = wrapper as { metatype: unknown; inject: unknown; token: unknown };
+    const made = inject === undefined || inject === null ? metatype : token;
+    const prototype: unknown = typeof made === 'function' ? made.prototype : undefined;
     return isObject(prototype) ? [{ instance: undefined, prototype }] : [];
   }
   const made: unknown = wrapper.instance;
@@ -151,6 +154,7 @@ function toHandler({ instance, prototype, method, mark, module }: Place): FoundH
     name,
     module,
     id: idOf({ prototype, method, id }),
+    stem: stemOf({ prototype, method, id }),
     type,
     version,
     eventClass,

@@ -3,7 +3,7 @@ import type { OutboxMessage } from '../outbox-message.js';
 import { errorText } from '../observe/redact/error-text.js';
 import { deserializerFor, type PayloadDeserializer } from '../message/serializer.js';
 import type { InProcessHandler } from '../transports/in-process/handlers.js';
-import { refuseTwinEvent, type FoundHandler } from './handler-checks.js';
+import { refuseExchangeable, refuseTwinEvent, type FoundHandler } from './handler-checks.js';
 import { HandlerSearch } from './handler-search.js';
 import { instancesOf } from './instances.js';
 import { checkRouting } from './routing.js';
@@ -20,10 +20,12 @@ export function addHandlers(modules: ModulesContainer, { handlers, options, inst
   const outboxes = instancesOf(instance.application).map((one) => one.options);
   const readers = [options.serializer, ...options.deserializers];
   const first = new Map<string, FoundHandler>();
+  const ofType = new Map<string, FoundHandler[]>();
   const add = (refused: (error: unknown) => void): void => {
     for (const handler of search.look(refused)) {
       try {
         refuseTwinEvent(handler, first);
+        refuseExchangeable(handler, ofType);
         checkRouting([handler], outboxes);
         handlers.add(bindHandler(handler, readers));
       } catch (error) {

@@ -25,7 +25,8 @@ export class OutboxLifecycle implements OnModuleInit, Started, OnApplicationShut
   /** @internal */ schedule: Schedule | undefined;
   /** @internal */ listener: WakeListener | undefined;
   /** @internal */ cron: CronHandle | undefined;
-  /** A pass of the cleaner ends with its batch at a stop. @internal */ readonly cleaning = new AbortController();
+  /** A pass of the cleaner, or of the maintainer of partitions, ends with its batch at a stop. @internal */ readonly cleaning =
+    new AbortController();
   /** @internal */ stopping: Promise<void> | undefined;
 
   constructor(
@@ -108,7 +109,7 @@ export class OutboxLifecycle implements OnModuleInit, Started, OnApplicationShut
 
   /** @internal */
   buildLoops(): void {
-    const { options, store, clock, events, unlocker, cleaner, dispatcher } = this.runtime;
+    const { options, store, clock, events, unlocker, cleaner, maintainer, dispatcher } = this.runtime;
     const { every } = options.retention;
     const prefix = `outbox:${options.name}`;
     const hint = new ShutdownHooksHint(events);
@@ -120,6 +121,10 @@ export class OutboxLifecycle implements OnModuleInit, Started, OnApplicationShut
       cleaner.runOnce(undefined, { signal: this.cleaning.signal }),
     );
     this.schedule = new Schedule(this.modules);
+    if (options.partitions.period !== undefined) {
+      const work = (): Promise<unknown> => maintainer.runOnce({}, { signal: this.cleaning.signal });
+      this.schedule.addInterval(`${prefix}:partitions`, this.loop('partitions', options.partitions.every, work));
+    }
     this.schedule.addInterval(`${prefix}:dispatch`, dispatcher);
     this.schedule.addInterval(`${prefix}:unlock`, unlock);
     if (typeof every === 'number') this.schedule.addInterval(`${prefix}:clean`, clean);

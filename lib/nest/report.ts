@@ -6,7 +6,7 @@ import { healthOf, type Counts } from '../observe/health.js';
 import { Probe } from '../observe/probe.js';
 import { readStats } from '../observe/stats.js';
 import type { ResolvedOptions } from '../outbox.options.js';
-import type { AdminStore } from '../store/admin-store.js';
+import type { Roles } from '../store/outbox-store.js';
 
 /** Milliseconds: probes give up after a few seconds, a database that fell silent is given up only after many. */
 const HEALTH_TIMEOUT = 2_000;
@@ -15,7 +15,7 @@ const GOOD_FOR = 1_000;
 const LATE_GOOD_FOR = 10_000;
 
 export interface ReportSources {
-  readonly store: AdminStore;
+  readonly store: Roles<'admin' | 'pauses'>;
   readonly dispatcher: Pick<OutboxDispatcher, 'status' | 'relays'>;
   readonly options: Pick<
     ResolvedOptions,
@@ -30,17 +30,22 @@ export function reportOf(sources: ReportSources): EnqueueRuntime['report'] {
   const { store, dispatcher, options, transportIds, clock } = sources;
   const known = (transport: number | undefined): ReadyKnowledge | undefined =>
     dispatcher.relays.map(({ knows }) => knows).find((each) => each !== undefined && each.transport === transport);
-  const probe = new Probe(store, {
+  const probe = new Probe(store.admin, {
     lease: options.lease,
     buckets: options.ordering === 'global' ? 1 : options.buckets,
     ids: transportIds,
     now: () => clock.monotonic(),
     goneUpTo: (transport) => known(transport)?.goneUpTo ?? (() => '0'),
   });
-  const counted = shared(clock, () => probe.ask().catch((error: unknown) => ({ error })));
+  const ask = async (): Promise<Counts> => {
+    // What the database does not answer here it does not answer there either; and who may not read it, reads the rest.
+    const [counts, pauses] = await Promise.all([probe.ask(), store.pauses?.list().catch(() => [])]);
+    return 'transports' in counts && pauses !== undefined ? { ...counts, pauses } : counts;
+  };
+  const counted = shared(clock, () => ask().catch((error: unknown) => ({ error })));
   const { lease, publishTimeout, ordering, coordination, transports, relay: mode } = options;
   return {
-    stats: () => readStats(store, transportIds, dispatcher.status().transports, clock.wall()),
+    stats: () => readStats(store.admin, transportIds, dispatcher.status().transports, clock.wall()),
     async health() {
       const stats = await counted();
       const waitsFor = (name: string, seq: string): boolean => known(transportIds.get(name))?.waitsFor(seq) ?? false;

@@ -3,6 +3,7 @@ import type { ModuleRef } from '@nestjs/core';
 import { inCleanScope } from '../time/async-scope.js';
 import { OutboxUnlocker } from '../relay/leases/unlocker.js';
 import { OutboxCleaner } from '../clean/cleaner.js';
+import { OutboxPartitionMaintainer } from '../partitions/maintainer.js';
 import { systemClock, within, type Clock } from '../time/clock.js';
 import { OutboxDispatcher } from '../relay/dispatcher.js';
 import { PARKED_POLLS } from '../relay/relay-loops.js';
@@ -22,7 +23,7 @@ import { isThenable } from '../message/is-thenable.js';
 import type { OutboxStore } from '../store/outbox-store.js';
 import type { ExpectedMessages, OutboxTransport } from '../transports/transport.js';
 import type { DataLayer } from '../transaction/data-layer.js';
-import { asMarked } from './enqueue-only.js';
+import { areTablesApart, asMarked } from './enqueue-only.js';
 import { expectedHere } from './expected.js';
 import { abandon, copiesText, refuseClosed, register, type Instance } from './instances.js';
 import { Notifier } from './notifier.js';
@@ -36,6 +37,8 @@ const CLOSE_TIMEOUT = 1_000;
 /** Milliseconds. A hundred processes that only enqueue are not to keep two hundred connections. */
 const CLOSE_IDLE_AFTER = 5_000;
 
+const NO_IDS: ReadonlyMap<string, number> = new Map();
+
 /** One outbox, opened: its store is checked and its transports have numbers; nothing runs yet. */
 export interface OutboxRuntime {
   readonly options: ResolvedOptions;
@@ -47,8 +50,11 @@ export interface OutboxRuntime {
   readonly dispatcher: OutboxDispatcher;
   readonly unlocker: OutboxUnlocker;
   readonly cleaner: OutboxCleaner;
+  readonly maintainer: OutboxPartitionMaintainer;
   readonly handlers: InProcessHandlers;
   readonly apart: ApartFromRelay;
+  /** An operator paused or resumed: relays, here and elsewhere, hear of it now and not with their next heartbeat. */
+  pausesChanged(): void;
   /** Closes the store and the event stream; the name is free again. May be called twice. */
   close(): Promise<void>;
 }
@@ -109,7 +115,7 @@ async function openRuntime(sources: RuntimeSources): Promise<OutboxRuntime> {
   });
   instance.abandon = close;
   try {
-    const transportIds = await prepareStore(store, options, events);
+    const transportIds = areTablesApart() ? NO_IDS : await prepareStore(store, options, events);
     refuseClosed(instance); // another outbox of the application failed meanwhile
     return assemble({ ...sources, options, clock, events, instance, store, notifier, transportIds, close });
   } catch (error) {
@@ -166,10 +172,21 @@ function assemble(parts: Parts): OutboxRuntime {
   };
   return {
     ...{ options, instance, clock, events, store, enqueue, dispatcher, close },
-    unlocker: new OutboxUnlocker(store, events),
-    cleaner: new OutboxCleaner(store, events, options.retention, options.deadLetter !== undefined, clock),
+    ...workersOf({ store, options, events, clock }),
     handlers: new InProcessHandlers(),
     apart: apartFromRelay(parts),
+    pausesChanged() {
+      dispatcher.lookAtLeases();
+      notifier.notify('leases');
+    },
+  };
+}
+
+function workersOf({ store, options, events, clock }: Pick<Parts, 'store' | 'options' | 'events' | 'clock'>) {
+  return {
+    unlocker: new OutboxUnlocker(store.leases, events),
+    cleaner: new OutboxCleaner(store, events, options.retention, options.deadLetter !== undefined, clock),
+    maintainer: new OutboxPartitionMaintainer(store, events, options.partitions),
   };
 }
 
@@ -217,10 +234,15 @@ function wrapped(
 /** What the relay calls of the application's, in nobody's context. */
 function withCleanScopes(options: ResolvedOptions): ResolvedOptions {
   const { deadLetter, retry } = options;
+  const { backoff } = retry;
   const classify = eventsFirst(retry.classify);
   return {
     ...options,
-    retry: { ...retry, classify: (...failure) => inCleanScope(() => classify(...failure)) },
+    retry: {
+      ...retry,
+      classify: (...failure) => inCleanScope(() => classify(...failure)),
+      backoff: typeof backoff === 'function' ? (...failed) => inCleanScope(() => backoff(...failed)) : backoff,
+    },
     deadLetter: deadLetter && ((letter) => inCleanScope(() => deadLetter(letter))),
   };
 }
@@ -313,11 +335,12 @@ async function prepareStore(
       hint: 'Leave it out: where nothing can be listened to, the relay polls.',
     });
   }
-  if (options.database.setup === 'create') await store.create(options);
-  if (options.database.setup === 'check') await store.check(options);
-  const ids = await store.registerTransports([...options.transports.keys()], options.defaultTransport);
+  const partitionedArchive = options.partitions.period !== undefined;
+  if (options.database.setup === 'create') await store.setup.create({ ...options, partitionedArchive });
+  if (options.database.setup === 'check') await store.setup.check(options);
+  const ids = await store.setup.registerTransports([...options.transports.keys()], options.defaultTransport);
   const ofTransports = [...options.transports.values()].flatMap(({ warnings = [] }) => warnings);
-  for (const text of [...(await store.warnings()), ...ofTransports]) events.emit('warning', { text });
+  for (const text of [...(await store.setup.warnings()), ...ofTransports]) events.emit('warning', { text });
   return ids;
 }
 

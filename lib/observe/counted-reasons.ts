@@ -1,27 +1,37 @@
 import { counted } from './plural.js';
 import { OFTEN, type BoundedCount } from '../store/admin-store.js';
+import { reason, type Reason } from './reason-codes.js';
 import type { OutboxTransportStats } from './stats.js';
 
 /**
  * What the counts of a transport say that somebody should look at, one sentence each.
  * @param isOrphan nobody who lives publishes to it
+ * @param hasPaused an operator holds back some of its topics or keys
  */
-export function countedReasons(name: string, stats: OutboxTransportStats, isOrphan: boolean): string[] {
+export function countedReasons(
+  name: string,
+  stats: OutboxTransportStats,
+  isOrphan: boolean,
+  hasPaused = false,
+): Reason[] {
   const { ready, scheduled, waiting: retried, blocked, readyIsExact } = stats;
   const waiting = ready + scheduled + retried + blocked;
   const isCut = !readyIsExact || (['scheduled', 'waiting', 'blocked'] as const).some((count) => cut(stats, count));
   const count = isCut ? `${waiting} or more messages` : counted(waiting, 'message');
   return [
     ...(waiting > 0 && isOrphan
-      ? [`${count} for '${name}', which no live relay publishes.${stats.configured ? '' : LEFT}`]
+      ? [reason('no_relay', `${count} for '${name}', which no live relay publishes.${stats.configured ? '' : LEFT}`)]
       : []),
     ...(stats.dead > 0
       ? [
-          `${atLeast(stats, 'dead', 'dead message')} for '${name}' ${stats.dead === 1 ? 'waits' : 'wait'} for requeue or discard.`,
+          reason(
+            'dead_letters',
+            `${atLeast(stats, 'dead', 'dead message')} for '${name}' ${stats.dead === 1 ? 'waits' : 'wait'} for requeue or discard.`,
+          ),
         ]
       : []),
     ...oftenFailed(name, stats),
-    ...heldKeys(name, stats),
+    ...heldKeys(name, stats, hasPaused ? 'a message that failed or is paused' : 'a failed message'),
     ...unseen(name, stats),
   ];
 }
@@ -31,23 +41,31 @@ const atLeast = (stats: OutboxTransportStats, count: BoundedCount, one: string):
   cut(stats, count) ? `${stats[count]} or more ${one}s` : counted(stats[count], one);
 
 /** What is tried again and again: without a limit of attempts nothing else would tell of it. */
-function oftenFailed(name: string, { failingOften = 0, mostAttempts = 0 }: OutboxTransportStats): string[] {
+function oftenFailed(name: string, { failingOften = 0, mostAttempts = 0 }: OutboxTransportStats): Reason[] {
   if (failingOften === 0) return [];
   const most = failingOften === 1 ? `${mostAttempts} times` : `${OFTEN} times or more, the most ${mostAttempts} times`;
   return [
-    `${counted(failingOften, 'message')} for '${name}' ${failingOften === 1 ? 'has' : 'have'} failed ${most}: \`last_error\` says why.`,
+    reason(
+      'failing_often',
+      `${counted(failingOften, 'message')} for '${name}' ${failingOften === 1 ? 'has' : 'have'} failed ${most}: \`last_error\` says why.`,
+    ),
   ];
 }
 
 /** Whether anything lies there nobody knows: it is not published, and not counted. */
-function unseen(name: string, { missingLeases = 0, rowsHidden = false }: OutboxTransportStats): string[] {
+function unseen(name: string, { missingLeases = 0, rowsHidden = false }: OutboxTransportStats): Reason[] {
   return [
     ...(missingLeases > 0
       ? [
-          `${counted(missingLeases, 'lease row')} of '${name}' ${missingLeases === 1 ? 'is' : 'are'} missing, or hidden from this login: nobody publishes what lies in ${missingLeases === 1 ? 'its bucket' : 'their buckets'}. The start of a relay makes what is missing.`,
+          reason(
+            'lease_rows_missing',
+            `${counted(missingLeases, 'lease row')} of '${name}' ${missingLeases === 1 ? 'is' : 'are'} missing, or hidden from this login: nobody publishes what lies in ${missingLeases === 1 ? 'its bucket' : 'their buckets'}. The start of a relay makes what is missing.`,
+          ),
         ]
       : []),
-    ...(rowsHidden ? [`Row security hides messages for '${name}' from this login: they are not counted.`] : []),
+    ...(rowsHidden
+      ? [reason('rows_hidden', `Row security hides messages for '${name}' from this login: they are not counted.`)]
+      : []),
   ];
 }
 
@@ -56,10 +74,10 @@ const LEFT =
   ' This process does not have it: give it back to the options of a relay, or remove its messages with cancel and discard.';
 
 /** A retry that holds back nobody is no news; a key behind a dead message waits for an operator, also without messages. */
-function heldKeys(name: string, stats: OutboxTransportStats): string[] {
+function heldKeys(name: string, stats: OutboxTransportStats, what: string): Reason[] {
   const { blockedKeys, blocked, dead } = stats;
   if (blocked === 0 && (blockedKeys === 0 || dead === 0)) return [];
   const waiting = `with ${atLeast(stats, 'blocked', 'message')} behind it: until it is published, requeued, discarded or released`;
   const keys = `${atLeast(stats, 'blockedKeys', 'key')} of '${name}' ${blockedKeys === 1 ? 'is' : 'are'}`;
-  return [`${keys} blocked by a failed message, ${waiting}.`];
+  return [reason('keys_blocked', `${keys} blocked by ${what}, ${waiting}.`)];
 }

@@ -5,6 +5,11 @@ interface RelayEvent {
   readonly runId?: string;
 }
 
+interface BatchEvent extends RelayEvent {
+  /** Which batch it was part of: 1 for the first that was made for its transport since the start of the relay. Absent: it was in none. */
+  readonly batch?: number;
+}
+
 /** Everything the outbox tells about itself. Names and fields are stable; new fields may appear. */
 export interface OutboxEventMap {
   /** After the commit of the transaction, one per transaction. */
@@ -15,11 +20,13 @@ export interface OutboxEventMap {
   published: RelayEvent & {
     transport: string;
     ids: readonly string[];
+    /** Numbers of the batches in which they were, each once: see `batch` of `failed`. */
+    batches: readonly number[];
     /** Those of `ids` that waited for their `deliverAt` or `delay`; absent: none did. */
     scheduled?: readonly string[];
   };
   /** A `message` failure that will be tried again. */
-  retried: RelayEvent & {
+  retried: BatchEvent & {
     transport: string;
     id: string;
     type: string;
@@ -29,9 +36,9 @@ export interface OutboxEventMap {
     error: string;
   };
   /** A message is dead, after commit. */
-  dead: RelayEvent & { transport: string; id: string; type: string; topic: string; attempts: number; error: string };
-  /** A publish failed; `blame` says whose fault it was. */
-  failed: RelayEvent & { transport: string; count: number; blame: Blame; error: string };
+  dead: BatchEvent & { transport: string; id: string; type: string; topic: string; attempts: number; error: string };
+  /** Messages of one batch failed alike; `blame` says whose fault it was. */
+  failed: BatchEvent & { transport: string; count: number; blame: Blame; error: string };
   /** The transport was reached for the first time since the start of the relay; what comes back later is `circuitClosed`. */
   connected: RelayEvent & {
     transport: string;
@@ -49,6 +56,20 @@ export interface OutboxEventMap {
   /** A message got through to it, it was found, or nobody asked for it for 3 minutes; `putOff`: how often a message was put off meanwhile. */
   destinationBack: RelayEvent & { transport: string; destination: string; awayFor: number; putOff: number };
   circuitClosed: RelayEvent & { transport: string; openFor: number };
+  /**
+   * An operator paused the transport, or a topic or key of it (`null`: all), for all instances: by whom and why, as the audit says it, and
+   * since when by the database's clock.
+   */
+  paused: RelayEvent & {
+    transport: string;
+    topic: string | null;
+    key: string | null;
+    by: string;
+    reason: string;
+    since: Date;
+  };
+  /** That pause is over; the fields are those of the pause. */
+  resumed: OutboxEventMap['paused'];
   leasesAcquired: RelayEvent & { transport: string; buckets: readonly number[] };
   /** Lost, not given back: expired or taken over. */
   leasesLost: RelayEvent & { transport: string; buckets: readonly number[] };
@@ -73,6 +94,18 @@ export interface OutboxEventMap {
   snapshotHeld: RelayEvent & { server: string; table: string; holder: string; heldFor: number };
   snapshotReleased: RelayEvent & { server: string; table: string; holder: string; heldFor: number };
   cleaned: { published: number; dead: number; dedup: number };
+  /** The maintainer of partitions begins a change of the archive. `partition`: its name; `null`: the catch-all, or the whole table. */
+  partitionChange: { change: 'create' | 'drop' | 'setAside' | 'convert'; partition: string | null };
+  /** The end of each of its passes: see `PartitionReport`. */
+  partitionsMaintained: {
+    outcome: 'done' | 'skipped';
+    why: string | null;
+    created: readonly string[];
+    dropped: readonly string[];
+    moved: number;
+    removed: number;
+    notDone: readonly { change: 'create' | 'drop' | 'setAside' | 'move'; partition: string | null; why: string }[];
+  };
   started: { role: 'relay' | 'manual' | 'enqueue-only'; transports: readonly string[]; buckets: number };
   stopped: RelayEvent & { released: boolean; took: number };
   /** A stage failed and will try again by itself. */
@@ -89,6 +122,7 @@ export type OutboxOperation =
   | 'lease'
   | 'unlock'
   | 'clean'
+  | 'partitions'
   | 'wake'
   | 'publish'
   | 'deadLetter'

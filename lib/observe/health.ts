@@ -1,11 +1,14 @@
 import { durationText } from '../time/duration.js';
 import { counted } from './plural.js';
 import { countedReasons } from './counted-reasons.js';
+import { reason, type Reason, type ReasonCode } from './reason-codes.js';
 import { errorText } from './redact/error-text.js';
 import { StoreClosed } from '../store/executor.js';
 import type { Standstill } from './standing.js';
 import { standstill, type Around } from './standstill.js';
 import type { OutboxStats, OutboxTransportStats } from './stats.js';
+import { hasPausedParts, pauseOf, pauseReasons, pausesOf } from './paused.js';
+import type { NamedPause } from '../store/pauses/pause-store.js';
 import type { StoreSettings } from '../store/names.js';
 
 export interface OutboxHealth {
@@ -13,6 +16,8 @@ export interface OutboxHealth {
   readonly status: 'up' | 'degraded' | 'down';
   /** Why it is not `up`, one sentence each. */
   readonly reasons: readonly string[];
+  /** What each of the reasons is about, in their order: a word for programs, as its sentence may change. */
+  readonly codes: readonly ReasonCode[];
   readonly relay: {
     readonly mode: boolean | 'manual';
     readonly running: boolean;
@@ -31,8 +36,18 @@ export interface TransportHealthReport {
   /** `idle`: this process does not publish to it. */
   readonly circuit: TransportView['circuit'] | 'idle';
   readonly lastError: string | null;
+  /** Who paused it for all instances; `null`: nobody, or the database did not answer. */
+  readonly paused: TransportPause | null;
   /** `null`: the database did not answer, or not in time. */
   readonly stats: OutboxTransportStats | null;
+}
+
+/** A pause by an operator. */
+export interface TransportPause {
+  /** By the database's clock. */
+  readonly since: Date;
+  readonly by: string;
+  readonly reason: string;
 }
 
 /** What health reads of a relay's status, and of each of its transports. */
@@ -77,6 +92,8 @@ export interface Counted extends Pick<OutboxStats, 'transports'>, Partial<Pick<O
   readonly standing?: ReadonlyMap<string, Standstill>;
   /** The database takes no writes. */
   readonly readOnly?: boolean;
+  /** What operators have paused. */
+  readonly pauses?: readonly NamedPause[];
 }
 
 export interface HealthSources {
@@ -95,43 +112,60 @@ export interface HealthSources {
 }
 
 export function healthOf(sources: HealthSources): OutboxHealth {
-  const { mode, relay, stats, lease = Infinity } = sources;
-  const { heartbeatLate = 0, slowRenewal = null, heldSnapshot = null, failing = [] } = relay;
+  const { mode, relay, stats } = sources;
+  const { heldSnapshot = null, failing = [] } = relay;
   const counts = 'transports' in stats ? stats.transports : undefined;
-  const down = [
-    ...('error' in stats ? [silence(stats.error)] : []),
-    ...('readOnly' in stats && stats.readOnly === true ? [READ_ONLY] : []),
-    ...failures(failing.filter(({ operation }) => operation === 'lease')),
-    ...(typeof relay.heldBack === 'string' ? [relay.heldBack] : []),
-    ...(mode === true && !relay.running ? ['The relay is not running.'] : []),
-  ];
-  const problems = [
-    ...(heartbeatLate > lease / 3 ? [`The process stood still for ${durationText(heartbeatLate)}.`] : []),
-    ...(slowRenewal === null ? [] : [tooSlow(slowRenewal)]),
-    ...(heldSnapshot?.isSlow === true ? [`${heldSnapshot.text}.`] : []),
-    ...('late' in stats ? [`The database has not counted the messages within ${durationText(stats.late)}.`] : []),
-    ...failures(failing.filter(({ operation }) => operation !== 'lease')),
-    ...relay.transports.flatMap(transportProblems),
-    ...Object.entries(counts ?? {}).flatMap(([name, one]) => countedReasons(name, one, isOrphan(name, one, relay))),
-    ...('standing' in stats ? [...(stats.standing ?? [])] : []).flatMap(([name, one]) =>
-      standstill(one, around(name, counts?.[name], sources, down.length > 0)),
-    ),
-  ];
+  const down = downReasons(sources);
+  const all = [...down, ...problems(sources, counts, down.length > 0)];
   const unread = failing.filter(({ operation }) => operation === 'fetch').map(({ transport }) => transport);
   const isDown = ({ circuit, transport }: TransportView): boolean => circuit !== 'closed' || unread.includes(transport);
   const allDown = relay.transports.length > 0 && relay.transports.every(isDown);
   return {
-    status: down.length > 0 || allDown ? 'down' : problems.length > 0 ? 'degraded' : 'up',
-    reasons: [...down, ...problems],
+    status: down.length > 0 || allDown ? 'down' : all.length > 0 ? 'degraded' : 'up',
+    reasons: all.map(({ text }) => text),
+    codes: all.map(({ code }) => code),
     relay: {
       mode,
       running: relay.running,
       storeDownFor: relay.storeDownFor,
-      heartbeatLate,
+      heartbeatLate: relay.heartbeatLate ?? 0,
       heldSnapshot: heldSnapshot?.text ?? null,
     },
     transports: reportsOf(sources, counts),
   };
+}
+
+/** Why nothing goes out. */
+function downReasons({ mode, relay, stats }: HealthSources): Reason[] {
+  return [
+    ...('error' in stats ? [silence(stats.error)] : []),
+    ...('readOnly' in stats && stats.readOnly === true ? [READ_ONLY] : []),
+    ...failures((relay.failing ?? []).filter(({ operation }) => operation === 'lease')),
+    ...(typeof relay.heldBack === 'string' ? [reason('database_copied', relay.heldBack)] : []),
+    ...(mode === true && !relay.running ? [reason('relay_stopped', 'The relay is not running.')] : []),
+  ];
+}
+
+/** What somebody should look at. */
+function problems(sources: HealthSources, counts: OutboxStats['transports'] | undefined, isDown: boolean): Reason[] {
+  const { relay, stats, lease = Infinity } = sources;
+  const { heartbeatLate = 0, slowRenewal = null, heldSnapshot = null, failing = [] } = relay;
+  const standing = 'standing' in stats ? [...(stats.standing ?? [])] : [];
+  return [
+    ...(heartbeatLate > lease / 3 ? [stoodStill(heartbeatLate)] : []),
+    ...(slowRenewal === null ? [] : [tooSlow(slowRenewal)]),
+    ...(heldSnapshot?.isSlow === true ? [reason('snapshot_held', `${heldSnapshot.text}.`)] : []),
+    ...('late' in stats ? [notCounted(stats.late)] : []),
+    ...failures(failing.filter(({ operation }) => operation !== 'lease')),
+    ...relay.transports.flatMap(transportProblems),
+    ...pauseReasons(pausesOf(stats)),
+    ...Object.entries(counts ?? {}).flatMap(([name, one]) =>
+      countedReasons(name, one, isOrphan(name, one, relay), hasPausedParts(name, stats)),
+    ),
+    ...standing
+      .flatMap(([name, one]) => standstill(one, around(name, counts?.[name], sources, isDown)))
+      .map((text) => reason('standing_still', text)),
+  ];
 }
 
 /**
@@ -143,10 +177,8 @@ function isOrphan(name: string, { instances }: OutboxTransportStats, { running, 
   return instances === 0 && (view === undefined || (!running && view.circuit === 'closed'));
 }
 
-function reportsOf(
-  { transports, relay }: HealthSources,
-  counts: OutboxStats['transports'] | undefined,
-): OutboxHealth['transports'] {
+function reportsOf(sources: HealthSources, counts: OutboxStats['transports'] | undefined): OutboxHealth['transports'] {
+  const { transports, relay } = sources;
   const views = new Map(relay.transports.map((view) => [view.transport, view]));
   const reports: Record<string, TransportHealthReport> = Object.create(null) as Record<string, TransportHealthReport>;
   for (const [name, { kind, receipt }] of transports) {
@@ -156,6 +188,7 @@ function reportsOf(
       receipt: view?.receipt ?? receipt,
       circuit: view?.circuit ?? 'idle',
       lastError: view?.lastError ?? null,
+      paused: pauseOf(name, sources.stats),
       stats: counts?.[name] ?? null,
     };
   }
@@ -179,7 +212,12 @@ function around(
     name,
     lease,
     soon: Math.max(lease / 3, publishTimeout + A_BREATH),
-    isSaid: isDown || fails || isTransportAway || (counts !== undefined && isOrphan(name, counts, relay)),
+    isSaid:
+      isDown ||
+      fails ||
+      isTransportAway ||
+      pauseOf(name, sources.stats) !== null ||
+      (counts !== undefined && isOrphan(name, counts, relay)),
     isHeld,
     owner: relay.owner,
     leased: view === undefined ? undefined : new Set(view.buckets),
@@ -190,24 +228,39 @@ function around(
 /** Milliseconds for what is not the publish. */
 const A_BREATH = 5_000;
 
-const READ_ONLY =
-  'The database is read-only: nothing can be enqueued or written down. Lead the connections to the primary.';
+const READ_ONLY = reason(
+  'database_read_only',
+  'The database is read-only: nothing can be enqueued or written down. Lead the connections to the primary.',
+);
 
-const tooSlow = (ms: number): string =>
-  `Renewing the leases took ${durationText(Math.round(ms))}. That leaves no time to publish in: raise \`lease\`, or lower \`publishTimeout\`.`;
+const stoodStill = (ms: number): Reason =>
+  reason('process_stood_still', `The process stood still for ${durationText(ms)}.`);
 
-const silence = (error: unknown): string =>
-  error instanceof StoreClosed ? error.message : sentence('The database does not answer', errorText(error));
+const notCounted = (ms: number): Reason =>
+  reason('counts_late', `The database has not counted the messages within ${durationText(ms)}.`);
+
+const tooSlow = (ms: number): Reason =>
+  reason(
+    'lease_renewal_slow',
+    `Renewing the leases took ${durationText(Math.round(ms))}. That leaves no time to publish in: raise \`lease\`, or lower \`publishTimeout\`.`,
+  );
+
+const silence = (error: unknown): Reason =>
+  reason(
+    'database_silent',
+    error instanceof StoreClosed ? error.message : sentence('The database does not answer', errorText(error)),
+  );
 
 /** What the database does not do, once for all transports that want it. */
-function failures(failing: readonly FailingView[]): string[] {
+function failures(failing: readonly FailingView[]): Reason[] {
   return (Object.keys(TASKS) as (keyof typeof TASKS)[]).flatMap((operation) => {
     const alike = failing.filter((each) => each.operation === operation);
     const [first, ...others] = alike.sort((a, b) => b.failingFor - a.failingFor);
     if (first === undefined) return [];
     const of = first.transport === null ? '' : ` of '${first.transport}'`;
     const more = others.length > 0 ? `, and of ${others.length} more,` : '';
-    return [sentence(`${TASKS[operation]}${of}${more} has failed for ${secondsText(first.failingFor)}`, first.error)];
+    const text = `${TASKS[operation]}${of}${more} has failed for ${secondsText(first.failingFor)}`;
+    return [reason(operation === 'lease' ? 'lease_renewal_failing' : 'database_refuses', sentence(text, first.error))];
   });
 }
 const TASKS = {
@@ -222,23 +275,26 @@ const TASKS = {
 /** In whole seconds. */
 const secondsText = (ms: number): string => String(durationText(Math.ceil(ms / 1_000) * 1_000));
 
-function transportProblems({ transport, circuit, lastError, away = [] }: TransportView): string[] {
-  const what = circuit === 'blocked' ? 'asks to wait' : 'is down';
+function transportProblems({ transport, circuit, lastError, away = [] }: TransportView): Reason[] {
+  const [code, what] =
+    circuit === 'blocked' ? (['transport_blocked', 'asks to wait'] as const) : (['transport_down', 'is down'] as const);
   return [
-    ...(circuit === 'closed' ? [] : [sentence(`Transport '${transport}' ${what}`, lastError)]),
-    ...away.slice(0, MOST_AWAY).map(({ name, awayFor, putOff, error }) => {
-      const since = `for ${durationText(Math.round(awayFor / 1_000) * 1_000)}`;
-      const what =
-        putOff === 0 ? `has been missing ${since}` : `takes nothing ${since} (put off ${counted(putOff, 'time')})`;
-      return sentence(`Transport '${transport}': ${name} ${what}`, error);
-    }),
-    ...(away.length > MOST_AWAY
-      ? [
-          `Transport '${transport}': ${away.length - MOST_AWAY} more ${away.length === MOST_AWAY + 1 ? 'takes' : 'take'} nothing.`,
-        ]
-      : []),
+    ...(circuit === 'closed' ? [] : [reason(code, sentence(`Transport '${transport}' ${what}`, lastError))]),
+    ...away.slice(0, MOST_AWAY).map((one) => awayReason(transport, one)),
+    ...(away.length > MOST_AWAY ? [moreAway(transport, away.length - MOST_AWAY)] : []),
   ];
 }
+
+function awayReason(transport: string, { name, awayFor, putOff, error }: AwayView): Reason {
+  const since = `for ${durationText(Math.round(awayFor / 1_000) * 1_000)}`;
+  const what =
+    putOff === 0 ? `has been missing ${since}` : `takes nothing ${since} (put off ${counted(putOff, 'time')})`;
+  const code = putOff === 0 ? 'destination_missing' : 'destination_away';
+  return reason(code, sentence(`Transport '${transport}': ${name} ${what}`, error));
+}
+
+const moreAway = (transport: string, count: number): Reason =>
+  reason('destination_away', `Transport '${transport}': ${count} more ${count === 1 ? 'takes' : 'take'} nothing.`);
 
 const sentence = (text: string, error: string | null): string =>
   error === null ? `${text}.` : `${text}: ${error}${error.endsWith('.') ? '' : '.'}`;

@@ -2,6 +2,7 @@ import type { LoggerService } from '@nestjs/common';
 import type { Clock } from '../time/clock.js';
 import { durationText } from '../time/duration.js';
 import { isThenable } from '../message/is-thenable.js';
+import { pausedPart } from './paused.js';
 import { errorText } from './redact/error-text.js';
 import type { OutboxEventMap, OutboxEventName } from './events.js';
 import { LogLine, type LogFields } from './log-line.js';
@@ -21,26 +22,44 @@ interface Line {
   /** Lines with the same key are rate-limited together. */
   readonly repeatKey?: string;
 }
+const pauseFields = ({ transport, topic, key, by, reason, since }: OutboxEventMap['paused']): LogFields => ({
+  transport,
+  ...(topic === null ? {} : { topic }),
+  ...(key === null ? {} : { key }),
+  by,
+  reason,
+  since: since.toISOString(),
+});
 const HELD =
   'buckets are held by other instances: those that live give back what is more than their share, of others the leases run out';
 const HELD_BY_DEAD = 'buckets are held by an instance whose process has ended: they are taken over within seconds';
+const PARTITION_CHANGES: Readonly<Record<OutboxEventMap['partitionChange']['change'], string>> = {
+  create: 'a partition of the archive is made',
+  drop: 'a partition of the archive is dropped',
+  setAside: 'what landed in the catch-all of the archive is put aside, to be moved',
+  convert: 'the archive becomes a partitioned table',
+};
 type Lines = { [K in OutboxEventName]: (event: OutboxEventMap[K]) => Line | undefined };
 
 /** Every event and its line. Ids of messages appear only where one message is the news. */
 const LINES: Lines = {
   enqueued: ({ ids }) => ({ level: 'debug', text: 'enqueued', fields: { count: ids.length } }),
   deduplicated: ({ ids }) => ({ level: 'debug', text: 'known, not written', fields: { count: ids.length } }),
-  published: ({ transport, ids }) => ({ level: 'debug', text: 'published', fields: { transport, count: ids.length } }),
+  published: ({ transport, ids, batches }) => ({
+    level: 'debug',
+    text: 'published',
+    fields: { transport, count: ids.length, batches },
+  }),
   retried: ({ delay, ...fields }) => ({
     level: 'debug',
     text: 'message will be tried again',
     fields: { ...fields, delay: durationText(Math.round(delay)) },
   }),
   dead: (fields) => ({ level: 'error', text: 'message is dead', fields: { ...fields } }),
-  failed: ({ transport, count, blame, error }) => ({
+  failed: ({ transport, count, blame, error, batch }) => ({
     level: 'warn',
     text: 'publish failed',
-    fields: { transport, blame, count, error },
+    fields: { transport, blame, count, error, batch },
     repeatKey: `${transport} ${blame} ${error}`,
   }),
   connected: ({ transport, took, kind, broker }) => ({
@@ -63,6 +82,19 @@ const LINES: Lines = {
     level: 'log',
     text: 'transport is back',
     fields: { transport, after: durationText(Math.round(openFor)) },
+  }),
+  paused: (pause) => ({
+    level: 'warn',
+    text:
+      pause.topic === null && pause.key === null
+        ? `transport '${pause.transport}' is paused by an operator, nothing is published to it`
+        : `${pausedPart({ ...pause, name: pause.transport })} is paused by an operator, its messages wait`,
+    fields: pauseFields(pause),
+  }),
+  resumed: (pause) => ({
+    level: 'log',
+    text: `the pause of ${pausedPart({ ...pause, name: pause.transport })} is over`,
+    fields: pauseFields(pause),
   }),
   destinationAway: ({ transport, destination, error }) => ({
     level: 'warn',
@@ -107,6 +139,22 @@ const LINES: Lines = {
   }),
   cleaned: ({ published, dead, dedup }) =>
     published + dead + dedup === 0 ? undefined : { level: 'log', text: 'cleaned', fields: { published, dead, dedup } },
+  partitionChange: ({ change, partition }) => ({
+    level: 'log',
+    text: PARTITION_CHANGES[change],
+    fields: { partition },
+  }),
+  partitionsMaintained: ({ outcome, why, created, dropped, moved, removed, notDone }) => {
+    if (outcome === 'skipped') return { level: 'debug', text: 'partitions are left', fields: { why } };
+    const counts = { created: created.length, dropped: dropped.length, moved, removed };
+    if (notDone.length > 0) {
+      const reasons = notDone.map((each) => `${each.change} ${each.partition ?? 'the catch-all'}: ${each.why}`);
+      const text = 'partitions are maintained in part';
+      return { level: 'warn', text, fields: { ...counts, notDone: reasons }, repeatKey: reasons.join() };
+    }
+    const isDone = Object.values(counts).some((count) => count > 0);
+    return isDone ? { level: 'log', text: 'partitions are maintained', fields: counts } : undefined;
+  },
   started: ({ role, transports, buckets }) => ({
     level: 'log',
     text: 'started',
@@ -162,12 +210,14 @@ const LOWEST: Partial<Record<OutboxEventName, LogLevel>> = {
   retried: 'debug',
   leasesAcquired: 'debug',
   cleaned: 'log',
+  partitionChange: 'log',
   started: 'log',
   connected: 'log',
   leasesHeld: 'log',
   firstPublished: 'log',
   circuitClosed: 'log',
   destinationBack: 'log',
+  resumed: 'log',
   snapshotReleased: 'log',
 };
 

@@ -4,6 +4,9 @@ import { duration, integer, oneOf, orNull } from './rules.js';
 export const RETRY_RULES = {
   initial: duration('1ms', '1h'),
   max: duration('1ms', '7d'),
+  min: duration('1ms', '1h'),
+  backoff: oneOf('exponential', 'fixed'),
+  jitter: oneOf('full', 'equal', 'none'),
   maxAttempts: orNull(integer(1, 1_000_000)),
   maxAge: duration('1s', '3650d'),
   onDead: oneOf('block', 'skip'),

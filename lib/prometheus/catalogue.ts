@@ -55,9 +55,14 @@ export const DISTRIBUTIONS = {
   ),
   batch: histogram('published_batch_messages', 'Messages that were written down as published at once', TRANSPORT),
   attempts: histogram('failed_message_attempts', 'Attempts that a message had when it failed', TRANSPORT),
-  publish: histogram('publish_seconds', 'Time of the publish of a batch, until it is through or failed', TRANSPORT),
+  publish: histogram(
+    'publish_seconds',
+    'Time of the publish of a batch, until it is through or failed; failed: a message of it at least',
+    ['transport', 'result'],
+  ),
   handler: histogram('handler_seconds', 'Time of a call of a handler in this process, until it is through or failed', [
     'handler',
+    'result',
   ]),
 } as const;
 
@@ -74,6 +79,7 @@ export const HEALTH_GAUGES = {
   databaseFailing: gauge('database_failing_seconds', 'For how long the database has not done what the relay asks'),
   heartbeatLate: gauge('heartbeat_late_seconds', 'By how much the last heartbeat came late: a blocked event loop'),
   snapshotHeld: gauge('snapshot_held', '1 while an old snapshot keeps dead rows in the way of reads'),
+  paused: gauge('paused_seconds', 'For how long an operator has paused the transport; 0: nobody has', TRANSPORT),
   circuit: gauge('circuit_state', '1 for the state of the circuit of a transport', ['transport', 'state']),
 } as const;
 
@@ -91,6 +97,27 @@ export const COUNT_GAUGES = {
   countsCut: gauge('counts_cut', '1 while a count stopped at its limit: there may be more', TRANSPORT),
 } as const;
 
+/** Asked of the database, about all of the outbox. */
+export const TABLE_GAUGES = {
+  bytes: gauge('table_bytes', 'Size of a table with its indexes', ['table']),
+  rows: gauge('table_rows', 'Rows of a table, about, as the database counted last', ['table']),
+  deadRows: gauge('table_dead_rows', 'Rows that are gone and not vacuumed yet; absent where nobody counts them', [
+    'table',
+  ]),
+  schemaDiffers: gauge(
+    'schema_differs',
+    '1 while the tables are not what this version needs: version, columns, indexes',
+  ),
+  snapshotAge: gauge(
+    'oldest_snapshot_seconds',
+    'Age of the oldest snapshot of the database, which keeps dead rows; 0: there is none; absent: this login may not know',
+  ),
+  snapshotTransactions: gauge(
+    'oldest_snapshot_transactions',
+    'Transactions whose dead rows the database keeps for its oldest snapshot',
+  ),
+} as const;
+
 /** About the counts themselves. */
 export const COUNTING = {
   countsAge: gauge('counts_age_seconds', 'Age of the counts that are shown; absent: there are none'),
@@ -104,5 +131,6 @@ export const METRICS: readonly Metric[] = [
   EVENT_GAUGES,
   HEALTH_GAUGES,
   COUNT_GAUGES,
+  TABLE_GAUGES,
   COUNTING,
 ].flatMap((group) => Object.values<Metric>(group));

@@ -3,7 +3,7 @@ import { OutboxConfigurationError } from '../outbox.errors.js';
 import { refuseUnknown } from '../options/refuse.js';
 import { duration, INVALID } from '../options/rules.js';
 import type { MetricsRegistry } from './registered.js';
-import { LATENCY_BOUNDS } from './tallies.js';
+import { LATENCY_BOUNDS } from './event-metrics.js';
 
 /** What is shown, where, and what it may cost. */
 export interface OutboxPrometheusOptions {

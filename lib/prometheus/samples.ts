@@ -41,14 +41,14 @@ export class Tally {
 }
 
 interface Observed {
-  /** Of its one label. */
-  readonly label: string;
+  /** Of its labels. */
+  readonly values: readonly string[];
   /** One more than there are bounds: the last has what is above them all. */
   readonly buckets: number[];
   sum: number;
 }
 
-/** How often which value was observed, by the value of the one label. A message costs one look for its bucket. */
+/** How often which value was observed, for each combination of label values. */
 export class Distribution {
   /** @internal */ readonly observed = new Map<string, Observed>();
 
@@ -59,8 +59,17 @@ export class Distribution {
     /** @internal */ readonly bounds: readonly number[],
   ) {}
 
-  observe(label: string, value: number): void {
-    const observed = this.of(label);
+  observe(value: number, ...values: readonly string[]): void {
+    this.count(value, this.of(...values));
+  }
+
+  /** All with the same label values: each costs one look for its bucket. */
+  observeEach(all: Iterable<number>, ...values: readonly string[]): void {
+    const observed = this.of(...values);
+    for (const value of all) this.count(value, observed);
+  }
+
+  /** @internal */ count(value: number, observed: Observed): void {
     let at = 0;
     while (at < this.bounds.length && value > (this.bounds[at] as number)) at++;
     (observed.buckets[at] as number)++;
@@ -68,19 +77,20 @@ export class Distribution {
   }
 
   /** The lines are there from now on. */
-  of(label: string): Observed {
-    let found = this.observed.get(label);
+  of(...values: readonly string[]): Observed {
+    const key = values.join('\n');
+    let found = this.observed.get(key);
     if (found === undefined) {
-      found = { label, buckets: Array.from({ length: this.bounds.length + 1 }, () => 0), sum: 0 };
-      this.observed.set(label, found);
+      found = { values, buckets: Array.from({ length: this.bounds.length + 1 }, () => 0), sum: 0 };
+      this.observed.set(key, found);
     }
     return found;
   }
 
   samples(): Sample[] {
     const { name } = this.metric;
-    return [...this.observed.values()].flatMap(({ label, buckets, sum }) => {
-      const labels = labelsOf(this.metric, this.outbox, [label]);
+    return [...this.observed.values()].flatMap(({ values, buckets, sum }) => {
+      const labels = labelsOf(this.metric, this.outbox, values);
       let count = 0;
       const lines = buckets.map((one, index) => {
         count += one;

@@ -5,7 +5,6 @@ import { SnapshotWatch } from './read/snapshot-watch.js';
 import type { OutboxHooks } from '../observe/events.js';
 import { OutboxConfigurationError, OutboxError } from '../outbox.errors.js';
 import type { OutboxTransport } from '../transports/transport.js';
-import { isMissingTable } from '../store/database-errors.js';
 import { DatabaseFailures, type DatabaseOperation } from './database-failures.js';
 import { deadLetterLoop } from './settle/dead-letter-loop.js';
 import { Deadline } from '../time/deadline.js';
@@ -179,7 +178,7 @@ export class OutboxDispatcher {
       () => this.guarded(leases),
       (error) => this.failed('lease', null, error, options.pollInterval),
     );
-    this.snapshots = new SnapshotWatch(store, clock, hooks, `${options.database.prefix}ready`);
+    this.snapshots = new SnapshotWatch(store.ready, clock, hooks, `${options.database.prefix}ready`);
     const { cost } = this.snapshots;
     this.relays = [...this.transports].map(([name, transport]) => {
       const died = (): void => this.deadLoop?.nudge();
@@ -261,7 +260,7 @@ export class OutboxDispatcher {
 
   /** Asked until it is answered with yes, once per start. @internal */
   admitted(): Promise<void> {
-    return (this.origin ??= Promise.resolve(this.deps.store.checkOrigin?.()).then(
+    return (this.origin ??= Promise.resolve(this.deps.store.setup.checkOrigin?.()).then(
       () => void (this.heldBack = null),
       (error: unknown) => {
         this.origin = undefined;
@@ -273,7 +272,6 @@ export class OutboxDispatcher {
 
   /** The database did not answer: the loops go on, slower. @internal */
   failed(operation: DatabaseOperation, transport: string | null, error: unknown, pause: number): number {
-    if (isMissingTable(error)) this.leases?.giveBackAll(); // the numbers of a new table begin again, below what was read
     const downFor = this.heldBack === null ? this.failures.failed(operation, transport, error) : 0;
     const retryIn = Math.min(5_000, Math.max(pause, downFor / 2)) * (0.75 + this.deps.random() / 2);
     this.deps.hooks.emit('error', { runId: this.owner, operation, error, retryIn });

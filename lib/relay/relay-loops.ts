@@ -29,16 +29,23 @@ export class RelayLoops implements RunningRelay {
     this.readLoop = new Loop(
       clock,
       () => this.read(),
-      (error) => failed('fetch', error),
+      (error) => this.told('fetch', error),
     );
     this.parkedLoop = new Loop(
       clock,
       () => this.take(),
-      (error) => failed('take', error),
+      (error) => this.told('take', error),
     );
     relay.reader.lateRows.cost = relay.deps.cost;
     if (relay.reader.approach !== undefined) relay.reader.approach.cost = relay.deps.cost;
-    relay.wanted = (what, ms = 0) => (what === 'read' ? this.readLoop : this.parkedLoop).within(ms);
+    relay.wakeUps.wake(this.readLoop, this.parkedLoop);
+  }
+
+  /** What a stop broke off past its deadline is nobody's error. @internal */ told(
+    operation: 'fetch' | 'take',
+    error: unknown,
+  ): number {
+    return this.relay.kill.signal.aborted ? Infinity : this.failed(operation, error);
   }
 
   start(): void {
@@ -94,6 +101,7 @@ export class RelayLoops implements RunningRelay {
       inFlight: ledger.flight.messages,
       blockedKeys: parked.keys.size,
       lastError: lastError === undefined ? null : errorText(lastError),
+      paused: this.relay.gate.pause,
       away: outage.destinations.list(deps.clock.monotonic()),
       readAgain: reader.readAgain,
     };
@@ -175,8 +183,8 @@ export class RelayLoops implements RunningRelay {
 }
 
 /** What is being published lies behind the low-water mark. */
-function goneUpTo({ heads, floor }: Reader, bucket: number, below: string): string {
-  const marks = [heads.get(bucket) ?? '0', floor.floorOf(bucket), below];
+function goneUpTo({ heads, lowWaterMark }: Reader, bucket: number, below: string): string {
+  const marks = [heads.get(bucket) ?? '0', lowWaterMark.of(bucket), below];
   return marks.reduce((a, b) => (compareSeq(a, b) <= 0 ? a : b));
 }
 

@@ -3,6 +3,7 @@ import type { HeldSnapshotStatus } from './read/snapshot-watch.js';
 import type { OutboxHooks } from '../observe/events.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import type { ExpectedMessages, OutboxTransport } from '../transports/transport.js';
+import type { Pause } from '../store/pauses/pause-store.js';
 import type { OutboxStore } from '../store/outbox-store.js';
 import type { Clock } from '../time/clock.js';
 import type { FailingOperation } from './database-failures.js';
@@ -41,6 +42,8 @@ export interface TransportStatus {
   readonly inFlight: number;
   readonly blockedKeys: number;
   readonly lastError: string | null;
+  /** Who paused it, as the last heartbeat said; `null`: nobody. */
+  readonly paused: Pause | null;
   /** What takes nothing now, while other destinations of this transport may. */
   readonly away: readonly AwayDestination[];
   /** How often since the start everything was read again, because numbers had gone back or a message stood where none could appear any more. */

@@ -14,11 +14,12 @@ export interface TransportRelayOptions extends ResolvedOptions {
   readonly ordering: Exclude<ResolvedOptions['ordering'], 'strict'>;
 }
 
-export interface TransportRelayDependencies {
+/** @typeParam Store the roles of the store that a part asks for; `unknown`: none */
+export interface TransportRelayDependencies<Store = OutboxStore> {
   readonly name: string;
   readonly id: number;
   readonly transport: OutboxTransport;
-  readonly store: OutboxStore;
+  readonly store: Store;
   readonly leases: BucketLeases;
   readonly options: TransportRelayOptions;
   readonly clock: Clock;
@@ -34,7 +35,7 @@ export interface TransportRelayDependencies {
   readonly admitted?: () => Promise<void>;
 }
 
-export function publisherOf({ name, transport, clock, options }: TransportRelayDependencies): Publisher {
+export function publisherOf({ name, transport, clock, options }: TransportRelayDependencies<unknown>): Publisher {
   return new Publisher(transport, clock, options.publishTimeout, new PayloadDecrypter(name, options.encryption, clock));
 }
 

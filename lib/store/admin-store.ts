@@ -151,3 +151,12 @@ export interface CleanStore {
   /** What operators did. Absent: the store writes none of it down. */
   cleanAudit?(age: number, limit: number): Promise<number>;
 }
+
+/** Time passes for some messages, and for nothing else. Tests ask for it. */
+export interface AgingStore {
+  /**
+   * Moves every time of these messages into the past by so many milliseconds, wherever they wait or stand: what is due, what
+   * `retry.maxAge` and the retention go by. Their order by time stays. Rows that somebody else has locked stay as they are.
+   */
+  age(ids: readonly string[], ms: number): Promise<void>;
+}

@@ -1,11 +1,11 @@
-import { OutboxConfigurationError } from '../outbox.errors.js';
-import type { ParkedState } from '../outbox-message.js';
+import { OutboxConfigurationError, OutboxTransactionConflictError } from '../outbox.errors.js';
+import type { NewMessage, ParkedState } from '../outbox-message.js';
 import type { Change } from './admin-store.js';
 import type { RowFilter, StoredRow } from './inspect-store.js';
 
 /** SEAM: actions of operators that go through many rows, and the table that says who did what. */
 
-export type AuditAction = Change | 'release';
+export type AuditAction = Change | 'release' | 'replay' | 'edit' | 'purge' | 'pause' | 'resume';
 export type AuditOutcome = 'done' | 'aborted' | 'failed';
 
 export interface NewAction {
@@ -122,4 +122,89 @@ export function auditMissing(table: string, cause: unknown): OutboxConfiguration
     hint: 'Run the migrations of outboxMigrations(), whose OutboxVersion3 makes it, or the up of outboxSql().',
     cause,
   });
+}
+
+/** SEAM: publishing again what is in the archive. The archive itself is only read. */
+
+/** All given conditions must hold. */
+export interface ReplayFilter {
+  readonly ids?: readonly string[];
+  readonly transport?: number;
+  readonly key?: string;
+  readonly topic?: string;
+  readonly type?: string;
+  /** Published then or later; `null`: from the beginning. */
+  readonly from: Date | null;
+  /** Published earlier. */
+  readonly before: Date;
+}
+export interface ReplayRequest {
+  readonly filter: ReplayFilter;
+  /** Behind this {@link ArchivedRow.position}, or {@link ArchivePage.next}; `null`: from the beginning. */
+  readonly after: string | null;
+  readonly limit: number;
+}
+/** An archived message without its content. */
+export interface ArchivedRow {
+  readonly row: StoredRow;
+  /** Where it stands, in the order of the publishing. */
+  readonly position: string;
+  /** Of payload and headers. */
+  readonly bytes: number;
+  /** It was published by a replay: the message that was published first is another row. */
+  readonly isReplay: boolean;
+}
+export interface ArchivePage {
+  readonly rows: readonly ArchivedRow[];
+  /**
+   * Where to go on; `null`: that was the last page. A page looks at a bounded number of rows, whatever the filter: it may have
+   * fewer rows than asked for, or none, and not be the last one.
+   */
+  readonly next: string | null;
+}
+/** What a message is made of, as it is stored. */
+export type ArchivedMessage = Pick<
+  NewMessage,
+  'id' | 'transport' | 'topic' | 'key' | 'type' | 'version' | 'contentType' | 'headers' | 'options' | 'payload'
+>;
+/** How far a replay is: the text in its row of the audit. Whoever does not know it as it is writes nothing. */
+export interface ReplayStep {
+  readonly audit: string;
+  readonly from: string;
+  readonly to: string;
+}
+
+export interface ReplayStore {
+  /** In the order of the publishing. Only reads. */
+  find(request: ReplayRequest): Promise<ArchivePage>;
+  /** Those that are still there, in the order of the positions. */
+  read(positions: readonly string[]): Promise<ArchivedMessage[]>;
+  /**
+   * Inserts messages as an enqueue does, in one transaction with the counts and the step of the audit row. What is parked under
+   * its id is left out.
+   * @param skipped that are counted besides
+   * @returns how many; `undefined`: the replay has ended, or another call goes on with it, and nothing was written
+   */
+  write(step: ReplayStep, messages: readonly NewMessage[], skipped: number): Promise<number | undefined>;
+  /** Opens a row that is not done; whoever ran it until now writes nothing more. @returns whether it was as it is known */
+  resume(step: ReplayStep): Promise<boolean>;
+  /** @param state as the row has it. @returns whether it was this call that ended it */
+  end(audit: string, state: string, outcome: AuditOutcome, error: string | null): Promise<boolean>;
+}
+
+/** SQLSTATE: a deadlock, and a serialization failure. */
+const CONFLICTS: ReadonlySet<unknown> = new Set(['40P01', '40001']);
+const TRIES = 4;
+
+/** Other writers may hold what a chunk needs. It was undone as a whole, and can simply run again. */
+export async function untilNoConflict<T>(work: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work();
+    } catch (error) {
+      const isConflict =
+        error instanceof OutboxTransactionConflictError || CONFLICTS.has((error as { code?: unknown } | null)?.code);
+      if (attempt === TRIES || !isConflict) throw error;
+    }
+  }
 }

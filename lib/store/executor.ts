@@ -40,6 +40,11 @@ export interface SqlDatabase {
   connection(role: ConnectionRole): SqlConnection;
   /** One more for each transport whose transactions stay open while messages are published (`coordination: 'rowLock'`). */
   publishing?(transport: number): SqlConnection;
+  /**
+   * A session for one piece of work, closed behind it. When it ends before, nothing opens it again: what it had locked is lost with
+   * it. Throws where a pooler may hand it to others.
+   */
+  alone?<T>(work: (session: SqlConnection) => Promise<T>): Promise<T>;
   /** LISTEN on a connection of its own; absent where the database has no such thing, `undefined` where a pooler stands between. */
   listen?(
     channel: string,

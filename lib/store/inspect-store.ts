@@ -56,7 +56,10 @@ export interface RowPage {
 }
 export interface RowsById {
   readonly rows: readonly StoredRow[];
-  /** Whether every table was looked through to its end. No index of what is ready, or archived, knows ids. */
+  /**
+   * `false`: there may be more. No index of what is ready, or archived, knows ids. A table that is too long to be looked through may
+   * have a message of several transports once more, or one whose id tells no time. Copies that a replay made do not count.
+   */
   readonly isComplete: boolean;
 }
 /** What the caller wrote into a message, as it is stored. */
@@ -106,6 +109,15 @@ export interface FailureRequest extends Pick<RowFilter, 'transport' | 'topic' | 
   /** Rows of each state to look at. */
   readonly look: number;
 }
+/** Ready rows of a bucket up to a number. */
+export interface ReadyRest {
+  readonly transport: number;
+  readonly bucket: number;
+  /** The lowest number. */
+  readonly first: string;
+  /** Counted up to {@link BUCKET_READY_LIMIT}. */
+  readonly count: number;
+}
 /** Failures with one text. */
 export interface FailureRow {
   readonly transport: number;
@@ -122,7 +134,7 @@ export interface FailureRow {
 export interface InspectStore {
   /** A page of the rows in one state, in an order of the store's that is the same each time. */
   page(request: RowRequest): Promise<RowPage>;
-  /** All rows of these ids, in all transports. It takes some seconds at most. */
+  /** Rows of these ids, in all transports. It takes some seconds at most. */
   byIds(ids: readonly string[]): Promise<RowsById>;
   /** @returns `undefined` when the row is not there any more */
   content(row: StoredRow, previewBytes: number): Promise<RowContent | undefined>;
@@ -135,6 +147,10 @@ export interface InspectStore {
   ): Promise<{ readonly rows: readonly FailureRow[]; readonly looked: number; readonly cut: boolean }>;
   /** Every bucket of every transport, in their order. */
   buckets(transport?: number): Promise<BucketRow[]>;
+  /** The highest number of the ready rows that are committed; `null`: there is none. */
+  highestReady(): Promise<string | null>;
+  /** Buckets that have ready rows up to this number, which the others do not have. */
+  readyUpTo(highest: string, transport?: number): Promise<ReadyRest[]>;
 }
 
 /** Rows that a page looks at, about. */
@@ -143,13 +159,17 @@ export const AHEAD_LIMIT = 1_000;
 export const BUCKET_READY_LIMIT = 1_000;
 /** Characters of an error that are compared. */
 export const ERROR_LENGTH = 1_024;
-/** Milliseconds for a page, and for each table that is looked through for an id. */
+/** Milliseconds for a look of a page, and for each table that is looked through for an id. */
 export const LOOK_TIMEOUT = 2_000;
 /** Milliseconds that a look without an index may take before the place is searched for. */
 export const QUICK_LOOK = 100;
 
-/** Of rows that were found in the order in which messages move, each once, where it was seen last. */
+/**
+ * Of rows that were found in the order in which messages move, each once, where it was seen last. What MySQL has scheduled has
+ * no number yet, and copies of one message all have that.
+ */
 export function latestOf(rows: readonly StoredRow[]): StoredRow[] {
-  const latest = new Map(rows.map((row) => [`${row.transport}/${row.seq}/${row.id}`, row]));
+  const numberOf = ({ seq, state, rowId }: StoredRow): string => (seq === '0' ? `0 ${state} ${rowId}` : seq);
+  const latest = new Map(rows.map((row) => [`${row.transport}/${numberOf(row)}/${row.id}`, row]));
   return [...latest.values()].sort((a, b) => a.transport - b.transport);
 }

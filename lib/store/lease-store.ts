@@ -1,3 +1,5 @@
+import type { Pause } from './pauses/pause-store.js';
+
 /** SEAM: which instance may read and publish what. `OutboxStore` says what holds for all roles. */
 
 export interface Bucket {
@@ -76,6 +78,8 @@ export interface Beat {
   readonly instances: LiveInstance[];
   /** The database's clock, milliseconds since the epoch: what the age of a message is measured by. */
   readonly now: number;
+  /** What operators have paused. Absent: the store has no pauses. */
+  readonly pauses?: readonly Pause[];
 }
 export interface Instance {
   /** Random per start (UUID). */

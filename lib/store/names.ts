@@ -46,6 +46,8 @@ export interface SchemaDefinition {
   readonly buckets: number;
   readonly ordering: 'key' | 'strict' | 'none' | 'global';
   readonly coordination: 'buckets' | 'rowLock' | 'leader';
+  /** Whether a new archive is made in partitions. One that is there stays as it is. */
+  readonly partitionedArchive?: boolean | undefined;
 }
 /** Statements in order; each is run on its own. `up` may run twice. */
 export interface SchemaScript {
@@ -53,7 +55,18 @@ export interface SchemaScript {
   readonly down: readonly string[];
 }
 
-const TABLES = ['ready', 'parked', 'archive', 'dedup', 'leases', 'instances', 'meta', 'transports', 'audit'] as const;
+const TABLES = [
+  'ready',
+  'parked',
+  'archive',
+  'dedup',
+  'leases',
+  'instances',
+  'meta',
+  'transports',
+  'audit',
+  'pauses',
+] as const;
 export type TableName = (typeof TABLES)[number];
 export const TABLE_NAMES: readonly TableName[] = TABLES;
 

@@ -1,27 +1,58 @@
 import type { NewMessage } from '../outbox-message.js';
 import type { SqlExecutor } from './executor.js';
-import type { AdminStore, CleanStore } from './admin-store.js';
+import type { AdminStore, AgingStore, CleanStore } from './admin-store.js';
 import type { DiagnoseStore } from './diagnose/diagnose-store.js';
-import type { BulkStore } from './bulk-store.js';
+import type { EditStore } from './edit/edit-store.js';
+import type { PurgeStore } from './edit/purge-store.js';
+import type { BulkStore, ReplayStore } from './bulk-store.js';
 import type { InspectStore } from './inspect-store.js';
 import type { LeaseStore } from './lease-store.js';
 import type { ParkedStore, RowLockStore } from './parked-store.js';
+import type { PartitionStore } from './partitions/partition-store.js';
+import type { PauseStore } from './pauses/pause-store.js';
 import type { ReadyStore } from './ready-store.js';
 
 /**
- * SEAM: where messages wait. One role per stage, so that each stage sees only what it may do; roles live in `*-store.ts`
+ * SEAM: where messages wait. Each stage has a role of its own, and is given that one only. Roles are declared in `*-store.ts`
  * beside this file.
- * Everything here is autocommit on the store's own connections, except `insert`, which runs in the caller's transaction.
+ * Everything here is autocommit on the store's own connections, except what `writer` does.
  * All times are the database's. `describeStoreContract` is the specification; it runs against every implementation.
  */
-export interface OutboxStore
-  extends MessageWriter, LeaseStore, ReadyStore, ParkedStore, RowLockStore, AdminStore, CleanStore, StoreSetup {
+export interface OutboxStore {
+  /** Inserts messages, in the caller's transaction. */
+  readonly writer: MessageWriter;
+  /** Which instance may publish from which bucket, and which instances live. */
+  readonly leases: LeaseStore;
+  /** What may be published now: reads it, and writes what became of it. */
+  readonly ready: ReadyStore;
+  /** What is scheduled, waiting, blocked or dead. */
+  readonly parked: ParkedStore;
+  /** Rows that stay locked while they are published (`coordination: 'rowLock'`). */
+  readonly rowLocks: RowLockStore;
+  /** What operators count and change, and what `health()` asks. */
+  readonly admin: AdminStore;
+  /** Deletes what is old. */
+  readonly cleaner: CleanStore;
+  /** The tables, their settings, and the numbers of transports. */
+  readonly setup: StoreSetup;
   /** What `OutboxAdmin` asks. Absent: it refuses. */
   readonly inspect?: InspectStore;
   /** What `OutboxDoctor` asks of the server. Absent: it refuses. */
   readonly diagnose?: DiagnoseStore;
   /** What `OutboxAdmin` does, and writes down. Absent: it refuses. */
   readonly bulk?: BulkStore;
+  /** What `OutboxPartitionMaintainer` works with. Absent: it refuses. */
+  readonly partitions?: PartitionStore;
+  /** What `advance()` of `nestjs-outbox/testing` asks. Absent: it refuses. */
+  readonly aging?: AgingStore;
+  /** How `OutboxAdmin` corrects a message. Absent: it refuses. */
+  readonly edits?: EditStore;
+  /** How `OutboxAdmin` deletes for good. Absent: it refuses. */
+  readonly purge?: PurgeStore;
+  /** What `OutboxAdmin` pauses and resumes; relays hear of it with the answers of `beat` and `living`. Absent: it refuses. */
+  readonly pauses?: PauseStore;
+  /** What `OutboxAdmin.replay` reads and writes, beside `bulk`. Absent: it refuses. */
+  readonly replay?: ReplayStore;
   /** Sends a wake-up to the relays of other processes; `undefined` where the database cannot. Never inside a business transaction. */
   notify?(where?: 'ready' | 'parked' | 'leases'): Promise<void>;
   /**
@@ -34,6 +65,9 @@ export interface OutboxStore
   ): Promise<{ close(): Promise<void> } | undefined>;
   close(): Promise<void>;
 }
+
+/** Some roles of the store: what a part of the library asks for. */
+export type Roles<Role extends keyof OutboxStore> = Pick<OutboxStore, Role>;
 
 export interface MessageWriter {
   /**
@@ -61,6 +95,8 @@ export interface SchemaSettings {
   readonly buckets: number;
   readonly ordering: 'key' | 'strict' | 'none' | 'global';
   readonly coordination: 'buckets' | 'rowLock' | 'leader';
+  /** Of `create`: whether a new archive is made in partitions. `check` takes both kinds. */
+  readonly partitionedArchive?: boolean;
 }
 export interface StoreSetup {
   /** Creates what is missing. Development only: production runs migrations. */

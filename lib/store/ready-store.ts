@@ -5,7 +5,7 @@ import type { Lease } from './lease-store.js';
 
 /**
  * What a read proves about transactions that were still open (PostgreSQL). Decimal strings of 64-bit transaction ids.
- * `undefined` where the database tells nothing (MySQL): there the floor is found by `probe`.
+ * `undefined` where the database tells nothing (MySQL): there the low-water mark is found by `probe`.
  */
 export interface Snapshot {
   readonly xmin: string;
@@ -69,10 +69,14 @@ export interface HeldSnapshot {
   readonly holder: string;
   /** What this login may know of it: its application, its state. */
   readonly details: readonly string[];
+  /** What an operator does to end it: a statement, or a sentence. */
+  readonly end: string;
   /** Another one of the same holder tells another text. */
   readonly transaction: string;
   /** Milliseconds since it began; `undefined` where this login may not know. */
   readonly age: number | undefined;
+  /** Transactions that began since; `undefined` where the server does not number them so. */
+  readonly distance?: number;
   /** Dead rows of the ready table, about; `undefined` where nobody counts them. */
   readonly dead: number | undefined;
 }
@@ -160,6 +164,8 @@ export interface ReadyStore {
    * @param ms after which the server gives up each of its statements; absent: as for all
    */
   probe?(transport: number, ranges: readonly ReadRange[], ms?: number): Promise<ProbeResult>;
+  /** Of the connection that reads, as it is known now, without a statement: what {@link FetchResult.session} tells. */
+  readonly session: number;
   /** Where `fetch` does not return it. Asked some times a second at most. */
   numberSource?(): Promise<NumberSource>;
   /** Who keeps what was removed in the tables. Asked only where reading costs more than it should, some times a minute at most. */

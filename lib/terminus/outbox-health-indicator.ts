@@ -2,7 +2,7 @@ import { Inject, Injectable } from '@nestjs/common';
 import type { HealthIndicatorResult } from '@nestjs/terminus';
 import { OutboxService } from '../enqueue/outbox.service.js';
 import type { OutboxHealth } from '../observe/health.js';
-import { reasonCode, type ReasonCode } from '../observe/reason-codes.js';
+import type { ReasonCode } from '../observe/reason-codes.js';
 import { OutboxDispatcher } from '../relay/dispatcher.js';
 
 /** What keeps `enqueue` from writing. A broker is none of it: messages wait in the tables. */
@@ -32,8 +32,8 @@ export class OutboxHealthIndicator {
 
   /** For a readiness probe: `down` while nothing can be enqueued, as the database does not answer or takes no writes. */
   async isReady<Key extends string>(key: Key): Promise<HealthIndicatorResult<Key>> {
-    const { reasons } = await this.outbox.health();
-    const problems = reasons.filter((reason) => NOT_READY.includes(reasonCode(reason)));
+    const { reasons, codes } = await this.outbox.health();
+    const problems = reasons.filter((_, n) => NOT_READY.includes(codes[n] as ReasonCode));
     return resultOf(key, problems.length === 0 ? 'up' : 'down', { reasons: problems });
   }
 

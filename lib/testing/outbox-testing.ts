@@ -1,10 +1,14 @@
 import assert from 'node:assert/strict';
+import { inspect } from 'node:util';
 import { OutboxDispatcher } from '../relay/dispatcher.js';
 import type { RunReport } from '../relay/relay.js';
 import { decodeHeaders } from '../message/headers.js';
 import type { OutboxRuntime } from '../nest/runtime.js';
-import type { NewMessage, OutboxMessage } from '../outbox-message.js';
+import type { Duration, NewMessage, OutboxMessage } from '../outbox-message.js';
+import { OutboxConfigurationError } from '../outbox.errors.js';
 import { DEFAULT_NAME, getOutboxToken, overridesToken, runtimeToken } from '../outbox.tokens.js';
+import { milliseconds } from '../time/duration.js';
+import { FakeClock } from './fake-clock.js';
 import { expectOne, type RecordedMessage, type Wanted } from './matching.js';
 import { TestOverrides } from './override-outbox.js';
 import type { RecordingTransport } from './recording-transport.js';
@@ -13,6 +17,11 @@ import type { RecordingTransport } from './recording-transport.js';
 export interface ModuleLike {
   get(token: unknown, options: { strict: boolean }): unknown;
 }
+
+/** Milliseconds: what no `delay` is above. */
+const MOST = 3650 * 86_400_000;
+/** Ids a statement. */
+const AT_ONCE = 1_000;
 
 /** The test's view of an outbox that `overrideOutbox` prepared. */
 export function outboxTesting(moduleRef: ModuleLike, name: string = DEFAULT_NAME): OutboxTesting {
@@ -53,6 +62,31 @@ export class OutboxTesting {
     } finally {
       own.all = false;
     }
+  }
+
+  /**
+   * Lets time pass for what this application enqueued and committed, before `clear()`, too: what `delay`, `deliverAt` or a retry put
+   * off falls due, for each key in the order of its times, `retry.maxAge` comes nearer, and a cleaner that runs then finds it that much older. Nothing is
+   * waited for, and messages of others stay as they are. A `FakeClock` of this test goes on by the same time.
+   * Call it between two drains: what is being published at the moment stays as it is.
+   * @param duration milliseconds, or `'90s'`, `'5m'`, `'1d'`; more than 0, at most 3,650 days
+   * @throws TypeError when it is none
+   * @throws OutboxConfigurationError `UNSUPPORTED_DATABASE`: the store is one of yours, and has no `aging`
+   */
+  async advance(duration: Duration): Promise<void> {
+    const ms = milliseconds(duration);
+    if (ms === undefined || ms === 0 || ms > MOST)
+      throw new TypeError(`advance(): ${inspect(duration)}; must be '5m' or milliseconds, at most '3650d'.`);
+    const { aging } = this.runtime.store;
+    if (aging === undefined)
+      throw new OutboxConfigurationError('UNSUPPORTED_DATABASE', 'advance(): this store has no aging.', {
+        hint: 'Give it one, or a database of the outbox.',
+      });
+    const ids = [...this.overrides.own.ids];
+    for (let first = 0; first < ids.length; first += AT_ONCE) await aging.age(ids.slice(first, first + AT_ONCE), ms);
+    const { clock } = this.overrides;
+    if (clock instanceof FakeClock) await clock.advance(ms);
+    this.dispatcher.nudge('parked');
   }
 
   /** The stand-in for a transport. Default: of the only one, or the default one. */

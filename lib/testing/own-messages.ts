@@ -54,27 +54,34 @@ const placeName = (transport: number, { bucket, seq }: Place): string => `${tran
 
 /** The store as a relay sees it that knows of no other messages. */
 export function onlyOwn(store: OutboxStore, own: OwnMessages): OutboxStore {
-  const seen: Partial<OutboxStore> = {
+  const ready = over(store.ready, {
     fetch: (request) => fetchOwn(store, own, request),
     async readPlaces(transport, places, visibleIn) {
-      const read = await store.readPlaces(transport, places, visibleIn);
+      const read = await store.ready.readPlaces(transport, places, visibleIn);
       return { ...read, messages: own.ofPlaces(transport, read.messages) };
     },
     async sweep(transport, ranges, known = 0) {
-      const { places, complete } = await store.sweep(transport, ranges, known + own.places.size);
+      const { places, complete } = await store.ready.sweep(transport, ranges, known + own.places.size);
       return { places: places.filter((place) => !own.isLeft(transport, place)), complete };
     },
+  });
+  const parked = over(store.parked, {
     async take(request) {
-      const taken = await store.take(request);
+      const taken = await store.parked.take(request);
       // The others stay marked for as long as the lease: nobody can have them now but its owner, and it gives them back with it.
       return { ...taken, messages: taken.messages.filter((message) => own.has(message)) };
     },
     unannouncedDead: (transports, limit, after) => ownDead(store, own, { transports, limit, after }),
-    withLockedRows: (request, work) => lockOwn(store, own, request, work),
-  };
-  return new Proxy(store, {
+  });
+  const rowLocks = over(store.rowLocks, { withLockedRows: (request, work) => lockOwn(store, own, request, work) });
+  return over(store, { ready, parked, rowLocks });
+}
+
+/** It, with some of its members replaced. */
+function over<T extends object>(whole: T, own: Partial<T>): T {
+  return new Proxy(whole, {
     get(target, name) {
-      const value: unknown = name in seen ? seen[name as keyof OutboxStore] : Reflect.get(target, name);
+      const value: unknown = name in own ? own[name as keyof T] : Reflect.get(target, name);
       return typeof value === 'function' ? (value.bind(target) as unknown) : value;
     },
   });
@@ -84,11 +91,11 @@ export function onlyOwn(store: OutboxStore, own: OwnMessages): OutboxStore {
 async function fetchOwn(
   store: OutboxStore,
   own: OwnMessages,
-  request: Parameters<OutboxStore['fetch']>[0],
+  request: Parameters<OutboxStore['ready']['fetch']>[0],
 ): Promise<FetchResult> {
-  const first = await store.fetch(request);
+  const first = await store.ready.fetch(request);
   let { positions } = request;
-  for (let read = first; ; read = await store.fetch({ ...request, positions })) {
+  for (let read = first; ; read = await store.ready.fetch({ ...request, positions })) {
     const messages = own.ofPlaces(request.transport, read.messages);
     const isOver = read.messages.length === 0 || read.session !== first.session;
     if (messages.length > 0 || isOver) return { ...read, messages, snapshot: first.snapshot };
@@ -108,7 +115,7 @@ async function ownDead(
 ): Promise<DeadLetter[]> {
   let { transports, after } = request;
   for (;;) {
-    const letters = await store.unannouncedDead(transports, request.limit, after);
+    const letters = await store.parked.unannouncedDead(transports, request.limit, after);
     const mine = letters.filter(({ message }) => own.has(message));
     const last = letters.at(-1);
     if (mine.length > 0 || last === undefined || letters.length < request.limit) return mine;
@@ -127,7 +134,7 @@ async function lockOwn(
   for (let limit = request.limit; ; limit *= 2) {
     let isFull = false;
     let locked = 0;
-    const report = await store.withLockedRows({ ...request, limit }, async (rows, durable, session) => {
+    const report = await store.rowLocks.withLockedRows({ ...request, limit }, async (rows, durable, session) => {
       const mine = rows.filter((message) => own.has(message)).slice(0, request.limit);
       locked = mine.length;
       isFull = locked === 0 && rows.length >= limit;

@@ -72,9 +72,7 @@ export interface PublishFailure {
   readonly blame: Blame;
   readonly error: unknown;
   /**
-   * Of a `transport` failure, what may be the cause instead; absent: nothing else. Of a `message` failure only `destination`: the
-   * broker refuses it this destination, and perhaps every other one, as when a login loses its rights. It is charged once others
-   * got through after the first refusal, and until then treated as a `transport` failure.
+   * Of a `transport` failure, what may be the cause instead; absent: nothing else.
    *
    * - `destination`: the broker answered, and said that this topic, partition or queue cannot take the message now. While others
    *   get through it is put off, its key behind it, without an attempt and for as long as that lasts; the circuit stays closed.
@@ -121,7 +119,10 @@ export interface PublishContext {
   readonly signal: AbortSignal;
   /** Milliseconds that are left for the whole batch when `publish` is called. */
   readonly timeout: number;
-  /** Reports one message of the batch before the batch is through; later reports for the same index are ignored. */
+  /**
+   * Reports one message of the batch before the batch is through; later reports for the same index are ignored. But for an `ok`
+   * after a failure, at any time: it got through all the same, and if it is dead by that failure it is settled.
+   */
   report(index: number, result: PublishResult): void;
 }
 

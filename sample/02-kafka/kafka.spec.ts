@@ -11,5 +11,5 @@ describeWith(['postgres', 'kafka'], 'sample 02', () => {
     expect(output).toMatch(/rolled back: .*violates check constraint/);
     expect(output).toMatch(/ben {2}account\.closed {2}x-branch - {2}null\n/);
     expect(output).toMatch(/OK: 7 messages, in order per account\n+exit 0$/);
-  }, 120_000);
+  });
 });

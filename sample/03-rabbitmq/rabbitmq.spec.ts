@@ -11,5 +11,5 @@ describeWith(['postgres', 'rabbitmq'], 'sample 03', () => {
     expect(output).toMatch(/nobody delivers to Norway: .*No queue takes/);
     expect(output).toMatch(/P-1 {2}parcel\.sent\.fr .* priority 5/);
     expect(output).toMatch(/OK: 3 parcels told\n+exit 0$/);
-  }, 120_000);
+  });
 });

@@ -7,5 +7,5 @@ describeWith(['mariadb', 'rabbitmq'], 'sample 04', () => {
     const output = await new SampleRun(['04-worker-and-api'], env).finish(90_000);
     expect(output).toMatch(/mails to ada: 2 4 6 8 10 12 14 16 18 20\nmails to ben: 1 3 5 7 9 11 13 15 17 19\n/);
     expect(output).toMatch(/OK: 20 mails, in order per customer\n+exit 0$/);
-  }, 120_000);
+  });
 });

@@ -33,7 +33,7 @@ describeWith(['postgres', 'rabbitmq'], 'sample 05', () => {
     expect(output).toMatch(/thanks for order-5: the mail server is away; the payment is committed\n/);
     expect(output).toMatch(/thanks for order-5: came again, done\n/);
     expect(output).toMatch(/20 orders .*, 20 invoices .*\nOK: every order arrived exactly once\n+exit 0$/);
-  }, 120_000);
+  });
 
   it('removes its databases, exchange and queue, also when it is interrupted', async () => {
     const run = start();
@@ -49,7 +49,7 @@ describeWith(['postgres', 'rabbitmq'], 'sample 05', () => {
     expect(before).toEqual([2, true, true]);
     expect(await there()).toEqual([0, false, false]);
     expect(run.child.exitCode).toBe(1);
-  }, 120_000);
+  });
 });
 
 describe('what sample 05 is made of', () => {

@@ -10,6 +10,6 @@ for (const kind of ['mysql', 'mariadb'] as const) {
       expect(output).toMatch(/36 wishes at once, 6 of them rolled back/);
       expect(output).toMatch(/chair {2}left: 9 8 7 6 5 4 3 2 1 0\n/);
       expect(output).toMatch(/OK: 30 messages, in order per item\n30 messages in the archive\n+exit 0$/);
-    }, 120_000);
+    });
   });
 }

@@ -22,6 +22,7 @@ import { BROKER_CONNECTIONS, RELAY, TRANSPORTS, type BrokerName, type Ordering, 
  *     [--pooler]         PgBouncer in transaction mode in front of PostgreSQL
  *     [--replica]        an asynchronous replica of PostgreSQL or MariaDB, to which it fails over
  *     [--ordering key|strict]   of the outbox; with strict, transactions of the same keys overlap on purpose
+ *     [--no-scan]        relays that never look at everything; without the faults whose rows may wait for that
  *     [--rate 2500]      messages per second that the writers enqueue
  *     [--faults a,b]     only these kinds, or none
  *     [--lib folder]     other sources of the library
@@ -35,6 +36,7 @@ const { values } = parseArgs({
     pooler: { type: 'boolean', default: false },
     replica: { type: 'boolean', default: false },
     ordering: { type: 'string', default: 'key' },
+    'no-scan': { type: 'boolean', default: false },
     minutes: { type: 'string' },
     seconds: { type: 'string' },
     seed: { type: 'string', default: '1' },
@@ -47,6 +49,7 @@ const { values } = parseArgs({
 const seconds = Number(values.seconds ?? Number(values.minutes ?? 1) * 60);
 const seed = Number(values.seed);
 const rate = Number(values.rate);
+const noScan = values['no-scan'];
 const only = values.faults === 'none' ? [] : values.faults?.split(',');
 const store = oneOf('store', values.store, ['postgres', 'mariadb', 'mysql']) as StoreName;
 const broker = oneOf('broker', values.broker, ['rabbitmq', 'kafka']) as BrokerName;
@@ -124,7 +127,7 @@ async function main(): Promise<number> {
   };
   say(`up: ${JSON.stringify(versions)}`);
   history.add(['meta', meta(versions)]);
-  const settings = { store, broker, ordering, seed, origin, rate, parts, compiled: open.compiled };
+  const settings = { store, broker, ordering, seed, origin, rate, noScan, parts, compiled: open.compiled };
   const fleet = (open.fleet = new Fleet(settings, database, server, history, pooler));
   await fleet.open();
   fleet.go();
@@ -146,7 +149,8 @@ async function main(): Promise<number> {
 function meta(versions: Readonly<Record<string, string>>): object {
   const relay = { ...RELAY, maxBrokerConnections: BROKER_CONNECTIONS[broker] };
   const { pooler, replica } = values;
-  return { seed, store, pooler, replica, broker, ordering, seconds, rate, versions, transports: TRANSPORTS, relay };
+  const servers = { store, pooler, replica, broker, ordering };
+  return { seed, ...servers, noScan, seconds, rate, versions, transports: TRANSPORTS, relay };
 }
 
 /** With the history, what the processes had to say; without one, its parts. */

@@ -1,7 +1,7 @@
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join, relative } from 'node:path';
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { transformSync } from '@swc/core';
+import { transpileFolder } from '../support/transpile.js';
 import { isAlive } from './servers/is-alive.js';
 
 export const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
@@ -24,28 +24,7 @@ export function compile(lib: string): string {
   }
   mkdirSync(out, { recursive: true });
   writeFileSync(join(out, 'package.json'), '{"type":"module"}\n');
-  compileFolder(lib, join(out, 'lib'));
-  compileFolder(join(ROOT, 'test', 'chaos'), join(out, 'test', 'chaos'));
+  transpileFolder(lib, join(out, 'lib'));
+  transpileFolder(join(ROOT, 'test', 'chaos'), join(out, 'test', 'chaos'));
   return out;
-}
-
-function compileFolder(from: string, to: string): void {
-  for (const entry of readdirSync(from, { recursive: true, withFileTypes: true })) {
-    if (!entry.isFile() || !entry.name.endsWith('.ts') || entry.name.endsWith('.spec.ts')) continue;
-    const filename = join(entry.parentPath, entry.name);
-    const target = join(to, relative(from, filename)).replace(/\.ts$/, '.js');
-    const { code } = transformSync(readFileSync(filename, 'utf8'), {
-      filename,
-      sourceMaps: false,
-      jsc: {
-        target: 'es2022',
-        parser: { syntax: 'typescript', decorators: true },
-        transform: { legacyDecorator: true, decoratorMetadata: true },
-        keepClassNames: true,
-      },
-      module: { type: 'es6' },
-    });
-    mkdirSync(dirname(target), { recursive: true });
-    writeFileSync(target, code);
-  }
 }

@@ -5,6 +5,7 @@ import { between, nothing, pick, type Fault, type Maker, type Random } from './f
 import { end, order } from './child.js';
 import type { Fleet, RelaySlot } from './fleet.js';
 import { RELAY } from './settings.js';
+import { insertHeld, leaseAhead, numbersBack, snapshotHeld, tableEmptied } from './tampering.js';
 
 /** Most network faults are short; some outlast a lease. */
 const whileOut = (random: Random): number =>
@@ -185,23 +186,6 @@ const closeConnections = onServer('broker', ({ broker }) => ({
   heal: nothing,
 }));
 
-/** These two are no excuse for anything but, of the numbers, the order of what was written before with what was written after. */
-const numbersBack: Maker = ({ database }) => ({
-  locks: ['database'],
-  runs: [],
-  inject: () => database.numbersBack?.(),
-  lasts: 0,
-  heal: nothing,
-});
-const snapshotHeld: Maker = ({ database }, random) => ({
-  locks: ['snapshot'],
-  runs: [],
-  // A server that is away has no snapshot, and holds none when it is back.
-  inject: () => database.holdSnapshot(true).catch(() => undefined),
-  lasts: between(random, 5_000, 20_000),
-  heal: () => database.holdSnapshot(false),
-});
-
 /** Nobody reaches the broker, for longer than anything else lasts. */
 export function brokerOutage(fleet: Fleet, ms: number): Fault {
   const { inject, heal, locks, runs } = onWire('broker', refuse)(fleet, () => 0.99);
@@ -238,6 +222,9 @@ const KINDS: readonly (readonly [string, number, Maker])[] = [
   ['exchange-missing', 2, exchangeMissing],
   ['numbers-back', 3, numbersBack],
   ['snapshot-held', 2, snapshotHeld],
+  ['table-emptied', 2, tableEmptied],
+  ['insert-held', 3, insertHeld],
+  ['lease-ahead', 3, leaseAhead],
 ];
 
 /** What not every server does. */
@@ -246,7 +233,9 @@ const IMPOSSIBLE: Readonly<Record<string, (fleet: Fleet) => boolean>> = {
   'exchange-missing': ({ broker }) => broker.dropExchange === undefined,
   'database-pooler-kill': ({ pooler }) => pooler === undefined,
   'database-failover': ({ database }) => database.failover === undefined,
-  'numbers-back': ({ database }) => database.numbersBack === undefined,
+  // What stands below a position that went back may wait for the look at everything.
+  'numbers-back': ({ database, settings }) => settings.noScan || database.numbersBack === undefined,
+  'table-emptied': ({ settings }) => settings.noScan,
 };
 
 export function makeFault(fleet: Fleet, random: Random, only: readonly string[] | undefined): Fault {

@@ -23,6 +23,7 @@ export interface FleetSettings {
   readonly seed: number;
   readonly origin: string;
   readonly rate: number;
+  readonly noScan: boolean;
   readonly parts: string;
   readonly compiled: string;
 }
@@ -38,6 +39,8 @@ export interface RelaySlot {
   /** Number of its current life. */
   run: number;
   child: ChildProcess | undefined;
+  /** Under which its current life holds leases, as soon as it has some. */
+  owner: string | undefined;
   /** Lives that ended by themselves: a crash nobody ordered. */
   wanted: boolean;
 }
@@ -54,6 +57,8 @@ export class Fleet {
   readonly writers: WriterSlot[] = [];
   /** Ended without being told to. */
   crashes = 0;
+  /** Rows that somebody took out of the tables: nobody will see their messages, or not many of them. */
+  taken = 0;
   private consumer: ChildProcess | undefined;
   private seen = 0;
   private before = 0;
@@ -86,7 +91,17 @@ export class Fleet {
       // Behind a pooler every other relay listens past it, and the others poll.
       const direct = this.pooler !== undefined && index % 2 === 0 ? await proxyTo(this.database.port) : undefined;
       const user = `relay${index + 1}`;
-      this.relays.push({ index, user, database, broker, direct, run: 0, child: undefined, wanted: false });
+      this.relays.push({
+        index,
+        user,
+        database,
+        broker,
+        direct,
+        run: 0,
+        child: undefined,
+        owner: undefined,
+        wanted: false,
+      });
     }
     await Promise.all([
       ...this.writers.slice(1).map((slot) => this.startWriter(slot)),
@@ -107,9 +122,14 @@ export class Fleet {
     return { committed: this.writers.reduce((sum, slot) => sum + slot.committed, this.before), seen: this.seen };
   }
 
-  private pace(): void {
+  /** Messages that wait, or nearly so many. */
+  get backlog(): number {
     const { committed, seen } = this.counts;
-    const rate = committed - seen > MAX_BACKLOG ? 0 : this.rate / WRITERS;
+    return committed - seen - this.taken;
+  }
+
+  private pace(): void {
+    const rate = this.backlog > MAX_BACKLOG ? 0 : this.rate / WRITERS;
     for (const { child } of this.writers) order(child, { kind: 'rate', messagesPerSecond: rate });
     order(this.writers[0]?.child, { kind: 'release' });
   }
@@ -126,6 +146,10 @@ export class Fleet {
       brokerPort: slot.broker.port,
     });
     slot.child = child;
+    slot.owner = undefined;
+    child.on('message', ({ kind, owner }: Report) => {
+      if (kind === 'owner' && slot.child === child) slot.owner = owner;
+    });
     this.history.add(['run', run, slot.index, this.history.now()]);
     let wasReady = false;
     child.once('exit', (code, signal) => {
@@ -183,11 +207,14 @@ export class Fleet {
   }
 
   private start(kind: 'relay' | 'writer' | 'consumer', name: string, settings: object): ChildProcess {
-    const { parts, compiled, store, broker, ordering, seed, origin } = this.settings;
+    const { parts, compiled, store, broker, ordering, seed, origin, noScan } = this.settings;
     const log = openSync(join(parts, `${name}.log`), 'a');
     const part = join(parts, `${name}.jsonl`);
     const child = fork(join(compiled, 'test', 'chaos', 'processes', `${kind}-process.js`), [], {
-      env: { ...process.env, CHAOS: JSON.stringify({ store, broker, ordering, seed, origin, part, ...settings }) },
+      env: {
+        ...process.env,
+        CHAOS: JSON.stringify({ store, broker, ordering, seed, origin, noScan, part, ...settings }),
+      },
       execArgv: ['--max-old-space-size=1024'],
       stdio: ['ignore', log, log, 'ipc'],
     });

@@ -17,6 +17,7 @@ import { clockSince } from './settings.js';
  *   ["fault", id, kind, runs, time], ["heal", id, time]   runs: the relays that it touches, or "all"
  *   ["lossy", from, to]                                a failover: the replica had all that had committed at the one time, and at the
  *                                                      other it was the primary; what committed between the two may be gone
+ *   ["taken", time, transport, [uid, …]]               what was in `outbox_ready` when it was emptied
  *   ["drain", time], ["drained", time]                 between these nothing is written any more
  *   ["calm", from, to]                                 no fault was on, and none had been for a while
  *   ["c", writer, n, began, [[key, transports, kind], …]]   a committed transaction; transports: 1, 2 or 3 for both

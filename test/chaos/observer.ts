@@ -3,6 +3,7 @@ import { leaksIn, leaksInErrors } from './leaks.js';
 import type { Fleet } from './fleet.js';
 import { StandingRows } from './standing-rows.js';
 import { RELAY } from './settings.js';
+import { uidAt } from './workload.js';
 
 /** Milliseconds without any progress after which what waits is stuck; and in all. */
 const NO_PROGRESS = 60_000;
@@ -113,7 +114,7 @@ export class Observer {
     for (const [table, state] of tables) {
       const rows = await database.query(`select ${state}, transport, ${head} from outbox_${table}`);
       for (const [number, transport, payload] of rows) {
-        const uid = Number(/^{"uid":(\d+),/.exec(String(payload))?.[1] ?? -1);
+        const uid = uidAt(String(payload));
         history.add(['left', table, Number(number), Number(transport), uid]);
       }
     }

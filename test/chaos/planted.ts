@@ -10,7 +10,12 @@ const RELAY = {
   batchSize: 2,
   batchesInFlight: 1,
 };
-export const META = ['meta', { seed: 1, transports: ['alpha', 'beta'], relay: RELAY }];
+/** On PostgreSQL, unless `store` says otherwise. */
+export const metaOf = (store = 'postgres'): unknown[] => [
+  'meta',
+  { seed: 1, store, transports: ['alpha', 'beta'], relay: RELAY },
+];
+export const META = metaOf();
 export const SECOND = 1_000_000;
 
 export const uid = (writer: number, n: number, index = 0): number => (writer * 2 ** 20 + n) * 16 + index;

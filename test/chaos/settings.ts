@@ -18,6 +18,8 @@ export interface ProcessSettings {
   readonly brokerUrl: string;
 }
 export interface RelaySettings extends ProcessSettings {
+  /** It never looks at everything: what only that look would find never comes. */
+  readonly noScan: boolean;
   /** Number of this life of a relay, from 1. */
   readonly run: number;
   /** Host and port of the proxy that all connections to Kafka go through. */
@@ -42,13 +44,17 @@ export type Order =
   | { readonly kind: 'clock'; readonly shift: number }
   | { readonly kind: 'block'; readonly ms: number }
   | { readonly kind: 'release' }
+  /** The next transaction stays open for so long, with its messages in it. */
+  | { readonly kind: 'hold'; readonly ms: number }
   /** The topic of this transport that comes and goes: reads it to its end, and leaves it; or reads it again, from its beginning. */
   | { readonly kind: 'leave' | 'join'; readonly transport: number }
   | { readonly kind: 'flush' };
 /** From a process to the harness. */
 export interface Report {
-  readonly kind: 'ready' | 'count' | 'flushed' | 'left' | 'joined';
+  readonly kind: 'ready' | 'count' | 'flushed' | 'left' | 'joined' | 'owner';
   readonly count?: number;
+  /** The name under which a relay holds leases from now on. */
+  readonly owner?: string;
 }
 
 /** The relay under test: the shortest lease there is, so that ownership changes often. Milliseconds. */

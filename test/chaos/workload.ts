@@ -125,6 +125,11 @@ export function payloadOf(uid: number, secret: string): string {
 
 const HEAD = '{"uid":';
 
+/** Of a message whose payload begins so; -1: it is none of ours. */
+export function uidAt(head: string): number {
+  return Number(/^\{"uid":(\d+),/.exec(head)?.[1] ?? -1);
+}
+
 /** `undefined`: these are not the bytes that were enqueued. */
 export function uidIn(payload: Buffer): number | undefined {
   const end = payload.indexOf(0x2c);

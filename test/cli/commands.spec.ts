@@ -3,6 +3,7 @@ import { uuidV7 } from '../../lib/message/uuid-v7.js';
 import { describeOnEach, describeWith, type DatabaseKind } from '../support/services.js';
 import { Cli } from './support/cli.js';
 import { Stuck } from './support/stuck.js';
+import { useWarmCli } from './support/warm-cli.js';
 
 const KEY = 'customer-4711';
 /** Of `pg_indexes`. */
@@ -15,9 +16,10 @@ jest.setTimeout(180_000);
 
 function useStuck(kind: DatabaseKind): { stuck: Stuck; cli: Cli } {
   const used = {} as { stuck: Stuck; cli: Cli };
+  const warm = useWarmCli();
   beforeAll(async () => {
     used.stuck = await Stuck.create(kind);
-    used.cli = await Cli.create(used.stuck.env);
+    used.cli = await Cli.create(used.stuck.env, warm);
   });
   afterAll(async () => {
     await used.cli?.remove();
@@ -33,7 +35,9 @@ describeOnEach([], 'the command line', (kind) => {
     const { stuck, cli } = used;
     const before = await cli.run(['list']);
     expect(before).toMatchObject({ code: 1, stdout: '' });
-    expect(before.stderr).toMatch(/^nestjs-outbox: The table .outbox_meta. is not there\. Run the migration, .*\n$/);
+    expect(before.stderr).toMatch(
+      /^nestjs-outbox: The table .outbox_meta. is not there\. Make it with npx nestjs-outbox migrate upgrade, .*\n$/,
+    );
     await stuck.enqueue(); // makes the tables
     expect(await cli.json(['cancel', '--state', 'ready', '--yes'])).toMatchObject({ code: 0, lines: [{ done: 1 }] });
   });
@@ -53,7 +57,7 @@ describeOnEach([], 'the command line', (kind) => {
     ]);
     const first = await cli.json(['list', '--key', KEY, '--limit', '1']);
     expect(first.lines).toMatchObject([{ id: dead, state: 'dead', attempts: 1, lastError: 'no', key: KEY }]);
-    const after = /^There are more: --after (\S+)\n$/.exec(first.stderr)?.[1] as string;
+    const after = /^There may be more: --after (\S+)\n$/.exec(first.stderr)?.[1] as string;
     expect((await cli.json(['list', '--key', KEY, '--after', after])).lines).toMatchObject([{ id: behind }]);
 
     const shown = await cli.run(['show', dead]);
@@ -84,6 +88,7 @@ describeOnEach([], 'the command line', (kind) => {
 
   it('has the doctor look: what is wrong, what it means and what to do', async () => {
     const { stuck, cli } = used;
+    const [dead] = await stuck.dead(1, { type: 'doctor.dead' });
     const ids = [await stuck.enqueue({ key: 'waits' }), await stuck.enqueue({ key: 'waits' })];
     const doctor = await cli.run(['doctor', '--free-bytes', '1', '--outage', '2h']);
     expect(doctor).toMatchObject({ code: 3, stderr: '' });
@@ -92,12 +97,20 @@ describeOnEach([], 'the command line', (kind) => {
     expect(doctor.stdout).toMatch(/^ {2}do {7}Start a process with relay: true/m);
     expect(doctor.stdout).toMatch(/^warning outage-budget: .* until the disk is full; wanted are 2h\.$/m);
     expect(doctor.stdout).not.toMatch(/^ok /m);
+    expect(doctor.stdout).toMatch(
+      /^ {2}do {7}OutboxAdmin\.failures\(\).*\n {2}shell {4}npx nestjs-outbox dead\n {2}shell {4}npx nestjs-outbox requeue --type <type>\n/m,
+    );
     expect((await cli.run(['doctor', '--all', '--skip-brokers'])).stdout).toMatch(
       /^ok database: The database answers\.$/m,
     );
     expect(await cli.run(['doctor', '--free-bytes', 'many'])).toMatchObject({ code: 2, stdout: '' });
     expect(await cli.json(['cancel', ...ids, '--yes'])).toMatchObject({ code: 0 });
     const [report] = (await cli.json(['doctor'])).lines;
+    const letters = ((report?.['findings'] ?? []) as { evidence: object; commands: string[] }[]).find(
+      ({ evidence }) => 'reason' in evidence && evidence.reason === 'dead_letters',
+    );
+    expect(letters?.commands[0]).toBe('npx nestjs-outbox dead');
+    expect(await cli.json(['discard', dead as string, '--yes'])).toMatchObject({ code: 0 });
     const relay = { code: 'relay', severity: 'note', evidence: { readyMessages: 0 } };
     expect(report).toMatchObject({
       findings: expect.arrayContaining([expect.objectContaining({ code: 'schema', severity: 'ok' })]),
@@ -171,6 +184,21 @@ describeWith('postgres', 'the other commands', () => {
     }
   });
 
+  it('has the doctor say why a database takes no connection', async () => {
+    const { stuck, cli } = used;
+    const changed = (change: Partial<URL>): string =>
+      Object.assign(new URL((stuck.database.options as { url: string }).url), change).href;
+    for (const [url, why] of [
+      [changed({ port: '1' }), /^error database: The database does not answer: .*ECONNREFUSED/m],
+      [changed({ pathname: '/nowhere' }), /^error database: The database does not answer: .*"nowhere" does not exist/m],
+    ] as const) {
+      const { code, stdout, stderr } = await cli.run(['doctor'], { OUTBOX_DATABASE_URL: url });
+      expect({ code, stderr }).toEqual({ code: 3, stderr: '' });
+      expect(stdout).toMatch(why);
+      expect(stdout).toMatch(/^ {2}do {7}Bring the database back/m);
+    }
+  });
+
   it('breaks the leases of an owner, and of nobody else', async () => {
     const { stuck, cli } = used;
     await stuck.during(async (outbox) => {
@@ -212,6 +240,79 @@ describeWith('postgres', 'the other commands', () => {
       },
       { onPublished: 'archive' },
     );
+  });
+
+  it('cleans old dead messages where they are asked for, no more than --limit of both', async () => {
+    const { stuck, cli } = used;
+    await cli.run(['discard', '--state', 'dead', '--yes']);
+    await cli.run(['clean', '--older-than', '0s', '--yes']);
+    await stuck.dead(3);
+    const dead = async (): Promise<number> => (await stuck.total())['dead'] as number;
+    expect(await cli.run(['clean', '--older-than', '0s', '--yes'])).toMatchObject({ code: 3 });
+    expect(await cli.run(['clean', '--older-than', '1h', '--include-dead', '--yes'])).toMatchObject({ code: 3 });
+    expect(await dead()).toBe(3);
+    const all = ['clean', '--older-than', '0s', '--include-dead'];
+    expect((await cli.json([...all, '--dry-run'])).lines).toMatchObject([{ count: 3, isExact: true }]);
+    expect(await cli.json([...all, '--limit', '2', '--yes'])).toMatchObject({
+      code: 0,
+      lines: [{ action: 'clean', done: 2, dead: 2, interrupted: false }],
+    });
+    expect(await dead()).toBe(1);
+    expect(await cli.run([...all, '--yes'])).toMatchObject({
+      code: 0,
+      stdout: 'Deleted 0 messages of the archive, and 1 dead.\n',
+    });
+  });
+
+  it('replays the archive: says what it would do, does it, and says how to go on', async () => {
+    const { stuck, cli } = used;
+    const empty = await cli.run(['replay', '--from', '1h', '--type', 'again', '--dry-run']);
+    expect(empty).toMatchObject({ code: 3, stdout: 'replay would publish 0 messages again.\n' });
+    const archived = async (): Promise<number> => (await cli.json(['list', '--state', 'published'])).lines.length;
+    await stuck.during(
+      async (outbox, transport) => {
+        transport.refuses = false;
+        const before = await archived();
+        const all = Array.from({ length: 5 }, () => ({ type: 'again', topic: 'orders', key: 'k', payload: {} }));
+        await outbox.enqueueOutsideTransaction(all, {});
+        while ((await archived()) < before + 5);
+      },
+      { onPublished: 'archive' },
+    );
+    const replay = ['replay', '--from', '1h', '--type', 'again'];
+    expect(await cli.run(replay)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('give --yes, or --dry-run'),
+    });
+    const dry = await cli.run([...replay, '--dry-run']);
+    expect(dry).toMatchObject({ code: 0, stderr: '' });
+    expect(dry.stdout).toMatch(/^replay would publish 5 messages again; published from \S+Z to \S+Z, 10 bytes\.\n/);
+    expect(dry.stdout).toMatch(
+      /^transports {2}default 5\ntypes {7}again 5\ntopics {6}orders 5\nall of them:\nID +PUBLISHED/m,
+    );
+    const [preview] = (await cli.json([...replay, '--dry-run'])).lines;
+    expect(preview).toMatchObject({ action: 'replay', dryRun: true, count: 5, types: [{ name: 'again', count: 5 }] });
+    expect(preview?.['messages']).toHaveLength(5);
+    expect(await cli.run(['list', '--state', 'ready', '--type', 'again'])).toMatchObject({ code: 3 });
+    const ids = (preview?.['messages'] as { id: string }[] | undefined)?.map(({ id }) => id) ?? [];
+    expect(await cli.json(['replay', ...ids.slice(0, 2), '--yes'])).toMatchObject({
+      code: 0,
+      lines: [{ action: 'replay', auditId: expect.any(String), done: 2, skipped: 0, interrupted: false }],
+    });
+    expect(await cli.run([...replay, '--per-second', '100', '--yes'])).toEqual({
+      code: 0,
+      stdout: 'Replayed 5 messages.\n',
+      stderr: '',
+    });
+    expect((await cli.json(['list', '--state', 'ready', '--type', 'again'])).lines.map(({ id }) => id)).toEqual(
+      expect.arrayContaining(ids),
+    );
+    const [audit] = (await cli.json(['audit', '--limit', '1'])).lines;
+    expect(audit).toMatchObject({ action: 'replay', done: 5, outcome: 'done' });
+    const resumed = await cli.run(['replay', '--resume', String(audit?.['id']), '--yes']);
+    expect(resumed).toMatchObject({ code: 2, stderr: expect.stringContaining('there is nothing to resume') });
+    expect(resumed.stderr).not.toMatch('goes on'); // nothing was begun
+    expect(await cli.json(['cancel', '--type', 'again', '--yes'])).toMatchObject({ lines: [{ done: 7 }] });
   });
 
   it('tells by its exit code that nothing was found', async () => {

@@ -5,6 +5,7 @@ import { describeOnEach, dialectOf } from '../support/services.js';
 import { makeVersion1 } from '../support/version-1.js';
 import { Cli } from './support/cli.js';
 import { NestApplication } from './support/nest-application.js';
+import { useWarmCli } from './support/warm-cli.js';
 
 const INSERT = {
   postgres: `insert into outbox_messages (topic, payload) values ('t', '{}')`,
@@ -15,15 +16,15 @@ describeOnEach([], 'migrate', (kind) => {
   let database: TestDatabase;
   let db: DataSource;
   let cli: Cli;
+  const warm = useWarmCli();
 
   // The first one builds.
   beforeAll(async () => (await Cli.create()).remove(), 240_000);
   beforeEach(async () => {
     database = await createTestDatabase(kind);
     db = await new DataSource({ ...database.options, migrations: outboxMigrations() }).initialize();
-    cli = await Cli.create({
-      OUTBOX_DATABASE_URL: database.url.replace(/^mysql:/, kind === 'mariadb' ? 'mariadb:' : 'mysql:'),
-    });
+    const url = database.url.replace(/^mysql:/, kind === 'mariadb' ? 'mariadb:' : 'mysql:');
+    cli = await Cli.create({ OUTBOX_DATABASE_URL: url }, warm);
   });
   afterEach(async () => {
     await cli?.remove();
@@ -44,9 +45,31 @@ describeOnEach([], 'migrate', (kind) => {
     });
     expect(await migrate('upgrade', '--buckets', '16')).toMatchObject({ code: 0, stderr: '' });
     expect(await migrate('status')).toMatchObject({ code: 0 });
+    const plan = await cli.json(['migrate', 'upgrade', '--dry-run']);
+    expect(plan).toMatchObject({ code: 0, lines: [{ dryRun: true, version: 3, latest: 3 }] });
     expect(await migrate('upgrade')).toMatchObject({ code: 0, stdout: 'Nothing is to be done.\n' });
     expect(await db.query(`select value from outbox_meta where name = 'buckets'`)).toEqual([{ value: '16' }]);
     expect(await db.runMigrations()).toEqual([]);
+  });
+
+  it('waits for its timeout, and no longer, while others have the table that says the version', async () => {
+    await migrate('upgrade');
+    const runner = db.createQueryRunner();
+    try {
+      await runner.startTransaction();
+      const isPostgres = dialectOf(kind) === 'postgres';
+      await runner.query(
+        isPostgres ? 'lock table outbox_meta in access exclusive mode' : 'lock tables outbox_meta write',
+      );
+      expect(await migrate('status', '--timeout', '1s')).toMatchObject({
+        code: 1,
+        stderr: expect.stringContaining('The database did not answer within 1s.'),
+      });
+      if (!isPostgres) await runner.query('unlock tables');
+    } finally {
+      await runner.rollbackTransaction();
+      await runner.release();
+    }
   });
 
   it('upgrades tables of version 1 as they were made, and leads them back', async () => {
@@ -101,6 +124,16 @@ describeOnEach([], 'migrate', (kind) => {
       expect(await trying.code).toBe(0);
     });
 
+  it('three at once: the one that ran a migration says so and writes it down, the others have nothing to do', async () => {
+    const three = await Promise.all([1, 2, 3].map(() => cli.json(['migrate', 'upgrade'])));
+    expect(three.map(({ code }) => code)).toEqual([0, 0, 0]);
+    const done = three.map(({ lines }) => ((lines[0]?.['done'] ?? []) as string[]).length).sort();
+    expect(done).toEqual([0, 0, 3]);
+    const written: { name: string }[] = await db.query('select name from migrations');
+    expect(new Set(written.map(({ name }) => name)).size).toBe(written.length);
+    expect(written).toHaveLength(3);
+  });
+
   it('prints what the migration runs', async () => {
     const { code, stdout } = await migrate('print', kind, '--schema', 'messaging');
     expect(code).toBe(0);
@@ -108,6 +141,12 @@ describeOnEach([], 'migrate', (kind) => {
       dialectOf(kind) === 'postgres' ? '"messaging"."outbox_ready"' : '`messaging`.`outbox_ready`',
     );
     expect((await migrate('print', 'oracle')).code).toBe(2);
+    const printed = await cli.json(['migrate', 'print', kind, '--schema', 'messaging']);
+    expect(printed).toEqual({
+      code: 0,
+      stderr: '',
+      lines: [{ dialect: dialectOf(kind), way: 'up', sql: stdout.trimEnd() }],
+    });
   });
 
   it('writes a file that TypeORM finds by a glob, and no second one', async () => {
@@ -120,7 +159,8 @@ export default new DataSource({ type: '${database.options.type}', url: process.e
     );
     try {
       const create = (...args: string[]) => app.cli.run(['migrate', 'create', ...args]);
-      expect((await create('migrations', '--buckets', '8')).stdout).toBe('A migrations/1795219200000-outbox.ts\n');
+      const asked = ['--buckets', '8', '--partitioned-archive'];
+      expect((await create('migrations', ...asked)).stdout).toBe('A migrations/1795219200000-outbox.ts\n');
       expect((await create('migrations')).stdout).toContain('is there already');
       expect(await create('nowhere')).toMatchObject({ code: 2 });
       // It has no types: it is JavaScript, too.

@@ -75,6 +75,7 @@ describeWith('postgres', 'the application’s own module', () => {
     expect(code).toBe(0);
     const [status] = (await cli.json(['status', '--module', file])).lines;
     expect(status?.['reasons']).toEqual(["1 message for 'default', which no live relay publishes."]);
+    expect(status?.['codes']).toEqual(['no_relay']);
     expect(existsSync(marks)).toBe(false);
     expect(await stuck.total()).toMatchObject({ ready: 1 });
   });

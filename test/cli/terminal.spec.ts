@@ -106,6 +106,54 @@ describeWith('postgres', 'in a terminal', () => {
     expect(rest).toEqual({ code: 0, stdout: 'Cancelled 2,300 messages.\n', stderr: '' });
   });
 
+  it('Ctrl-C in the middle of a replay: it says how to go on, and there each message comes once, also behind a process that ended at once', async () => {
+    await stuck.during(
+      async (outbox, transport) => {
+        transport.refuses = false;
+        const all = Array.from({ length: 6 }, () => ({ type: 'again', topic: 'a', key: 'k', payload: {} }));
+        await outbox.enqueueOutsideTransaction(all, {});
+        while ((await cli.json(['list', '--state', 'published'])).lines.length < all.length);
+      },
+      { onPublished: 'archive' },
+    );
+    const terminal = cli.inTerminal(['replay', '--from', '1h', '--type', 'again', '--per-second', '1']);
+    await terminal.until(/publish 6 messages again, to all consumers of their destinations\? \[y\/N\] /);
+    terminal.type('y\r');
+    await terminal.until(/Replayed 2 of 6/);
+    terminal.type(CTRL_C);
+    expect(await terminal.code).toBe(130);
+    const [, resume] = /replay --resume (\d+)/.exec(terminal.seen) as unknown as [string, string];
+    const killed = cli.inTerminal(['replay', '--resume', resume, '--per-second', '1', '--yes']);
+    await killed.until(/Replayed 1/);
+    killed.type(CTRL_C);
+    await killed.until(/Press Ctrl-C again/);
+    killed.type(CTRL_C);
+    expect(await killed.code).toBe(130);
+    const again = await cli.json(['replay', '--resume', resume, '--per-second', 'all', '--yes']);
+    expect(again).toMatchObject({ code: 0, lines: [{ auditId: resume, interrupted: false }] });
+    const { lines: ready } = await cli.json(['list', '--state', 'ready', '--type', 'again']);
+    expect(ready).toHaveLength(6);
+    expect(new Set(ready.map(({ id }) => id)).size).toBe(6);
+    expect((await cli.json(['audit', '--limit', '1'])).lines).toMatchObject([{ id: resume, done: 6, outcome: 'done' }]);
+  });
+
+  it('watches on past a look that fails, and says so', async () => {
+    const db = await new DataSource(stuck.database.options).initialize();
+    const terminal = cli.inTerminal(['status', '--watch', '--every', '100ms']);
+    await terminal.until(/status: /);
+    await db.query('alter table outbox_ready rename to outbox_ready_away');
+    try {
+      await terminal.until(/Z This look failed: [^]*outbox_ready[^]*\r\n[^]*This look failed: /);
+    } finally {
+      await db.query('alter table outbox_ready_away rename to outbox_ready');
+      await db.destroy();
+    }
+    const before = terminal.seen.length;
+    await terminal.until(new RegExp(`^[^]{${before}}[^]*status: `));
+    terminal.type(CTRL_C);
+    expect(await terminal.code).toBe(130);
+  });
+
   it('watches the status until Ctrl-C', async () => {
     const terminal = cli.inTerminal(['status', '--watch', '--every', '100ms']);
     await terminal.until(/(\u001b\[2J\u001b\[H[^]*status: [^]*){3}/);

@@ -29,6 +29,9 @@ describe('the command line without a database', () => {
     [['list', '--state', 'dad'], "option '--state <state>' argument 'dad' is invalid."],
     [['list', '--limit', '0'], 'It must be a whole number from 1.'],
     [['list', '--timeout', 'soon'], "It must be a duration such as '30s' or '5m'."],
+    [['list', '--timeout', '30d'], 'It must be 1ms at least and 1d at most.'],
+    [['list', '--timeout', '0s'], 'It must be 1ms at least and 1d at most.'],
+    [['status', '--watch', '--every', '25d'], 'It must be 1ms at least and 1d at most.'],
     [['list', '--url', 'ftp://host/d'], 'The database URL must begin with postgres://, mysql:// or mariadb://.'],
     [['list', '--url', 'postgres://host/d', '--prefix', 'Out"box'], 'The prefix must have lower-case letters'],
     [['list', '--config', 'none.json'], 'none.json is not there.'],
@@ -39,6 +42,19 @@ describe('the command line without a database', () => {
     [['discard', '--state', 'dead', '--url', 'postgres://host/d'], 'give --yes, or --dry-run.'],
     [['clean', '--yes', '--url', 'postgres://host/d'], 'Give --older-than, such as --older-than 30d.'],
     [['break-leases', '--yes', '--url', 'postgres://host/d'], 'Give one of --owner, --bucket, --transport.'],
+    [
+      ['replay', '--type', 'a', '--yes', '--url', 'postgres://host/d'],
+      'Give --from, or ids: nothing replays a whole archive',
+    ],
+    [
+      ['replay', '--from', '2026-11-26 08:00', '--url', 'postgres://host/d'],
+      "It must be a time such as '2026-11-26T08:00:00Z'",
+    ],
+    [
+      ['replay', '--from', '2h', '--per-second', '0', '--url', 'postgres://host/d'],
+      'It must be a whole number from 1.',
+    ],
+    [['replay', '--from', '2h', '--url', 'postgres://host/d'], 'give --yes, or --dry-run.'],
     [['completion', 'csh'], 'Allowed choices are bash, zsh, fish.'],
     [['list', '--url', 'a\u001b[31m'], 'The database URL must begin'],
   ])('%j is wrong usage: one line, exit code 2', async (args, text) => {
@@ -88,6 +104,37 @@ describe('the command line without a database', () => {
     expect(performance.now() - began).toBeLessThan(20_000);
   });
 
+  it.each([
+    [0, '| true', 'a reader that has seen enough is no failure'],
+    [1, '> /dev/full', 'a file that takes no more is one'],
+  ])('ends with %d behind %s: %s', async (code, where) => {
+    const script = `"$0" "$1" completion bash ${where}; echo "code \${PIPESTATUS[0]}"`;
+    const ended = spawnSync('bash', ['-c', script, process.execPath, cli.bin], { encoding: 'utf8' });
+    expect(ended.stdout).toBe(`code ${code}\n`);
+    expect(ended.stderr).toBe(code === 0 ? '' : 'nestjs-outbox: The result could not be written: ENOSPC.\n');
+  });
+
+  it('goes on where nobody reads its words', () => {
+    const script = `"$0" "$1" lst 2>&1 >/dev/null | true; echo "code \${PIPESTATUS[0]}"`;
+    const ended = spawnSync('bash', ['-c', script, process.execPath, cli.bin], { encoding: 'utf8' });
+    expect(ended.stdout).toBe('code 2\n');
+  });
+
+  it('the doctor says of a silent database that it does not answer', async () => {
+    const { port } = silent.address() as AddressInfo;
+    for (const scheme of ['postgres', 'mysql']) {
+      const { code, lines } = await cli.json([
+        'doctor',
+        '--timeout',
+        '1s',
+        '--url',
+        `${scheme}://shop@127.0.0.1:${port}/shop`,
+      ]);
+      expect({ scheme, code }).toEqual({ scheme, code: 3 });
+      expect(lines).toMatchObject([{ severity: 'error', findings: [{ code: 'database', severity: 'error' }] }]);
+    }
+  });
+
   it('says which commands there are, and its version', async () => {
     const help = await cli.run(['--help']);
     expect(help).toMatchObject({ code: 0, stderr: '' });
@@ -103,7 +150,7 @@ describe('the command line without a database', () => {
       expect(stderr).toBe('');
       return completed.trim().split('\n');
     };
-    expect(complete('re')).toEqual(['requeue', 'release']);
+    expect(complete('re')).toEqual(['requeue', 'release', 'resume', 'replay']);
     expect(complete('list', '--old')).toEqual(['--older-than']);
     expect(complete('list', '--state', 'd')).toEqual(['dead']);
     expect(complete('completion', '')).toEqual(expect.arrayContaining(['bash', 'zsh', 'fish']));

@@ -1,7 +1,7 @@
 import { PUBLISHED, type PublishResult } from '../../lib/transports/transport.js';
 import { Reader } from '../../lib/relay/read/reader.js';
-import { ProbeFloor } from '../../lib/relay/read/probe-floor.js';
-import { SnapshotFloor } from '../../lib/relay/read/snapshot-floor.js';
+import { ProbedLowWaterMark } from '../../lib/relay/read/probed-low-water-mark.js';
+import { SnapshotLowWaterMark } from '../../lib/relay/read/snapshot-low-water-mark.js';
 import { systemClock } from '../../lib/time/clock.js';
 import { bucketOf } from '../../lib/message/bucket-of.js';
 import type { OutboxMessage } from '../../lib/outbox-message.js';
@@ -126,6 +126,28 @@ export function describeNumbers(kind: DatabaseKind): void {
     await until(async () => (await harness.count('ready')) === 0);
   });
 
+  it('P8: a failover that lost what waits in memory behind a message that is on its way: it is not published any more', async () => {
+    harness = await createHarness(kind, { buckets: 1, pollInterval: 100 });
+    const { dataSource } = harness;
+    const transport = new ScriptedTransport();
+    let acknowledge: (result: PublishResult) => void = () => undefined;
+    transport.behave = ({ payload }) =>
+      String(payload) === 'out' ? new Promise((resolve) => (acknowledge = resolve)) : PUBLISHED;
+    const { dispatcher } = harness.relay({ default: transport });
+    await dispatcher.start();
+    await send('k', 'out', 'lost', 'kept');
+    await until(() => transport.attempted.length === 1);
+    const rows = (await dataSource.query('select seq from outbox_ready order by seq')) as { seq: string }[];
+    await dataSource.query(`delete from outbox_ready where seq = ${rows[1]?.seq}`);
+    await endSessions();
+    await send('other', 'new'); // of the server that answers now
+    await transport.until(() => transport.texts.includes('new'), 8_000); // before the time of the one that is out has run out
+    acknowledge(PUBLISHED);
+    await transport.until(() => transport.texts.includes('kept'), SOON);
+    expect(transport.texts).toEqual(['new', 'out', 'kept']);
+    await until(async () => (await harness.count('ready')) === 0);
+  });
+
   it('P5: a failover that lost the verdict on a message that was tried again: it is published again, and its key goes on', async () => {
     harness = await createHarness(kind, { buckets: 2, pollInterval: 100, retry: { initial: 50, max: 50 } });
     const { dataSource } = harness;
@@ -212,9 +234,10 @@ export function describeNumbers(kind: DatabaseKind): void {
     harness = await createHarness(kind, { buckets: 1 });
     const { store, dataSource } = harness;
     await send('k', 'a', 'b', 'c');
-    const floor = kind === 'postgres' ? new SnapshotFloor() : new ProbeFloor(() => systemClock.monotonic());
-    const marks = floor instanceof ProbeFloor ? floor.lower.marks : floor.floors;
-    const reader = new Reader(store, 0, floor, systemClock, () => undefined, 50);
+    const floor =
+      kind === 'postgres' ? new SnapshotLowWaterMark() : new ProbedLowWaterMark(() => systemClock.monotonic());
+    const marks = floor instanceof ProbedLowWaterMark ? floor.lower.marks : floor.lowWaterMarks;
+    const reader = new Reader(store.ready, 0, floor, systemClock, () => undefined, 50);
     const told: string[] = [];
     reader.told = (why) => told.push(why);
     reader.add(0);

@@ -95,7 +95,7 @@ export function describeRelay(kind: Parameters<typeof createHarness>[0]): void {
     expect(hooks.of('dead').map(({ attempts }) => attempts)).toEqual([2, 2]);
     await until(async () => (await harness.count('parked')) === 3);
     transport.behave = () => PUBLISHED;
-    const { released } = await harness.store.release({ key: 'a' });
+    const { released } = await harness.store.admin.release({ key: 'a' });
     expect(released).toBeGreaterThan(0);
     await transport.until(() => transport.texts.includes('a2'));
   });
@@ -109,7 +109,7 @@ export function describeRelay(kind: Parameters<typeof createHarness>[0]): void {
     await dispatcher.start();
     await hooks.until('dead');
     transport.behave = () => PUBLISHED;
-    expect(await harness.store.requeue({ ids: [id as string], limit: 10 })).toMatchObject({ done: [id] });
+    expect(await harness.store.admin.requeue({ ids: [id as string], limit: 10 })).toMatchObject({ done: [id] });
     await transport.until(() => transport.published.length === 3);
     expect(transport.texts).toEqual(['1', '2', '3']);
   });
@@ -214,7 +214,7 @@ export function describeRelay(kind: Parameters<typeof createHarness>[0]): void {
 
   it('takes a global order over from an instance that died, though every other bucket is free', async () => {
     harness = await createHarness(kind, { ordering: 'global', pollInterval: 50, lease: '10s', publishTimeout: '1s' });
-    await harness.store.acquire({ owner: randomUUID(), leaseMs: 1_000, transport: 0, limit: 1, only: [0] });
+    await harness.store.leases.acquire({ owner: randomUUID(), leaseMs: 1_000, transport: 0, limit: 1, only: [0] });
     const transport = new ScriptedTransport();
     await harness.relay({ default: transport }).dispatcher.start();
     await harness.enqueue([{ bucket: 0 }]);

@@ -41,7 +41,7 @@ function postgres(
       const url = pooler?.through(testDatabase.url) ?? testDatabase.url;
       application = await new DataSource({ type: 'postgres', url }).initialize();
       const store = open();
-      await store.create(settings);
+      await store.setup.create(settings);
       await store.close();
     },
     async stop() {
@@ -58,6 +58,13 @@ function postgres(
         commit: () => runner.commitTransaction().finally(() => runner.release()),
         rollback: () => runner.rollbackTransaction().finally(() => runner.release()),
       };
+    },
+    async forget(transports) {
+      const name = (table: string): string => `"${database.schema ?? 'public'}"."${database.prefix}${table}"`;
+      const all = transports.join(', ');
+      for (const table of ['ready', 'parked', 'leases'])
+        await application.query(`delete from ${name(table)} where transport in (${all})`);
+      await application.query(`delete from ${name('transports')} where id in (${all})`);
     },
     async setNextSeq(seq) {
       const name = `"${database.schema ?? 'public'}"."${database.prefix}ready_seq_seq"`;

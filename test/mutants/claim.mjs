@@ -4,15 +4,15 @@ export const CLAIM = [
     name: 'cursor-of-record',
     breaks: 'what commits behind the read position is never looked for',
     file: 'lib/relay/read/late-rows.ts',
-    from: 'let toSweep = this.floor.toSweep(snapshot, heads);',
-    to: 'let toSweep: ReturnType<Floor["toSweep"]> = []; if (toSweep.length === 0) return { ...NONE, raise: undefined };',
+    from: 'let toSweep = this.toSweep(snapshot, heads);',
+    to: 'let toSweep: ReturnType<LowWaterMark["toSweep"]> = []; if (toSweep.length === 0) return { ...NONE, raise: undefined };',
     chaos: { broker: 'kafka' },
     every: true,
   },
   {
     name: 'floor-too-early',
-    breaks: 'the floor rises past transactions that are still open',
-    file: 'lib/relay/read/snapshot-floor.ts',
+    breaks: 'the low-water mark rises past transactions that are still open',
+    file: 'lib/relay/read/snapshot-low-water-mark.ts',
     from: 'if (fence === undefined || fence >= xmax || fence > open) break;',
     to: 'if (fence === undefined) break;',
   },
@@ -20,15 +20,22 @@ export const CLAIM = [
     name: 'late-row-from-later-snapshot',
     breaks: 'a late row leaves although an earlier one of its key may have been missed by the same sweep',
     file: 'lib/relay/read/reader.ts',
-    from: ': await this.store.readPlaces(this.transport, this.backlog.splice(0), fetched.snapshot);',
-    to: ': await this.store.readPlaces(this.transport, this.backlog.splice(0), undefined);',
+    from: ': await this.store.readPlaces(this.transport, late, fetched.snapshot);',
+    to: ': await this.store.readPlaces(this.transport, late, undefined);',
   },
   {
     name: 'found-although-given-back',
     breaks: 'what a sweep found goes although earlier rows of its key were given back while it was read',
     file: 'lib/relay/read/reader.ts',
-    from: 'if (this.restarts !== restarts) return this.void();\n    raise?.();',
-    to: 'raise?.();',
+    from: `if (this.restarts !== restarts) return this.void();
+    if (this.session !== found.session) return this.newSession(found.session);
+    const wrong = await this.numbers.look(found, this.heads);
+    if (wrong !== undefined) return this.startOver(wrong);
+    return this.restarts === restarts ? undefined : this.void();`,
+    to: `if (this.session !== found.session) return this.newSession(found.session);
+    const wrong = await this.numbers.look(found, this.heads);
+    if (wrong !== undefined) return this.startOver(wrong);
+    return undefined;`,
   },
   {
     name: 'not-flushed',
@@ -89,11 +96,11 @@ export const CLAIM = [
   },
   {
     name: 'probe-floor-too-early',
-    breaks: 'MySQL: the floor rises past uncommitted inserts, by time alone',
+    breaks: 'MySQL: the low-water mark rises past uncommitted inserts, by time alone',
     file: 'lib/relay/read/probed-mark.ts',
     from: 'if (clean[i] === true && old)',
     to: 'if (old)',
-    contract: 'test/unit/relay/read/probe-floor.spec.ts',
+    contract: 'test/unit/relay/read/probed-low-water-mark.spec.ts',
   },
   {
     // The simulated relays hear of no commit: all wake-ups are lost there.
@@ -117,16 +124,6 @@ export const CLAIM = [
     from: 'bytes < this.relay.options.batchBytes)',
     to: 'bytes < Infinity)',
     contract: 'test/unit/relay/publish/batcher-bytes.spec.ts',
-    chaos: false,
-  },
-  {
-    name: 'numbers-of-a-dropped-table',
-    breaks: 'what was read of a table that was dropped hides rows of the one that was made after it',
-    file: 'lib/relay/dispatcher.ts',
-    from: 'if (isMissingTable(error)) this',
-    to: 'if (isMissingTable(undefined)) this',
-    contract: 'test/integration/relay/faults.spec.ts',
-    simulation: false,
     chaos: false,
   },
   {

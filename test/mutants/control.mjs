@@ -12,11 +12,15 @@ import { ACQUITS } from './verdicts.mjs';
 export function control(mutants, settings, judge, say) {
   return planted(undefined, (folder) =>
     sideBySide(poison(mutants), settings.jobs, async ({ layer, what, mutant }) => {
+      const earlier = settings.kept.control(layer.name, what);
+      if (earlier !== undefined) return earlier;
       const { verdict, detail, seconds } = await judge(layer, folder, mutant);
       if (layer === SIMULATION) settings.simulationTakes = Math.max(settings.simulationTakes ?? 0, seconds * 1000);
       const named = `${layer.name}${what === '' ? '' : ` ${what}`}`;
       say(`control ${named}: ${verdict}, ${seconds} s${detail ? ` (${detail})` : ''}`);
-      return { layer: layer.name, what, acquits: verdict === ACQUITS, verdict, detail, seconds };
+      const said = { layer: layer.name, what, acquits: verdict === ACQUITS, verdict, detail, seconds };
+      settings.kept.add({ control: said });
+      return said;
     }),
   );
 }

@@ -1,6 +1,28 @@
 /** What the doctor sees, and what it does when it sees nothing. */
 export const DOCTOR = [
   {
+    name: 'doctor-hears-no-alarm',
+    breaks: 'a RabbitMQ with an alarm is taken for one that takes messages',
+    file: 'lib/transports/rabbitmq/diagnose.ts',
+    from: "channel.publish('', `nestjs-outbox.doctor.${randomUUID()}`, Buffer.alloc(0));",
+    to: '',
+    simulation: false,
+    chaos: false,
+    contract: 'test/integration/rabbitmq/node.spec.ts',
+    tests: 'doctor',
+  },
+  {
+    name: 'schema-differs-never',
+    breaks: 'no metric tells that the tables are not what this version needs',
+    file: 'lib/prometheus/schema-question.ts',
+    from: 'OF_SCHEMA.has(error.code)',
+    to: 'false',
+    simulation: false,
+    chaos: false,
+    contract: 'test/unit/prometheus/polled.spec.ts',
+    tests: 'tables differ',
+  },
+  {
     name: 'doctor-gives-up',
     breaks: 'a question that cannot be asked is the end of the diagnosis',
     file: 'lib/doctor/interview.ts',

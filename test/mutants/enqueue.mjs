@@ -52,6 +52,43 @@ export const ENQUEUE = [
     contract: 'test/integration/enqueue/deadlock.spec.ts',
   },
   {
+    name: 'strict-conflict-keeps-its-claim',
+    breaks:
+      'MariaDB, MySQL, strict: a key that is locked for too long fails the enqueue, and its dedup key is claimed for nothing',
+    file: 'lib/store/mysql/ready/insert.ts',
+    from: 'if (messages.some(({ dedupKey }) => dedupKey !== null)) return true;',
+    to: 'if (messages.some(({ dedupKey }) => dedupKey !== null)) return this.keyLocks === undefined;',
+    ...ENDING,
+    contract: 'test/integration/enqueue/failed.spec.ts',
+  },
+  {
+    name: 'staged-although-failed',
+    breaks: 'PostgreSQL, strict: what a timeout of the driver failed is moved by the COMMIT all the same',
+    file: WRITE,
+    from: 'if (this.sent && !this.refused) watch.rollBackOnly(error);',
+    to: '',
+    ...ENDING,
+    contract: 'test/integration/enqueue/failed.spec.ts',
+    tests: 'ordering strict',
+  },
+  {
+    name: 'strayed-unseen',
+    breaks: 'an enqueue whose INSERT came behind the end of its transaction resolves',
+    file: WRITE,
+    from: 'if (result.inTransaction === false) throw this.strayed();',
+    to: '',
+    ...UNWATCHED,
+  },
+  {
+    name: 'half-of-an-array-stays',
+    breaks: 'MariaDB, MySQL: what is ready of an array stays, although what is scheduled failed',
+    file: 'lib/store/mysql/ready/insert.ts',
+    from: 'messages.some((message) => isScheduled(message) !== isScheduled(first as NewMessage)) ||',
+    to: '',
+    ...ENDING,
+    contract: 'test/integration/enqueue/failed.spec.ts',
+  },
+  {
     name: 'half-of-an-enqueue-stays',
     breaks:
       'MariaDB, MySQL: what an enqueue wrote before its failure stays in the transaction, and its dedup key is claimed for nothing',

@@ -9,6 +9,16 @@ export const HEALTH = [
     contract: 'test/unit/observe/standing.spec.ts',
   },
   {
+    name: 'nothing-ever-stands',
+    breaks:
+      'health says nothing of messages that are ready and do not move, and calls dead ones of other keys the reason',
+    file: 'lib/observe/standstill.ts',
+    from: 'if (first === undefined || isSaid) return [];',
+    to: 'if (first === undefined || !isSaid) return [];',
+    contract: 'test/unit/observe/standstill.spec.ts',
+    simulation: undefined,
+  },
+  {
     name: 'one-bucket-recheck',
     breaks: 'a bucket that stands still beside others that move is taken for a slow one',
     file: 'lib/observe/standstill.ts',
@@ -56,6 +66,14 @@ export const HEALTH = [
     from: 'const LIMIT = 1_000;',
     to: 'const LIMIT = 1_000_000;',
     contract: 'test/integration/relay/standing-still.spec.ts',
+  },
+  {
+    name: 'glance-reads-the-buckets',
+    breaks: 'PostgreSQL: a look of health reads all that is ready',
+    file: 'lib/store/postgres/ops/glance.ts',
+    from: 'o.seq >= f.seq order by o.seq limit ?) s) c',
+    to: 'o.seq >= f.seq order by o.seq limit 1000 * ?) s) c',
+    contract: 'test/integration/operators/gone.spec.ts',
   },
   {
     name: 'mysql-glance-without-end',

@@ -29,8 +29,8 @@ export function serversOf({ chaos }) {
 
 /** What tells one chaos run from another, but for its faults. */
 export function nameOfRun(mutant) {
-  const { store, broker, ordering } = serversOf(mutant);
-  return `${store} × ${broker}${ordering === 'key' ? '' : `, ${ordering}`}`;
+  const { store, broker, ordering, noScan } = serversOf(mutant);
+  return `${store} × ${broker}${ordering === 'key' ? '' : `, ${ordering}`}${noScan ? `, ${NO_SCAN}` : ''}`;
 }
 
 /**
@@ -79,9 +79,10 @@ async function runContract(folder, { contract, tests }, { services }) {
 }
 
 async function runChaos(folder, mutant, { seconds }) {
-  const { store, broker, ordering, faults, signs } = serversOf(mutant);
+  const { store, broker, ordering, faults, noScan, signs } = serversOf(mutant);
   const program = [...TYPESCRIPT, 'test/chaos/chaos.ts'];
   const args = ['--store', store, '--broker', broker, '--ordering', ordering];
+  if (noScan) args.push(NO_SCAN);
   // The history of a convict goes with the folder.
   args.push('--seconds', seconds, '--seed', '1', '--rate', '1000', '--out', join(folder, 'history'));
   const ended = await run(folder, program, [...args, ...(faults === undefined ? [] : ['--faults', faults.join(',')])]);

@@ -1,4 +1,5 @@
 import { BULK } from './bulk.mjs';
+import { BY_CHAOS } from './by-chaos.mjs';
 import { CLAIM } from './claim.mjs';
 import { COMMAND_LINE } from './command-line.mjs';
 import { CONSUMERS } from './consumers.mjs';
@@ -6,6 +7,7 @@ import { CONTENT } from './content.mjs';
 import { CRASH } from './crash.mjs';
 import { DESTINATIONS } from './destinations.mjs';
 import { DOCTOR } from './doctor.mjs';
+import { EDIT } from './edit.mjs';
 import { ENQUEUE } from './enqueue.mjs';
 import { FIRST_DAY } from './first-day.mjs';
 import { GROWTH } from './growth.mjs';
@@ -21,9 +23,12 @@ import { MARK } from './mark.mjs';
 import { MYSQL } from './mysql.mjs';
 import { NEST } from './nest.mjs';
 import { NUMBERS } from './numbers.mjs';
+import { PARTITIONS } from './partitions.mjs';
+import { PAUSES } from './pauses.mjs';
 import { POOLER } from './pooler.mjs';
 import { PUBLISH } from './publish.mjs';
 import { RABBITMQ } from './rabbitmq.mjs';
+import { REPLAY } from './replay.mjs';
 import { RIGHTS } from './rights.mjs';
 import { SETTLE } from './settle.mjs';
 import { SIMULATED } from './simulated.mjs';
@@ -37,8 +42,8 @@ import { TRACING } from './tracing.mjs';
  * Bugs to plant: in `file`, `from` becomes `to`.
  * `simulation`: false where it cannot see it; `noScan`: true where it sees it only when nobody looks at everything;
  * `contract`: a spec that must fail, for bugs inside one statement; `tests`: those of it that are asked, by name;
- * `chaos`: the servers of its short chaos run (default PostgreSQL and RabbitMQ) with their `ordering` (default `key`), its `faults`
- * (default all) and the `signs` of which it may be convicted (default those of `verdicts.mjs`), or false where chaos cannot see it;
+ * `chaos`: the servers of its short chaos run (default PostgreSQL and RabbitMQ) with their `ordering` (default `key`), `noScan` as above,
+ * its `faults` (default all) and the `signs` of which it may be convicted (default those of `verdicts.mjs`), or false where chaos cannot see it;
  * `every`: true where all of its layers must convict it, and not only the first that can: they show that each of these sees anything.
  *
  * Row locks that are held while somebody publishes are planted where rows are locked at all: in the taking of parked rows. What is ready
@@ -48,17 +53,21 @@ import { TRACING } from './tracing.mjs';
 export const MUTANTS = [
   ...ENQUEUE,
   ...CLAIM,
+  ...PAUSES,
   ...POOLER,
   ...PUBLISH,
   ...SETTLE,
   ...STORE,
   ...BULK,
+  ...EDIT,
+  ...REPLAY,
   ...MARIADB,
   ...MYSQL,
   ...STRICT,
   ...TRACING,
   ...SIMULATED,
   ...RIGHTS,
+  ...PARTITIONS,
   ...CONTENT,
   ...HANDLERS,
   ...NEST,
@@ -80,4 +89,5 @@ export const MUTANTS = [
   ...FIRST_DAY,
   ...STANDSTILL,
   ...DOCTOR,
+  ...BY_CHAOS,
 ];

@@ -1,4 +1,6 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { SEEDS } from '../simulation/seeds.js';
 
 interface Mutant {
@@ -9,11 +11,17 @@ interface Mutant {
   readonly chaos?: object | false;
   readonly contract?: string;
   readonly every?: boolean;
+  readonly onMysql?: boolean;
   readonly noScan?: true;
 }
 interface Verdict {
   readonly verdict: 'convicts' | 'acquits' | 'broke';
   readonly detail?: string;
+}
+interface KeptVerdicts {
+  add(verdict: { control?: object; result?: object }): void;
+  control(layer: string, what: string): object | undefined;
+  result(name: string): object | undefined;
 }
 type Layers = { readonly layersFor: (mutant: Mutant) => readonly { readonly name: string }[] };
 type Verdicts = Record<'ofContract' | 'ofSimulation' | 'ofChaos', (output: unknown, signs?: string[]) => Verdict>;
@@ -94,6 +102,14 @@ describe('with --on mysql', () => {
             .join() !== 'contract',
       ),
     ).toEqual([]);
+    // Whatever has MySQL in its path: a room that is moved takes its mutants along.
+    const ofFamily = (await mutants()).filter(
+      ({ file, contract, onMysql: applies }) =>
+        /\/mysql/.test(file) && contract !== undefined && !contract.startsWith('test/unit/') && applies !== false,
+    );
+    const names = new Set(judged.map(({ name }) => name));
+    expect(ofFamily.filter(({ name }) => !names.has(name)).map(({ name }) => name)).toEqual([]);
+    expect(names).toContain('mariadb-lost-deadline');
     const store = judged.find(({ name }) => name === 'mariadb-no-fence-on-park');
     expect(store).toMatchObject({
       contract: 'test/contract/store-mysql.spec.ts',
@@ -189,6 +205,37 @@ describe('a mutant before its layers', () => {
     expect(text).toContain('| `one` | it | chaos | 0.5 | 1.5 | simulation | by chaos |');
     expect(text).toContain('| `three` | it | **only contract** | 0.5 | 1.5 | chaos | by contract |');
     expect(text).toMatch(/## Judged by contracts alone\n\n1 of 3 had no other judge.*\n\n`two`\n/);
+  });
+});
+
+describe('a run in parts', () => {
+  let folder: string;
+  beforeEach(() => (folder = mkdtempSync(join(tmpdir(), 'outbox-mutants-'))));
+  afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+  it('keeps good verdicts of the same sources, the last of each, and asks again for all others', async () => {
+    const { Kept } = await load<{ Kept: new (file: string, sources: string, commit: string) => KeptVerdicts }>('kept');
+    const file = join(folder, 'verdicts.jsonl');
+    const first = new Kept(file, 'one', 'a');
+    first.add({ control: { layer: 'contract', what: 'x', acquits: true } });
+    first.add({ control: { layer: 'contract', what: 'y', acquits: false } });
+    for (const [name, by, blindSeeds] of [
+      ['good', ['chaos'], []],
+      ['survived', [], []],
+      ['blind', ['chaos'], [7]],
+      ['mended', [], []],
+      ['mended', ['contract'], []],
+      ['lost', ['contract'], []],
+      ['lost', [], []],
+    ] as const)
+      first.add({ result: { name, by, blindSeeds } });
+
+    const next = new Kept(file, 'one', 'b');
+    const names = ['good', 'survived', 'blind', 'mended', 'lost', 'never planted'];
+    expect(names.filter((name) => next.result(name) !== undefined)).toEqual(['good', 'mended']);
+    expect(['x', 'y', 'z'].filter((what) => next.control('contract', what) !== undefined)).toEqual(['x']);
+    const ofOthers = new Kept(file, 'two', 'b');
+    expect([ofOthers.result('good'), ofOthers.control('contract', 'x')]).toEqual([undefined, undefined]);
   });
 });
 

@@ -39,4 +39,25 @@ export const MYSQL = [
     contract: 'test/integration/schema/upgrade-locks.spec.ts',
     chaos: false,
   },
+  {
+    name: 'mysql-transaction-that-may-idle',
+    breaks: 'a process that stands still in a transaction keeps its leases locked for as long as it does, on MySQL',
+    file: 'lib/store/mysql/capabilities.ts',
+    from: 'begin: `set session autocommit = 0, ${waitTimeout(milliseconds)}`',
+    to: 'begin: `set session autocommit = 0, ${IDLE}`',
+    simulation: false,
+    contract: 'test/integration/database/contention.spec.ts',
+    chaos: false,
+  },
+  {
+    name: 'mysql-session-that-may-not-idle',
+    breaks:
+      'the bound of a transaction stays behind its end, and the server ends sessions that wait for work, on MySQL',
+    file: 'lib/store/mysql/capabilities.ts',
+    from: 'commit: `set session autocommit = 1, ${IDLE}`',
+    to: 'commit: `set session autocommit = 1`',
+    simulation: false,
+    contract: 'test/integration/mysql/executor.spec.ts',
+    chaos: false,
+  },
 ];

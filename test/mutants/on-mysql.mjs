@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 
 /** What MariaDB and MySQL share, and what is MySQL's own. */
-const LAYER = /^lib\/store\/(mysql\/|schema\/mysql|executors\/(typeorm-)?mysql)/;
+const LAYER = /^lib\/(store|data-layers\/typeorm)\/mysql/;
 const STORE = 'test/contract/store-mysql.spec.ts';
 
 /**

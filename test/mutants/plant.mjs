@@ -11,6 +11,8 @@ const COPIED = [
   'tools',
   'bench',
   'sample',
+  'docs', // tests run the rights that its pages give
+  'README.md',
   'package.json',
   'tsconfig.json',
   'tsconfig.build.json',

@@ -40,7 +40,7 @@ export const PUBLISH = [
   {
     name: 'large-payload-of-a-lost-lease',
     breaks: 'while a large payload was read its lease went, and it is published all the same',
-    file: 'lib/relay/publish/batcher.ts',
+    file: 'lib/relay/publish/delivery.ts',
     from: "return may ? 'go' : 'later';",
     to: "return may || messages.length > 0 ? 'go' : 'later';",
   },
@@ -56,7 +56,7 @@ export const PUBLISH = [
   {
     name: 'large-payload-missing',
     breaks: 'a message whose large payload could not be read is published without it',
-    file: 'lib/relay/publish/batcher.ts',
+    file: 'lib/relay/publish/delivery.ts',
     from: "if (verdict !== 'go') return verdict;",
     to: '',
   },
@@ -80,9 +80,9 @@ export const PUBLISH = [
   {
     name: 'settle-before-publish',
     breaks: 'a message is removed before the broker has it',
-    file: 'lib/relay/publish/batcher.ts',
+    file: 'lib/relay/transport-relay.ts',
     from: 'void this.send(batch);',
-    to: 'for (const message of batch.messages) this.events.results.published(message);\n      void this.send(batch);',
+    to: 'for (const message of batch.messages) this.results.published(message);\n      void this.send(batch);',
     every: true,
   },
   {

@@ -1,4 +1,4 @@
-// npm run mutants -- [--only name,name] [--on mysql] [--list] [--histories N] [--seconds S] [--jobs N] [--report FILE] [--skip-control]
+// npm run mutants -- [--only name,name] [--on mysql] [--list] [--histories N] [--seconds S] [--jobs N] [--report FILE] [--resume FILE] [--skip-control]
 // Plants one bug after the other into a copy of the sources and lets simulation, contract and chaos try to convict it. A harness that
 // convicts nobody proves nothing: fails when one survives. One that convicts the innocent proves as little: first the same layers judge
 // the unchanged sources (not with --skip-control), and unless all acquit them nothing is planted.
@@ -6,12 +6,15 @@
 // the run, too.
 // --on mysql: those of the layer that MariaDB and MySQL share, before what the tests run on MySQL; without it, MariaDB's judge them.
 // --jobs lets so many be judged side by side (1); a chaos run always has the machine for itself.
+// --resume writes each verdict into a file as it comes, and judges nothing that has a good one there, on the same sources: a run of all
+// takes hours, and may be made in parts.
 // --report writes a table as Markdown. The last line is the result as one JSON object.
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import '../../tools/typescript.mjs';
 import { control } from './control.mjs';
 import { convict, countBy } from './convict.mjs';
+import { Kept, NOTHING_KEPT } from './kept.mjs';
 import { layersFor, CHAOS } from './layers.mjs';
 import { MUTANTS } from './mutants.mjs';
 import { onMysql } from './on-mysql.mjs';
@@ -29,6 +32,7 @@ const { values } = parseArgs({
     seconds: { type: 'string', default: '40' },
     jobs: { type: 'string', default: '1' },
     report: { type: 'string' },
+    resume: { type: 'string' },
     'skip-control': { type: 'boolean', default: false },
   },
 });
@@ -50,7 +54,8 @@ const { SEEDS: seeds } = await import('../simulation/seeds.ts');
 const jobs = Number(values.jobs);
 if (!Number.isInteger(jobs) || jobs < 1) throw new Error(`--jobs must be a whole number from 1, not ${values.jobs}`);
 const services = new Services();
-const settings = { histories: values.histories, seconds: values.seconds, jobs, services, seeds };
+const kept = values.resume === undefined ? NOTHING_KEPT : Kept.in(values.resume, values.on);
+const settings = { histories: values.histories, seconds: values.seconds, jobs, services, seeds, kept };
 const slots = new Slots(jobs);
 try {
   if (chosen.some(({ contract }) => contract !== undefined)) await services.bringUp();
@@ -78,6 +83,8 @@ async function main() {
 
 async function plant(mutant) {
   const { name, breaks } = mutant;
+  const earlier = kept.result(name);
+  if (earlier !== undefined) return { ...earlier, breaks };
   const begun = performance.now();
   const layers = layersFor(mutant);
   const result = await planted(mutant, (folder) =>
@@ -95,6 +102,7 @@ async function plant(mutant) {
     (trial) => `${trial.layer} ${trial.verdict}, ${trial.seconds} s${trial.detail ? `: ${trial.detail}` : ''}`,
   );
   say(`${fate} ${name}: ${seconds} s (${told.join('; ') || result.broke})`);
+  kept.add({ result: { name, ...result, seconds } });
   return { name, breaks, ...result, seconds };
 }
 

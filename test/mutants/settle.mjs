@@ -155,15 +155,15 @@ export const SETTLE = [
     name: 'key-cleared-too-early',
     breaks: 'a key counts as free although something of it was parked while the store was asked',
     file: 'lib/relay/order/parked-reader.ts',
-    from: 'if (unwritten.has(key) || this.parkedMeanwhile.has(key)) this.continueKey(bucket, key);\n        else this.keys.delete(bucket, key);',
-    to: 'void unwritten;\n        this.keys.delete(bucket, key);',
+    from: 'if (unwritten.has(key) || this.parkedMeanwhile?.has(key) === true) this.continueKey(bucket, key);\n      else this.free(bucket, key);',
+    to: 'void unwritten;\n      this.free(bucket, key);',
   },
   {
     name: 'key-never-continued',
     breaks: 'what is blocked behind a message that got through waits for ever',
     file: 'lib/relay/order/parked-reader.ts',
-    from: 'this.toContinue.set(key, { bucket, key });\n  }\n\n  /** @returns what was found',
-    to: 'void [bucket, key];\n  }\n\n  /** @returns what was found',
+    from: 'this.toContinue.set(key, { bucket, key });\n  }\n\n  /** Marks what may go now',
+    to: 'void [bucket, key];\n  }\n\n  /** Marks what may go now',
   },
   {
     name: 'global-hold-let-go',
@@ -176,9 +176,9 @@ export const SETTLE = [
   {
     name: 'successors-out-of-order',
     breaks: 'parked successors of a key that can go on are released from its end',
-    file: 'lib/relay/order/parked-reader.ts',
-    from: 'this.events.accept(result.messages);',
-    to: 'this.events.accept([...result.messages].reverse());',
+    file: 'lib/relay/transport-relay.ts',
+    from: 'this.accept(taken.messages);',
+    to: 'this.accept([...taken.messages].reverse());',
   },
   {
     name: 'death-recheck',
@@ -191,8 +191,8 @@ export const SETTLE = [
     name: 'success-needs-lease',
     breaks: 'what was published is not written down once the lease is gone, and is published again',
     file: 'lib/relay/settle/settler.ts',
-    from: 'this.store.settle(transport, batch, onPublished)',
-    to: 'this.store.settle(transport, batch.filter(({ bucket }) => this.leaseOf(bucket) !== undefined), onPublished)',
+    from: 'this.store.ready.settle(transport, batch, onPublished)',
+    to: 'this.store.ready.settle(transport, batch.filter(({ bucket }) => this.leaseOf(bucket) !== undefined), onPublished)',
     contract: 'test/unit/relay/late-success.spec.ts',
     simulation: false, // who loses a lease has met a fault, and that excuses a repetition
     chaos: false,

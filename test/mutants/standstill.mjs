@@ -20,8 +20,8 @@ export const STANDSTILL = [
     name: 'late-word-of-idleness',
     breaks: 'a word whose answer was lost may arrive after it was taken back, under the same epoch',
     file: 'lib/relay/leases/standstill.ts',
-    from: 'this.relay.uncertain(leases.map(({ bucket }) => bucket));',
-    to: 'for (const { bucket } of leases) this.told.delete(bucket);',
+    from: 'deps.leases.changeEpoch(deps.id, buckets);',
+    to: 'for (const bucket of buckets) this.told.delete(bucket);',
     contract: 'test/unit/observe/standstill.spec.ts',
   },
   {

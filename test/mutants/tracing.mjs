@@ -43,7 +43,7 @@ export const TRACING = [
   {
     name: 'publishes-in-milliseconds',
     breaks: 'a publish seems to take a thousand times as long as it did',
-    file: 'lib/prometheus/timed.ts',
+    file: 'lib/prometheus/call-durations.ts',
     from: '(clock.monotonic() - begin) / 1_000',
     to: 'clock.monotonic() - begin',
     contract: 'test/unit/prometheus/outbox-prometheus.spec.ts',

@@ -198,6 +198,8 @@ describe.each(DATABASES)('What OutboxAdmin does on %s', (kind) => {
       await refused(admin.requeue({ type: 'a' }, { by: '' }), 'by is empty');
       await refused(admin.requeue({ type: 'a' }, { limit: 1 } as never), "unknown field 'limit'");
       await refused(admin.release(''), 'key must be');
+      await refused(admin.release('x'.repeat(70_000)), 'more than any message has');
+      await refused(admin.requeue({ type: 'x'.repeat(70_000) }), 'more than any message has');
       await refused(admin.audit({ after: 'x' }), 'after must be');
       await refused(admin.stop('1; drop'), 'auditId must be');
       await expect(admin.discard({ transport: 'nowhere' })).rejects.toMatchObject({ code: 'UNKNOWN_TRANSPORT' });

@@ -2,12 +2,12 @@ import { OutboxAdmin, OutboxModule, OutboxService, type MessagePage, type Outbox
 import { uuidV7 } from '../../lib/message/uuid-v7.js';
 import { getOutboxToken } from '../../lib/outbox.tokens.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
-import { FEWER_DATABASES, describeWith } from '../support/services.js';
+import { DATABASES, describeWith } from '../support/services.js';
 import { Applications, build, MoodyTransport, OrderPlaced, quiet, typeOrm, until } from './support/app.js';
 
 const KEY = 'customer-4711';
 
-describe.each(FEWER_DATABASES)('OutboxAdmin on %s', (kind) => {
+describe.each(DATABASES)('OutboxAdmin on %s', (kind) => {
   describeWith(kind, 'in an application', () => {
     let database: TestDatabase;
     const applications = new Applications();

@@ -1,7 +1,8 @@
-import { OutboxDispatcher, OutboxEvent, OutboxModule, OutboxService, type Classifier } from '../../lib/index.js';
+import { OutboxDispatcher, OutboxEvent, OutboxService, type Classifier } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith } from '../support/services.js';
-import { Applications, build, MoodyTransport, quiet, typeOrm } from './support/app.js';
+import { Applications } from './support/app.js';
+import { startRefusing } from './support/refusing.js';
 
 /** What each classifier was asked, in order. */
 const asked: string[] = [];
@@ -32,19 +33,8 @@ describeWith('postgres', 'retry.classify', () => {
 
   /** What one pass makes of one message of that event, which the transport blames. */
   const outcome = async (event: object) => {
-    const transport = new MoodyTransport();
-    const app = await applications.start(
-      build([
-        typeOrm(database),
-        OutboxModule.forRoot(
-          quiet({
-            relay: 'manual',
-            transports: { default: transport },
-            retry: { classify: answering('module'), initial: '10m', max: '10m' },
-          }),
-        ),
-      ]),
-    );
+    const retry = { classify: answering('module'), initial: '10m', max: '10m' } as const;
+    const app = await startRefusing(applications, database, retry);
     const outbox = app.get(OutboxService);
     await outbox.enqueueOutsideTransaction(event);
     await app.get(OutboxDispatcher).runOnce();

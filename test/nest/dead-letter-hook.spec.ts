@@ -1,3 +1,4 @@
+import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
 import { runtimeToken } from '../../lib/outbox.tokens.js';
 import { gate } from '../support/transport-relay.js';
@@ -36,7 +37,7 @@ describeWith(DATABASES, 'a dead-letter hook that is slower than publishTimeout',
       for (let i = 0; i < 5; i++) await dispatcher.deadLoop.runNow();
       expect([...calls].sort()).toEqual(['a', 'b', 'bad']);
       end.open();
-      const recheck = async () => (await store.unannouncedDead([...enqueue.transportIds.values()], 10)).length;
+      const recheck = async () => (await store.parked.unannouncedDead([...enqueue.transportIds.values()], 10)).length;
       await until(async () => (await recheck()) === 1);
       await until(async () => (await dispatcher.deadLoop.runNow(), (await recheck()) === 0));
       expect([...calls].sort()).toEqual(['a', 'b', 'bad', 'bad']);
@@ -46,6 +47,6 @@ describeWith(DATABASES, 'a dead-letter hook that is slower than publishTimeout',
 
 interface Parts {
   readonly dispatcher: { readonly deadLoop: { runNow(): Promise<void> } };
-  readonly store: { unannouncedDead(transports: number[], limit: number): Promise<unknown[]> };
+  readonly store: Pick<OutboxStore, 'parked'>;
   readonly enqueue: { readonly transportIds: ReadonlyMap<string, number> };
 }

@@ -8,13 +8,13 @@ import {
   type OutboxOptions,
 } from '../../lib/index.js';
 import { pause, systemClock } from '../../lib/time/clock.js';
-import { describeOnFewer } from '../support/services.js';
+import { describeOnEach } from '../support/services.js';
 import { build, quiet, typeOrm, until, useApplications } from './support/app.js';
 
 const never = (): Promise<void> => new Promise(() => {});
 const median = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[values.length >> 1] ?? Infinity;
 
-describeOnFewer([], 'one type of handler that hangs', (kind) => {
+describeOnEach([], 'one type of handler that hangs', (kind) => {
   const used = useApplications(kind);
   let tables = 0;
 

@@ -1,7 +1,9 @@
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Injectable, Module, type Type } from '@nestjs/common';
 import { minifySync } from '@swc/core';
+import { buildSync } from 'esbuild';
 import { DataSource } from 'typeorm';
 import * as outbox from '../../lib/index.js';
 import { idOf } from '../../lib/nest/handler-checks.js';
@@ -36,6 +38,41 @@ function buildOf(order: readonly string[], ids: boolean, keepNames: boolean, cal
   // eslint-disable-next-line typescript/no-implied-eval
   (new Function(`return ${code.replace(/;\s*$/, '')}`)() as (...args: unknown[]) => void)(handles, providers, calls);
   return { names: providers.map(({ name }) => name), providers };
+}
+
+type OutboxHandlerEvent = { type: string; version?: number };
+
+/** What esbuild makes of two files, each with a class `Mailer`, imported in this order. */
+function esbuildOf(order: readonly string[], keepNames: boolean): string {
+  const folder = mkdtempSync(join(tmpdir(), 'twins-'));
+  try {
+    for (const file of order)
+      writeFileSync(
+        join(folder, `${file}.ts`),
+        `import { OnOutboxEvent } from 'nestjs-outbox';
+         import { providers, called } from 'app';
+         export class Mailer {
+           @OnOutboxEvent({ type: 'bundled' })
+           send(): void {
+             called.push('${file}');
+             if (called.failing === '${file}') throw new Error('no');
+           }
+         }
+         providers.push(Mailer);`,
+      );
+    const { outputFiles } = buildSync({
+      stdin: { contents: order.map((file) => `import './${file}';`).join(''), resolveDir: folder },
+      bundle: true,
+      write: false,
+      format: 'cjs',
+      external: ['nestjs-outbox', 'app'],
+      keepNames,
+      tsconfigRaw: { compilerOptions: { experimentalDecorators: true } },
+    });
+    return (outputFiles[0] as { text: string }).text;
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 }
 
 describeWith('postgres', 'The identity of a handler', () => {
@@ -101,6 +138,67 @@ describeWith('postgres', 'The identity of a handler', () => {
     });
     // eslint-disable-next-line typescript/no-implied-eval
     expect(new Function(`${code}; return ${/const (\w+)=/.exec(code)?.[1] ?? 'undefined'}`)()).toBe(true);
+  });
+
+  const handling = (name: string, event: OutboxHandlerEvent, id?: string): Type => {
+    class Handler {
+      @OnOutboxEvent(event, id === undefined ? {} : { id })
+      send(): void {}
+    }
+    Object.defineProperty(Handler, 'name', { value: name });
+    return Injectable()(Handler) ?? Handler;
+  };
+
+  const bundled = (order: readonly string[], keepNames: boolean, called: string[] & { failing?: string }): Build => {
+    const code = esbuildOf(order, keepNames);
+    const providers: Type[] = [];
+    const given = { 'nestjs-outbox': outbox, app: { providers, called } } as Record<string, unknown>;
+    // eslint-disable-next-line typescript/no-implied-eval
+    (new Function('require', 'module', 'exports', code) as (...args: unknown[]) => void)(
+      (name: string) => given[name],
+      {},
+      {},
+    );
+    return { names: providers.map(({ name }) => name), providers };
+  };
+
+  it('L3: is not taken from names that a bundler without a minifier may exchange', async () => {
+    const [first, second] = [bundled(['mail', 'billing'], false, []), bundled(['billing', 'mail'], false, [])];
+    expect(first.names).toEqual(['Mailer', 'Mailer2']);
+    expect(second.names).toEqual(['Mailer', 'Mailer2']); // each names the other class
+    for (const one of [first, second])
+      expect(await failure(application(one))).toMatchObject({
+        code: 'INVALID_OPTIONS',
+        message: expect.stringMatching(
+          /^The handlers 'Mailer\.send' \(in .+\) and 'Mailer2\.send' \(in .+\) of 'bundled'.*exchange them.*\{ id: 'Mailer2\.send' \}/s,
+        ),
+      });
+    expect(await failure(application(bundled(['mail', 'billing'], true, [])))).toMatchObject({
+      message: expect.stringMatching(/^Two handlers of 'bundled' have the id 'Mailer\.send'/),
+    });
+  });
+
+  it.each([
+    ['Mailer2', 'Mailer3'],
+    ['Mailer', 'billing_Mailer'],
+    ['Mailer', 'orders_billing_Mailer_0'],
+    ['Job', 'SMS'],
+  ])('L3: asks for ids where %s and %s handle one event', async (one, other) => {
+    const event = { type: 'like-named' };
+    const start = (...providers: Type[]): Promise<Error> =>
+      failure(build([typeOrm(used.database), module()], providers));
+    expect((await start(handling(one, event), handling(other, event))).message).toMatch(/have no id/);
+    await expect(start(handling(one, event), handling(other, event, 'other'))).rejects.toThrow('It started.');
+    const elsewhere = handling(other, { type: 'another' });
+    await expect(start(handling(one, event), elsewhere)).rejects.toThrow('It started.');
+    const versions = [handling(one, { ...event, version: 1 }), handling(other, { ...event, version: 2 })];
+    await expect(start(...versions)).rejects.toThrow('It started.');
+  });
+
+  it('L3: takes names with numbers, and parts, that no bundler gave', async () => {
+    const names = ['Mailer', 'Sha256Handler', 'Sha1Handler', 'Mail2Sms', 'Job', 'Billing_Handler', 'Shipping_Handler'];
+    const providers = names.map((name) => handling(name, { type: 'numbers' }));
+    await applications.start(build([typeOrm(used.database), module()], providers));
   });
 
   it('L4: two of one name are refused with both modules', async () => {

@@ -2,6 +2,7 @@ import {
   Controller,
   Injectable,
   Module,
+  Scope,
   UseFilters,
   UseGuards,
   UseInterceptors,
@@ -129,6 +130,18 @@ describeWith('postgres', 'The search for handlers', () => {
     await app.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('1'));
     await app.get(OutboxDispatcher).drain();
     expect(calls.sort()).toEqual(['one', 'two']);
+  });
+
+  it.each([Scope.REQUEST, Scope.TRANSIENT])('L5: names one that a factory makes anew, scope %i', async (scope) => {
+    class Mailer {
+      @OnOutboxEvent(OrderPlaced)
+      send(): void {}
+    }
+    const made = { provide: Mailer, scope, inject: ['NAME'], useFactory: () => new Mailer() };
+    expect(await failure(application([made, { provide: 'NAME', useValue: 1 }]))).toMatchObject({
+      code: 'INVALID_OPTIONS',
+      message: expect.stringContaining('Mailer.send handles outbox events, but its provider is not a singleton.'),
+    });
   });
 
   it('L6: calls them without what is global: a guard that refuses, an interceptor that throws, a filter', async () => {

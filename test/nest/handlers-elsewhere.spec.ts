@@ -8,10 +8,10 @@ import {
   type OutboxMessage,
   type OutboxOptions,
 } from '../../lib/index.js';
-import { describeOnFewer } from '../support/services.js';
+import { describeOnEach } from '../support/services.js';
 import { build, quiet, typeOrm, until, useApplications } from './support/app.js';
 
-describeOnFewer([], 'a handler that is missing here', (kind) => {
+describeOnEach([], 'a handler that is missing here', (kind) => {
   const used = useApplications(kind);
   let tables = 0;
   const fresh = (options: Partial<OutboxOptions> = {}): OutboxOptions =>

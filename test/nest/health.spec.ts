@@ -7,9 +7,13 @@ import { Applications, build, MoodyTransport, OrderPlaced, quiet, typeOrm, until
 
 const KEY = 'customer-4711';
 
-/** An answer is good for a second. */
+/** An answer is good for a second. A timer may be early on a busy machine: it counts from when its turn of the loop began. */
+async function outlived(): Promise<void> {
+  const began = performance.now();
+  while (performance.now() - began < 1_001) await sleep(100);
+}
 async function healthOf(outbox: OutboxService): Promise<OutboxHealth> {
-  await sleep(1_000);
+  await outlived();
   return outbox.health();
 }
 
@@ -83,7 +87,7 @@ describe.each(FEWER_DATABASES)('health on %s', (kind) => {
       const outbox = await start(new MoodyTransport(), {}, through);
       expect(await healthOf(outbox)).toMatchObject({ status: 'up' });
       proxy.set({ up: 'hold', down: 'hold' });
-      await sleep(1_000);
+      await outlived();
       const began = performance.now();
       const answers = await Promise.all(Array.from({ length: 20 }, () => outbox.health()));
       expect(performance.now() - began).toBeLessThan(4_000);

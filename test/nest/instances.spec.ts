@@ -1,7 +1,7 @@
 import { cpSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Module, type DynamicModule } from '@nestjs/common';
+import { Inject, Injectable, Logger, Module, type DynamicModule } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { OutboxModule, OutboxService } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
@@ -131,6 +131,16 @@ describeWith('postgres', 'DataSources and instances', () => {
         symlinkSync(join(process.cwd(), 'node_modules'), join(folder, 'node_modules'));
         const copy = (await import(join(folder, 'lib', 'index.ts'))) as typeof import('../../lib/index.js');
         expect(copy.OutboxModule).not.toBe(OutboxModule);
+        @Injectable()
+        class Orders {
+          constructor(@Inject(copy.OutboxService) readonly outbox: unknown) {}
+        }
+        const warned = jest.spyOn(Logger.prototype, 'warn').mockReturnValue(undefined);
+        const ours = OutboxModule.forRoot({ ...quiet({ relay: false }), dataSource });
+        const unknown = await failure(build([ours], [Orders]));
+        expect(unknown.message).toMatch(/^Nest can't resolve dependencies of the Orders \(\?\)/);
+        expect(warned).toHaveBeenCalledWith(expect.stringMatching(/^nestjs-outbox is loaded more than once/));
+        warned.mockRestore();
         const foreign = { default: copy.inProcess() };
         const { message } = await failure(
           build([OutboxModule.forRoot({ ...quiet({ transports: foreign }), dataSource })]),

@@ -71,5 +71,5 @@ describeWith('postgres', 'B17: an application, and a relay of another process th
     await peer.deps.store.notify?.('leases');
     await until(() => told > before);
     expect(told).toBe(before + 1);
-  }, 60_000);
+  });
 });

@@ -115,7 +115,7 @@ describeWith('postgres', 'the relay in an application', () => {
     const published = outbox.events.once('published');
     const id = await outbox.enqueueOutsideTransaction(new OrderPlaced('1'));
     expect(await enqueued).toEqual({ ids: [id] });
-    expect(await published).toEqual({ transport: 'default', ids: [id], runId: expect.any(String) });
+    expect(await published).toEqual({ transport: 'default', ids: [id], batches: [1], runId: expect.any(String) });
     const second = await outbox.enqueueOutsideTransaction(new OrderPlaced('1'));
     await until(() => transport.ids.includes(second));
   });

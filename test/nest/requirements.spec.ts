@@ -1,3 +1,4 @@
+import { eachRole } from '../support/each-role.js';
 import { Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import {
@@ -82,13 +83,15 @@ describeWith('postgres', 'what an application sees of its outbox', () => {
       store: (dataSource, { buckets, ordering, coordination, onPublished }) => {
         const options = resolveOptions({ transports: { default: transport } }, {}).database;
         const store = openStore(dataSource, { options, buckets, ordering, coordination, onPublished });
-        return new Proxy(store, {
-          get(target, name) {
-            calls.push(String(name));
-            const value: unknown = Reflect.get(target, name);
-            return typeof value === 'function' ? value.bind(target) : value;
-          },
-        });
+        const watched = <T extends object>(role: T): T =>
+          new Proxy(role, {
+            get(target, name) {
+              calls.push(String(name));
+              const value: unknown = Reflect.get(target, name);
+              return typeof value === 'function' ? (value.bind(target) as unknown) : value;
+            },
+          });
+        return eachRole(store, watched);
       },
     });
     await app.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('o-1'));

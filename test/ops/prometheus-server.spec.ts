@@ -55,7 +55,7 @@ describeUnlessMissing(PrometheusServer.isInstalled ? [] : ['prometheus'], 'a rea
         applications.open.push(app);
         await app.listen(0, '127.0.0.1');
         const { port } = app.getHttpServer().address() as { port: number };
-        prometheus = await PrometheusServer.start(`127.0.0.1:${port}`, RULES);
+        prometheus = await PrometheusServer.start([`127.0.0.1:${port}`], RULES);
       });
       afterAll(async () => {
         prometheus?.stop();

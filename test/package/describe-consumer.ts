@@ -6,7 +6,7 @@ import { Consumer, type ConsumerDescription, type Outcome } from './consumer.js'
 const INSTALL_TIMEOUT = 300_000;
 const TEST_TIMEOUT = 120_000;
 /** Far below what the application would wait for: 60 s, or the 30 s of a lease. */
-const SIGNAL_TIMEOUT = 10_000;
+const SIGNAL_TIMEOUT = 20_000;
 
 /** What every kind of application must be able to do with the packed package. */
 export function describeConsumer(

@@ -4,7 +4,7 @@ import { Injectable, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { DataSource } from 'typeorm';
 import { OnOutboxEvent, OutboxModule, OutboxTransport } from '../../lib/index.js';
-import { databaseOptions } from './fleet.js';
+import { databaseOptions } from './database-options.js';
 import type { FailedStart } from './failed-start.spec.js';
 
 const settings = JSON.parse(process.env['FAILED_START'] as string) as FailedStart;

@@ -1,8 +1,7 @@
-import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { createTestDatabase } from '../support/databases.js';
+import { startFile } from '../support/own-process.js';
 import { describeOnEach } from '../support/services.js';
 
 export interface FailedStart {
@@ -22,14 +21,8 @@ describeOnEach([], 'a start that fails', (kind) => {
     'Y1: closes what every outbox of the application opened (%s): the process ends by itself',
     async (fails, code) => {
       const database = await createTestDatabase(kind);
-      const root = process.cwd();
       const settings: FailedStart = { url: database.url, fails };
-      const child = fork(join(root, 'test', 'processes', 'failed-start-process.ts'), [], {
-        cwd: root,
-        execArgv: ['--import', join(root, 'tools', 'typescript.mjs')],
-        env: { ...process.env, FAILED_START: JSON.stringify(settings) },
-        stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-      });
+      const child = startFile('test/processes/failed-start-process.ts', { FAILED_START: JSON.stringify(settings) });
       try {
         const ended = once(child, 'exit');
         const [news] = (await once(child, 'message')) as [object];

@@ -1,9 +1,9 @@
-import { fork, type ChildProcess } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import type { DataSource, DataSourceOptions } from 'typeorm';
+import type { DataSource } from 'typeorm';
 import type { OutboxOptions } from '../../lib/outbox.options.js';
+import { startFile } from '../support/own-process.js';
 
 export interface FleetSettings {
   readonly url: string;
@@ -33,23 +33,16 @@ export interface Order {
   readonly start?: boolean;
   /** Milliseconds by which its wall clock is wrong from now on. */
   readonly wrongBy?: number;
+  /** With `pace`: it stops itself, as `SIGSTOP` does, within its next message, before that goes out. */
+  readonly freeze?: boolean;
 }
 /** What a relay needs that has no writers beside it. */
 export const NO_WRITERS = { writers: 0, firstWriter: 0, keysPerWriter: 0, messagesPerWriter: 0 };
 
-export function databaseOptions(url: string): DataSourceOptions {
-  return url.startsWith('postgres') ? { type: 'postgres', url } : { type: 'mariadb', url, timezone: 'Z' };
-}
-
 /** Starts one of the process files; the caller ends it. */
 export function startProcess(file: 'relay-process' | 'writer-process', settings: FleetSettings): ChildProcess {
-  const root = process.cwd();
-  return fork(join(root, 'test', 'processes', `${file}.ts`), [], {
-    cwd: root,
-    execArgv: ['--enable-source-maps', '--import', join(root, 'tools', 'typescript.mjs')],
-    env: { ...process.env, FLEET: JSON.stringify(settings) },
-    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-  });
+  const options = ['--enable-source-maps'];
+  return startFile(`test/processes/${file}.ts`, { FLEET: JSON.stringify(settings) }, { options });
 }
 
 export async function startRelay(settings: FleetSettings): Promise<ChildProcess> {

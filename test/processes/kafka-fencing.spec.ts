@@ -71,7 +71,7 @@ describeWith(['postgres', 'kafka'], 'B1: a produce request of a frozen relay tha
     proxy.heal();
     await eventually('the request arrived', async () => (await topics.total(topic)) === 4);
     expect(await raw(topic, 4)).toEqual(['0', '1', '2', '1']);
-  }, 90_000);
+  });
 
   it('is refused with fencing, for every reader', async () => {
     const topic = await topics.create();
@@ -85,5 +85,5 @@ describeWith(['postgres', 'kafka'], 'B1: a produce request of a frozen relay tha
     zombie?.kill('SIGCONT');
     expect(await raw(topic, 4)).toEqual(['0', '1', '2', '3']);
     expect((await topics.read(topic, 4)).map(({ value }) => String(value))).toEqual(['0', '1', '2', '3']);
-  }, 90_000);
+  });
 });

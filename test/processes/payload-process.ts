@@ -1,4 +1,4 @@
-/** A relay with little memory, whose transport tells what it got. Started by `large-payloads.spec.ts`. */
+/** A relay with little memory, whose transport tells what it got. Started by `payload-relay.ts`. */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { DataSource } from 'typeorm';
@@ -8,7 +8,8 @@ import type { OutboxMessage } from '../../lib/outbox-message.js';
 import { OutboxTransport, PUBLISHED, type PublishResult } from '../../lib/transports/transport.js';
 import { resolveOptions } from '../../lib/options/resolve.js';
 import { openStore } from '../support/open-store.js';
-import { databaseOptions, type FleetSettings } from './fleet.js';
+import { databaseOptions } from './database-options.js';
+import type { FleetSettings } from './fleet.js';
 
 /** One message as it was published, and the most memory that this process has had so far. */
 export interface PayloadReport {
@@ -53,7 +54,7 @@ const dispatcher = new OutboxDispatcher({
   clock: systemClock,
   random: Math.random,
   hooks: { has: () => false, emit: (name, event) => name === 'error' && console.error(name, JSON.stringify(event)) },
-  transportIds: await store.registerTransports(['default'], 'default'),
+  transportIds: await store.setup.registerTransports(['default'], 'default'),
   createTransports: async () => new Map([['default', transport]]),
 });
 process.once('disconnect', () => process.exit(0));

@@ -7,13 +7,16 @@ import { OutboxDispatcher } from '../../lib/relay/dispatcher.js';
 import type { OutboxMessage } from '../../lib/outbox-message.js';
 import { OutboxTransport, PUBLISHED, type PublishContext, type PublishResult } from '../../lib/transports/transport.js';
 import { resolveOptions } from '../../lib/options/resolve.js';
+import { eachRole } from '../support/each-role.js';
 import { openStore } from '../support/open-store.js';
-import { databaseOptions, type FleetSettings, type Order } from './fleet.js';
+import { databaseOptions } from './database-options.js';
+import type { FleetSettings, Order } from './fleet.js';
 
 const settings = JSON.parse(process.env['FLEET'] as string) as FleetSettings;
 
 /** Whoever asks this process for the time gets it wrong by this much. */
 let wrongBy = 0;
+let freezes = false;
 const now = Date.now.bind(Date);
 Date.now = () => now() + wrongBy;
 
@@ -42,6 +45,8 @@ class LedgerTransport extends OutboxTransport {
     for (const [index, message] of batch.entries()) {
       const before = performance.now();
       await pause(pace);
+      if (freezes) process.kill(process.pid, 'SIGSTOP');
+      freezes = false;
       if (performance.now() - before > 3_000)
         report(index, { ok: false, blame: 'message', final: true, error: new Error('stood still') });
       if (elapsed() >= timeout || signal.aborted) return;
@@ -67,10 +72,10 @@ async function createTransport(): Promise<OutboxTransport> {
   return kafka({ client, ...(fencing === undefined ? {} : { fencing }) }).create();
 }
 
+let calls = 0;
 /** Kills this process with its `nth` call of a method, before it is made or when its work is done. */
 function mortal<T extends object>(target: T): T {
   const { dieAt } = settings;
-  let calls = 0;
   return new Proxy(target, {
     get(_, name) {
       const value: unknown = Reflect.get(target, name, target);
@@ -98,8 +103,9 @@ async function main(): Promise<void> {
   );
   const { database, ordering, coordination, onPublished, publishTimeout, buckets } = options;
   const tables = { options: database, ordering, coordination, buckets };
-  const store = mortal(openStore(dataSource, { ...tables, onPublished, publishTimeout }));
-  const transportIds = await store.registerTransports(['default'], 'default');
+  const opened = openStore(dataSource, { ...tables, onPublished, publishTimeout });
+  const store = eachRole(opened, mortal);
+  const transportIds = await store.setup.registerTransports(['default'], 'default');
   const dispatcher = new OutboxDispatcher({
     options,
     store,
@@ -129,6 +135,7 @@ async function main(): Promise<void> {
   };
   process.on('message', (order: Order) => {
     if (order.wrongBy !== undefined) wrongBy = order.wrongBy;
+    if (order.freeze === true) freezes = true;
     if (order.start === true) void start();
   });
   if (settings.waits === true) process.send?.('loaded');

@@ -8,7 +8,7 @@ import { Module, type LoggerService } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { DataSource, type DataSourceOptions } from 'typeorm';
 import type { OutboxMessage, OutboxService } from '../../lib/index.js';
-import { databaseOptions } from './fleet.js';
+import { databaseOptions } from './database-options.js';
 import type { ReleaseNews, ReleaseSettings } from './release.js';
 
 const settings = JSON.parse(process.env['RELEASE'] as string) as ReleaseSettings;
@@ -16,8 +16,13 @@ const { path, url, buckets, setup = 'check' } = settings;
 const tell = (news: ReleaseNews): void => void process.send?.(news);
 const load = (name: string): Promise<never> =>
   import(
-    pathToFileURL(path === undefined ? join(process.cwd(), 'lib', `${name}.ts`) : join(path, `${name}.js`)).href
+    path === undefined
+      ? new URL(`../../lib/${name}.js`, import.meta.url).href
+      : pathToFileURL(join(path, `${name}.js`)).href
   ) as never;
+
+/** Where it was before the rooms, and where it is. */
+const loadTypeOrm = (): Promise<never> => load('typeorm').catch(() => load('data-layers/typeorm/index'));
 
 /** Keys of one writer. */
 const KEYS = 20;
@@ -26,7 +31,7 @@ const PACE = 5;
 const DEADLOCK = 1213;
 
 async function migrate(): Promise<void> {
-  const { outboxMigrations } = (await load('typeorm')) as typeof import('../../lib/data-layers/typeorm/index.js');
+  const { outboxMigrations } = (await loadTypeOrm()) as typeof import('../../lib/data-layers/typeorm/index.js');
   const migrations = outboxMigrations({ buckets });
   const db = await new DataSource({ ...databaseOptions(url), migrations } as DataSourceOptions).initialize();
   await db.runMigrations();

@@ -1,13 +1,22 @@
-import { execFileSync, fork, type ChildProcess } from 'node:child_process';
+import { execFileSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { DATABASES, IS_WHOLE } from '../support/services.js';
+import { startFile } from '../support/own-process.js';
+import { transpileFolder } from '../support/transpile.js';
 
-/** The last commit with version 1 of the tables, and where its relay works. Version 3 has one table more than version 2, which relays do not know. */
+/** The last commit with each earlier version of the tables, and where its relay works. */
 export const RELEASES = {
   // On MySQL it publishes nothing: the server refuses its locks on a join (3569).
-  'version 1': { commit: '09d7dcf34a68eb7095324bbb7c89f66ab26c3f68', databases: ['postgres', 'mariadb'] },
+  'version 1': { version: 1, commit: '09d7dcf34a68eb7095324bbb7c89f66ab26c3f68', databases: ['postgres', 'mariadb'] },
+  // In the gate where version 1 says nothing: on the others its way leads over version 2.
+  'version 2': {
+    version: 2,
+    commit: '70bfb641e2772d24d4a15835ac86791e2ead2cf9',
+    databases: IS_WHOLE ? DATABASES : (['mysql'] as const),
+  },
 } as const;
 
 /** The package as it was, built from its commit with the dependencies of today. */
@@ -16,18 +25,10 @@ export class OldRelease {
 
   static build(commit: string): OldRelease {
     const folder = mkdtempSync(join(tmpdir(), 'outbox-release-'));
-    const files = execFileSync(
-      'git',
-      ['archive', commit, 'lib', 'package.json', 'tsconfig.json', 'tsconfig.build.json'],
-      {
-        maxBuffer: 2 ** 28,
-      },
-    );
+    const files = execFileSync('git', ['archive', commit, 'lib', 'package.json'], { maxBuffer: 2 ** 28 });
     execFileSync('tar', ['-x', '-C', folder], { input: files });
     symlinkSync(join(process.cwd(), 'node_modules'), join(folder, 'node_modules'));
-    const tsc = join('node_modules', 'typescript', 'bin', 'tsc6');
-    const options = ['-p', 'tsconfig.build.json', '--noCheck', '--declaration', 'false'];
-    execFileSync(process.execPath, [tsc, ...options], { cwd: folder });
+    transpileFolder(join(folder, 'lib'), join(folder, 'dist', 'esm'));
     return new OldRelease(folder);
   }
 
@@ -76,14 +77,8 @@ export class ReleaseProcess {
   }
 
   static start(settings: ReleaseSettings): ReleaseProcess {
-    const root = process.cwd();
-    const child = fork(join(root, 'test', 'processes', 'release-process.ts'), [], {
-      cwd: root,
-      execArgv: ['--import', join(root, 'tools', 'typescript.mjs')],
-      env: { ...process.env, RELEASE: JSON.stringify(settings) },
-      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-    });
-    return new ReleaseProcess(child);
+    const variables = { RELEASE: JSON.stringify(settings) };
+    return new ReleaseProcess(startFile('test/processes/release-process.ts', variables));
   }
 
   static async run(settings: ReleaseSettings): Promise<ReleaseProcess> {

@@ -12,7 +12,7 @@ import type { TransportOption } from '../../lib/outbox.options.js';
 import { OutboxTransport, PUBLISHED, type PublishResult } from '../../lib/transports/transport.js';
 import { rabbitmq } from '../../lib/transports/rabbitmq/index.js';
 import { httpAdapter, type HttpServer } from '../support/http.js';
-import { databaseOptions } from './fleet.js';
+import { databaseOptions } from './database-options.js';
 import type { ShopSettings } from './shop.js';
 
 const settings = JSON.parse(process.env['SHOP'] as string) as ShopSettings;

@@ -1,7 +1,7 @@
-import { fork, type ChildProcess } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
 import type { HttpServer } from '../support/http.js';
+import { startFile } from '../support/own-process.js';
 
 export interface ShopSettings {
   readonly url: string;
@@ -39,14 +39,7 @@ export class ShopProcess {
   }
 
   static async start(settings: ShopSettings): Promise<ShopProcess> {
-    const root = process.cwd();
-    const child = fork(join(root, 'test', 'processes', 'shop-process.ts'), [], {
-      cwd: root,
-      execArgv: ['--import', join(root, 'tools', 'typescript.mjs')],
-      env: { ...process.env, SHOP: JSON.stringify(settings) },
-      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-    });
-    const shop = new ShopProcess(child);
+    const shop = new ShopProcess(startFile('test/processes/shop-process.ts', { SHOP: JSON.stringify(settings) }));
     await shop.heard('ready', 30_000);
     return shop;
   }

@@ -91,7 +91,7 @@ describeOnFewer(['rabbitmq'], 'the end of a process', (kind) => {
     await stays.end('SIGTERM');
     expect(readLedger(ledger)).toMatchObject({ lines: written, distinct: written, ghosts: 0, outOfOrder: 0 });
     expect(await leased()).toEqual({ held: 0, owners: 0 });
-  }, 90_000);
+  });
 
   it('G2, G3: a publish that hangs: the process ends in time, and its message is free at once', async () => {
     const shop = await start({ publish: 'hangs', shutdownTimeout: 1_000 });
@@ -181,5 +181,5 @@ describeOnFewer(['rabbitmq'], 'the end of a process', (kind) => {
     const warned = (text: string) => shop.news.some(({ warning }) => warning?.includes(text));
     await until(() => warned('stood still') && warned('call app.enableShutdownHooks()'));
     expect(await harness.count('parked')).toBe(0);
-  }, 60_000);
+  });
 });

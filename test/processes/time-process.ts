@@ -38,7 +38,7 @@ async function main(): Promise<object> {
   if (kind !== 'postgres') await runner.query(`set session time_zone = '+09:00'`);
   const enqueue = async (messages: Parameters<typeof newMessage>[0][]): Promise<void> => {
     await runner.startTransaction();
-    await store.insert(
+    await store.writer.insert(
       transactionExecutor(runner),
       messages.map((message) => newMessage(message)),
     );
@@ -51,12 +51,12 @@ async function main(): Promise<object> {
       row.dueAt?.toISOString(),
     );
     await reader.destroy();
-    await store.cancel({ limit: 100 });
+    await store.admin.cancel({ limit: 100 });
 
     await enqueue([{}]);
     const age = async (created: string): Promise<number | null | undefined> => {
       await dataSource.query(`update outbox_ready set created_at = ${created}`);
-      return (await store.stats())[0]?.oldestReadyAge;
+      return (await store.admin.stats())[0]?.oldestReadyAge;
     };
     const aged = { ahead: await age(fromNow(1)), hour: await age(fromNow(-1)) };
     await dataSource.query('delete from outbox_ready');
@@ -88,8 +88,8 @@ async function main(): Promise<object> {
     const created = transport.published
       .filter(({ topic }) => topic !== 'orders')
       .map(({ topic, createdAt, createdText }) => [topic, createdAt.toISOString(), isoTime(createdText)]);
-    const kept = await store.cleanArchive(3_600_000, 100); // nothing is an hour old: it was published just now
-    const cleaned = await store.cleanArchive(0, 100);
+    const kept = await store.cleaner.cleanArchive(3_600_000, 100); // nothing is an hour old: it was published just now
+    const cleaned = await store.cleaner.cleanArchive(0, 100);
     await relays.destroy();
     const [first, second] = at.get('retried') as [number, number];
     return {

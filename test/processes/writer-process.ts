@@ -6,7 +6,8 @@ import type { NewMessage } from '../../lib/outbox-message.js';
 import { openStore } from '../support/open-store.js';
 import { transactionExecutor } from '../../lib/data-layers/typeorm/transaction.js';
 import { resolveOptions } from '../../lib/options/resolve.js';
-import { databaseOptions, type FleetSettings } from './fleet.js';
+import { databaseOptions } from './database-options.js';
+import type { FleetSettings } from './fleet.js';
 
 const settings = JSON.parse(process.env['FLEET'] as string) as FleetSettings;
 const PER_TRANSACTION = 10;
@@ -38,7 +39,7 @@ async function main(): Promise<void> {
       });
       await dataSource
         .transaction(async (manager) => {
-          await store.insert(transactionExecutor(manager.queryRunner as never), rows);
+          await store.writer.insert(transactionExecutor(manager.queryRunner as never), rows);
           if (rollBack) throw new RollBack();
         })
         .catch((error: unknown) => {

@@ -1,3 +1,4 @@
+import { createSocket } from 'node:dgram';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import {
@@ -11,7 +12,7 @@ import {
 } from '@nestjs/common';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { DataSource } from 'typeorm';
-import { OutboxService } from '../../lib/index.js';
+import { OutboxService, type OutboxOptions } from '../../lib/index.js';
 import { outboxTesting, overrideOutbox } from '../../lib/testing/index.js';
 import { DocumentedModules } from './modules.js';
 import { plainBlocks, runOn } from './sql.js';
@@ -47,12 +48,12 @@ describeWith('postgres', 'the example of the README', () => {
   });
 
   /** The documented AppModule, its outbox told to record. */
-  const builder = (controllers: Class[] = [], providers: Class[] = []) => {
+  const builder = (controllers: Class[] = [], providers: Class[] = [], options: Partial<OutboxOptions> = {}) => {
     const { AppModule } = modules.load<{ AppModule: Class }>('src/app.module.ts');
     @Module({ imports: [AppModule], controllers, providers })
     class Root {}
     const testing = Test.createTestingModule({ imports: [Root] }).setLogger(false as never);
-    return overrideOutbox(testing, { options: { logLevel: 'silent' } });
+    return overrideOutbox(testing, { options: { logLevel: 'silent', ...options } });
   };
   const started = async (): Promise<TestingModule> => {
     const compiled = await builder().compile();
@@ -117,6 +118,74 @@ describeWith('postgres', 'the example of the README', () => {
     const [good, bad] = [await post('good'), await post('bad')];
     expect([good.status, bad.status]).toEqual([201, 409]);
     expect(outboxTesting(app).enqueued()).toEqual([expect.objectContaining({ id: await good.text(), key: 'good' })]);
+  });
+
+  it('has a recipe that publishes archived messages again, once for each name', async () => {
+    type Replay = (of: DataSource, outbox: OutboxService, name: string, what: object) => Promise<number>;
+    const { replay } = modules.load<{ replay: Replay }>('src/replay.ts');
+    const compiled = await builder([], [], { onPublished: 'archive' }).compile();
+    app = compiled;
+    const running = await compiled.init();
+    const [dataSource, outbox, testing] = [running.get(DataSource), running.get(OutboxService), outboxTesting(running)];
+    const from = new Date(Date.now() - 60_000);
+    const binary = {
+      type: 'seen',
+      key: 'k',
+      payload: Buffer.from([0, 255]),
+      headers: { raw: Buffer.from([1]), many: ['a'] },
+    };
+    const numbers = Array.from({ length: 1_001 }, (_, n) => ({
+      type: 'seen',
+      key: `k${n % 7}`,
+      version: 2,
+      payload: { n },
+    }));
+    const [old] = await outbox.transaction(() => outbox.enqueue([binary, ...numbers]));
+    await until(async () => (await testing.drain()).published === 0 && testing.published().length === 1_002);
+    testing.clear();
+
+    const what = { type: 'seen', from, to: new Date(Date.now() + 1_000) };
+    expect(await replay(dataSource, outbox, 'bug-1', what)).toBe(1_002);
+    expect(await replay(dataSource, outbox, 'bug-1', what)).toBe(0);
+    await until(async () => (await testing.drain()).published === 0 && testing.published().length === 1_002);
+    const again = testing.published();
+    expect(again.filter(({ key }) => key === 'k3').map(({ payload }) => (payload as { n: number }).n)).toEqual(
+      numbers.filter(({ key }) => key === 'k3').map(({ payload }) => payload.n),
+    );
+    const [{ id, headers, payload } = {}] = again.filter(({ key }) => key === 'k');
+    expect(id).not.toBe(old);
+    expect(payload).toEqual(Buffer.from([0, 255]));
+    expect(headers).toMatchObject({ raw: Buffer.from([1]), many: ['a'], 'replay-of': old });
+  });
+
+  it('has a recipe that counts for StatsD', async () => {
+    const { OutboxStatsd } = modules.load<{ OutboxStatsd: Class }>('src/outbox-statsd.ts');
+    const receiver = createSocket('udp4');
+    const lines: string[] = [];
+    receiver.on('message', (datagram) => lines.push(String(datagram)));
+    await new Promise<void>((resolve) => receiver.bind(0, '127.0.0.1', resolve));
+    process.env['STATSD_PORT'] = String(receiver.address().port);
+    try {
+      const compiled = await builder([], [OutboxStatsd]).compile();
+      app = compiled;
+      const running = await compiled.init();
+      const outbox = running.get(OutboxService);
+      await outbox.transaction(() =>
+        outbox.enqueue([
+          { type: 'seen', payload: 1 },
+          { type: 'seen', payload: 2 },
+        ]),
+      );
+      await outboxTesting(running).drain();
+      await until(() => lines.length > 1);
+      expect(lines.map((line) => line.replace(/published\.\w+/, 'published.one')).sort()).toEqual([
+        'outbox.enqueued:2|c',
+        'outbox.published.one:2|c',
+      ]);
+    } finally {
+      receiver.close();
+      delete process.env['STATSD_PORT'];
+    }
   });
 
   it('has a consumer that applies each message once', async () => {

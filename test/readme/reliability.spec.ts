@@ -12,7 +12,7 @@ const LEAST: Record<string, number> = {
   E: 15,
   F: 8,
   G: 10,
-  H: 13,
+  H: 16,
   I: 11,
   J: 11,
   K: 8,

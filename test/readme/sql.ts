@@ -53,7 +53,7 @@ export async function runOn(dataSource: DataSource, blocks: readonly Block[]): P
 export async function createUser(
   admin: DataSource,
   kind: DatabaseKind,
-  documented: string,
+  documented: string | readonly string[],
   strict = false,
 ): Promise<DatabaseUser> {
   const name = `outbox_${randomBytes(6).toString('hex')}`;
@@ -61,17 +61,18 @@ export async function createUser(
   const who = kind === 'postgres' ? name : `'${name}'@'%'`;
   const [create, password] = kind === 'postgres' ? ['create role', 'login password'] : ['create user', 'identified by'];
   await admin.query(`${create} ${who} ${password} '${name}'`);
-  const documentedBlocks = [...grantsTo(kind, documented), ...(strict ? strictGrantsTo(kind, documented) : [])];
-  const blocks = documentedBlocks.map((block) => ({
-    ...block,
-    text: block.text.replaceAll(` ${documented};`, ` ${who};`).replaceAll(' shop.', ` ${database}.`),
-  }));
+  const blocks = [documented].flat().flatMap((role) =>
+    [...grantsTo(kind, role), ...(strict ? strictGrantsTo(kind, role) : [])].map((block) => ({
+      ...block,
+      text: block.text.replaceAll(new RegExp(`(?<= )${role}(?=[ ;])`, 'g'), who).replaceAll(' shop.', ` ${database}.`),
+    })),
+  );
   await runOn(admin, blocks);
   return {
     grants: blocks.length,
     url: withUser((admin.options as { url: string }).url, name),
     async drop() {
-      if (kind === 'postgres') await admin.query(`drop owned by ${who}`);
+      if (kind === 'postgres') await admin.query(`drop owned by ${who} cascade`);
       await admin.query(kind === 'postgres' ? `drop role ${who}` : `drop user ${who}`);
     },
   };

@@ -171,9 +171,9 @@ async function store(
     await seen.until(what, () => errors() > before);
   };
   await admin.query(`delete from ${PREFIX}parked where type = 'throws.json'`);
-  await admin.query(`alter table ${PREFIX}parked add constraint refuse check (type <> 'throws.json')`);
+  await admin.query(`alter table ${PREFIX}parked add constraint refuse_beside check (type <> 'throws.json')`);
   await another('park fails', 'park', () => send(outbox, 'throws.json', { key: 'parked' }));
-  await admin.query(`alter table ${PREFIX}parked drop constraint refuse`);
+  await admin.query(`alter table ${PREFIX}parked drop constraint refuse_beside`);
   await another('a read fails', 'fetch', async () => {
     await toDatabase.refuse();
     toDatabase.cut();

@@ -85,8 +85,8 @@ async function refusedByTheDatabase(outbox: OutboxService, dataSource: DataSourc
   };
   await change(
     'a check constraint',
-    "alter table outbox_ready add constraint refuse check (type <> 'plain')",
-    'alter table outbox_ready drop constraint refuse',
+    "alter table outbox_ready add constraint refuse_ready check (type <> 'plain')",
+    'alter table outbox_ready drop constraint refuse_ready',
   );
   await change('a missing table', 'alter table outbox_ready rename to gone', 'alter table gone rename to outbox_ready');
   await change(
@@ -97,8 +97,8 @@ async function refusedByTheDatabase(outbox: OutboxService, dataSource: DataSourc
   const modify = 'alter table outbox_ready modify headers';
   const another = 'a value of another type'; // which the server quotes, too
   if (postgres) {
-    const check = 'alter table outbox_ready add constraint refuse check (headers::int > 0) not valid';
-    await change(another, check, 'alter table outbox_ready drop constraint refuse');
+    const check = 'alter table outbox_ready add constraint refuse_ready check (headers::int > 0) not valid';
+    await change(another, check, 'alter table outbox_ready drop constraint refuse_ready');
   } else {
     await change(another, `${modify} int`, `${modify} mediumtext`);
     await change('a value that is too long', `${modify} varchar(3)`, `${modify} mediumtext`);

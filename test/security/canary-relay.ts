@@ -181,12 +181,12 @@ export async function failingStore(
 ): Promise<void> {
   const failed = (operation: string) => (): boolean =>
     seen.events.some(({ name, event }) => name === 'error' && event['operation'] === operation);
-  const constraint = "alter table outbox_parked add constraint refuse check (type <> 'throws.json')";
+  const constraint = "alter table outbox_parked add constraint refuse_parked check (type <> 'throws.json')";
   await admin.query(`delete from outbox_parked where type = 'throws.json'`);
   await admin.query(constraint);
   await outbox.enqueueOutsideTransaction(secret({ type: 'throws.json', key: 'parked' }));
   await seen.until('park fails', failed('park'));
-  await admin.query('alter table outbox_parked drop constraint refuse');
+  await admin.query('alter table outbox_parked drop constraint refuse_parked');
   await proxy.refuse();
   proxy.cut();
   await seen.until('a read fails', failed('fetch'));

@@ -1,10 +1,9 @@
-import { fork } from 'node:child_process';
 import { once } from 'node:events';
-import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { DataSource, type DataSourceOptions } from 'typeorm';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { TestTopics } from '../support/kafka.js';
+import { startFile } from '../support/own-process.js';
 import { RabbitMqObserver } from '../support/rabbitmq.js';
 import { DATABASES, describeWith, requiredUrl } from '../support/services.js';
 import { CANARY, canariesIn } from './canaries.js';
@@ -102,13 +101,9 @@ async function owner({ kind, options, url, drop }: TestDatabase) {
 }
 
 async function run(settings: CanarySettings): Promise<string> {
-  const root = process.cwd();
-  const child = fork(join(root, 'test', 'security', 'canary-process.ts'), [], {
-    cwd: root,
-    execArgv: ['--enable-source-maps', '--import', join(root, 'tools', 'typescript.mjs')],
-    env: { ...process.env, CANARY: JSON.stringify(settings), NO_COLOR: '1' },
-    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
-  });
+  const variables = { CANARY: JSON.stringify(settings), NO_COLOR: '1' };
+  const how = { options: ['--enable-source-maps'], pipes: true };
+  const child = startFile('test/security/canary-process.ts', variables, how);
   const [out, errors] = await Promise.all([text(child.stdout!), text(child.stderr!), once(child, 'exit')]);
   return `${out}\n=== stderr\n${errors}`;
 }

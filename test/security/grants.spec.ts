@@ -7,6 +7,7 @@ import {
   OutboxCleaner,
   OutboxDispatcher,
   OutboxModule,
+  OutboxPartitionMaintainer,
   OutboxService,
   OutboxUnlocker,
   type OutboxOptions,
@@ -17,7 +18,20 @@ import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith, DATABASES } from '../support/services.js';
 import { until } from '../support/until.js';
 
-const TABLES = ['ready', 'parked', 'archive', 'dedup', 'leases', 'instances', 'meta', 'transports', 'audit'];
+/** In an order that no reference stands against. */
+const TABLES_DROPPED = [
+  'parked',
+  'ready',
+  'archive',
+  'dedup',
+  'leases',
+  'instances',
+  'meta',
+  'transports',
+  'audit',
+  'pauses',
+];
+const TABLES = ['ready', 'parked', 'archive', 'dedup', 'leases', 'instances', 'meta', 'transports', 'audit', 'pauses'];
 
 describe.each(DATABASES)('rights on %s', (kind) => {
   describeWith(kind, 'as they are documented', () => {
@@ -52,10 +66,10 @@ describe.each(DATABASES)('rights on %s', (kind) => {
       return app;
     };
     /** A user with the documented rights, as an application would connect. */
-    const as = async (documented: string): Promise<DataSourceOptions> => {
+    const as = async (...documented: string[]): Promise<DataSourceOptions> => {
       const user = await createUser(admin, kind, documented);
       users.push(user);
-      expect(user.grants).toBe(1);
+      expect(user.grants).toBe(documented.length);
       return { ...database.options, url: user.url } as DataSourceOptions;
     };
     const relay = async (): Promise<TestingModule> =>
@@ -151,9 +165,11 @@ describe.each(DATABASES)('rights on %s', (kind) => {
       await app.get(OutboxUnlocker).runOnce();
       await outbox.requeue({ type: 'bad' });
       await app.get(OutboxDispatcher).drain();
+      expect(await app.get(OutboxAdmin).replay({ publishedFrom: new Date(0) })).toMatchObject({ done: 2 });
+      await app.get(OutboxDispatcher).drain();
       expect((await outbox.stats()).total).toMatchObject({ ready: 0, dead: 1 });
       expect(await app.get(OutboxCleaner).runOnce({ before: new Date(), includeDead: true })).toMatchObject({
-        published: 2,
+        published: 4,
         dead: 1,
       });
       const user = { ...database.options, url: users[0]?.url } as DataSourceOptions;
@@ -190,7 +206,10 @@ describe.each(DATABASES)('rights on %s', (kind) => {
       const group = { transport: 'default', type: 'none', topic: 'none', error: 'none' };
       expect(await actions.requeue({ group })).toMatchObject({ done: 0, outcome: 'done' });
       expect(await actions.release('nobody')).toMatchObject({ released: 0 });
-      expect((await actions.audit()).entries).toHaveLength(4);
+      expect(await actions.pause({ transport: 'default', reason: 'tried' })).toMatchObject({ changed: true });
+      expect(await actions.pauses()).toMatchObject([{ reason: 'tried' }]);
+      expect(await actions.resume({ transport: 'default' })).toMatchObject({ changed: true });
+      expect((await actions.audit()).entries).toHaveLength(6);
       expect((await outbox.cancel({ type: 'due' })).done).toEqual([due]);
       expect(await enqueueDue()).not.toBe(due);
       const ready = await setUp.get(OutboxService).enqueueOutsideTransaction({ type: 'ready', payload: 1 });
@@ -208,7 +227,7 @@ describe.each(DATABASES)('rights on %s', (kind) => {
       await setUp.get(OutboxService).enqueueOutsideTransaction({ type: 'at last', payload: 1 });
       await setUp.get(OutboxDispatcher).drain();
       expect(transport.published.map(({ type }) => type)).toEqual(['after', 'at last']);
-      const others = TABLES.filter((table) => !['ready', 'parked', 'leases', 'dedup'].includes(table));
+      const others = TABLES.filter((table) => !['ready', 'parked', 'leases', 'dedup', 'pauses'].includes(table));
       const inserts = ['ready', 'parked'].map((table) => `insert into outbox_${table} (topic) values ('t')`);
       inserts.push(`insert into outbox_dedup (dedup_key, id) values ('k', '${due}')`);
       expect(
@@ -217,9 +236,44 @@ describe.each(DATABASES)('rights on %s', (kind) => {
           ...never,
           ...writes(others),
           ...inserts,
+          `update outbox_pauses set reason = 'another'`,
           `update outbox_parked set payload = null`,
           `update outbox_ready set payload = null`,
         ]),
+      ).toEqual([]);
+    });
+
+    it('S3: let editors correct and delete for good, which operators cannot', async () => {
+      const setUp = await relay();
+      transport.fail({ final: true, when: ({ topic }) => topic === 'bad' });
+      const messages = ['bad', 'good'].map((topic) => ({
+        type: 'a',
+        topic,
+        key: topic,
+        payload: 1,
+        headers: { h: 'v' },
+      }));
+      const [bad = '', good = ''] = await setUp.get(OutboxService).enqueueOutsideTransaction(messages);
+      await setUp.get(OutboxDispatcher).drain();
+      const operator = await as('shop_operator');
+      const actions = (await start(operator, { relay: false })).get(OutboxAdmin);
+      await expect(actions.edit(bad, { topic: 'x' })).rejects.toThrow(/denied/);
+      await expect(actions.purge({ key: 'good' })).rejects.toThrow(/denied/);
+      const old = ['kept', 'kept_payload'].map((column) => `select ${column} from outbox_audit`);
+      expect(await allowed(operator, [...secrets, ...old, 'select * from outbox_audit'])).toEqual([]);
+
+      const user = await as('shop_operator', 'shop_editor');
+      const editor = (await start(user, { relay: false })).get(OutboxAdmin);
+      const revision = (await editor.show(bad, { payload: true })).transports[0]?.revision as string;
+      expect(await editor.edit(bad, { topic: 'x', payload: 2 }, { expect: revision, requeue: true })).toMatchObject({
+        requeued: true,
+      });
+      expect((await editor.show(bad)).edits).toMatchObject([{ before: { topic: 'bad' } }]);
+      expect(await editor.purge({ ids: [bad, good] })).toMatchObject({ done: 2, versions: 1 });
+      await setUp.get(OutboxDispatcher).drain();
+      expect(transport.published.map(({ topic }) => topic)).toEqual(['good', 'x']);
+      expect(
+        await allowed(user, ['delete from outbox_audit', 'update outbox_audit set actor = null', ...never]),
       ).toEqual([]);
     });
 
@@ -245,6 +299,42 @@ describe.each(DATABASES)('rights on %s', (kind) => {
       const reads = TABLES.map((table) => `select 1 from outbox_${table}`);
       const changes = [`insert into ${view} (topic) values ('t')`, `delete from ${view}`];
       expect(await allowed(user, [...secrets, ...never, ...reads, ...writes(TABLES), ...changes])).toEqual([]);
+    });
+
+    it('S4-50: let a maintainer make and drop partitions, while a relay with no such right publishes into them', async () => {
+      await admin.query('drop view outbox_messages');
+      for (const table of TABLES_DROPPED) await admin.query(`drop table if exists outbox_${table}`);
+      const inPartitions = { relay: 'manual', database: { setup: 'create' }, partitions: { period: 'day' } } as const;
+      await (await start(database.options, inPartitions)).close();
+      const user = await as('shop_partitions');
+      const maintainer = (
+        await start(user, { relay: false, database: { setup: 'none' }, partitions: { period: 'day', lookahead: '2d' } })
+      ).get(OutboxPartitionMaintainer);
+      const setUp = await relay();
+      await setUp.get(OutboxService).enqueueOutsideTransaction({ type: 'early', payload: 1 });
+      await setUp.get(OutboxDispatcher).drain();
+      const far = kind === 'postgres' ? `now() - interval '5 d'` : 'utc_timestamp(6) - interval 5 day';
+      await admin.query(`update outbox_archive set published_at = ${far} where type = 'early'`);
+      expect(await maintainer.runOnce({ retention: '10d' })).toMatchObject({ outcome: 'done', moved: 1, notDone: [] });
+      expect((await maintainer.status()).isCovered).toBe(true);
+      await setUp.get(OutboxService).enqueueOutsideTransaction({ type: 'later', payload: 1 });
+      await setUp.get(OutboxDispatcher).drain();
+      const report = await maintainer.runOnce({ retention: '3d' });
+      expect(report).toMatchObject({ outcome: 'done', notDone: [] });
+      expect(report.dropped.length).toBeGreaterThan(0);
+      expect(await admin.query('select type from outbox_archive')).toEqual([{ type: 'later' }]);
+      const others = TABLES.filter((table) => table !== 'archive');
+      const reads = others.filter((table) => !['meta', 'transports'].includes(table));
+      const mine = ['select * from secrets', 'drop table outbox_ready', 'truncate outbox_ready'];
+      const looks = reads.map((table) => `select 1 from outbox_${table}`);
+      expect(await allowed(user, [...mine, ...looks, ...writes(others)])).toEqual([]);
+      const relayUser = { ...database.options, url: users[1]?.url } as DataSourceOptions;
+      expect(await allowed(relayUser, [...never, 'drop table outbox_archive'])).toEqual([]);
+      // The embedded maintainer of a relay with these rights says so, and changes nothing.
+      const embedded = setUp.get(OutboxPartitionMaintainer);
+      const refused = kind === 'postgres' ? /must be owner|permission denied/ : /denied/;
+      const failed = await embedded.runOnce({ period: 'day', lookahead: '40d' }).catch((error: unknown) => error);
+      expect(String((failed as { errors?: unknown }).errors ?? failed)).toMatch(refused);
     });
 
     it('I4: let a program insert with plain SQL, and not look', async () => {
@@ -279,4 +369,5 @@ const COLUMN: Record<string, string> = {
   meta: 'value',
   transports: 'name',
   audit: 'actor',
+  pauses: 'reason',
 };

@@ -23,16 +23,16 @@ describe.each(DATABASES)('lease rows that somebody deleted', (kind) => {
       database = await createTestDatabase(kind);
       db = await new DataSource(database.options).initialize();
       store = open(db);
-      await store.create(SETTINGS);
-      await store.registerTransports(['default'], 'default');
+      await store.setup.create(SETTINGS);
+      await store.setup.registerTransports(['default'], 'default');
     });
     afterEach(async () => {
       await Promise.all(opened.splice(0).map((one) => one.close()));
       await db.destroy();
       await database.drop();
     });
-    const acquire = (owner: string) => store.acquire({ owner, leaseMs: 60_000, transport: 0, limit: 100 });
-    const start = (one = store) => one.registerTransports(['default'], 'default');
+    const acquire = (owner: string) => store.leases.acquire({ owner, leaseMs: 60_000, transport: 0, limit: 100 });
+    const start = (one = store) => one.setup.registerTransports(['default'], 'default');
 
     it('I8: are there again after the next start, all or some, with a later epoch', async () => {
       await db.query('delete from outbox_leases where bucket <> 3');
@@ -43,11 +43,11 @@ describe.each(DATABASES)('lease rows that somebody deleted', (kind) => {
       expect(taken[3]?.epoch).toBe('8');
       expect(Number(taken[4]?.epoch)).toBeGreaterThan(1_700_000_000);
       await start(); // touches no lease that is held
-      expect((await store.renew('a', 60_000)).length).toBe(SETTINGS.buckets);
+      expect((await store.leases.renew('a', 60_000)).length).toBe(SETTINGS.buckets);
     });
 
     it('I8: are nobody’s until every instance that was alive had to renew', async () => {
-      await store.beat({ owner: 'alive', transports: [0], info: '' }, 60_000);
+      await store.leases.beat({ owner: 'alive', transports: [0], info: '' }, 60_000);
       await db.query('delete from outbox_leases');
       await start();
       expect(await acquire('a')).toEqual([]);
@@ -59,7 +59,7 @@ describe.each(DATABASES)('lease rows that somebody deleted', (kind) => {
 
     it('I10: are told by health, for as long as they are gone', async () => {
       const reasons = async () => {
-        const stats = await readStats(store, new Map([['default', 0]]));
+        const stats = await readStats(store.admin, new Map([['default', 0]]));
         return [stats.transports['default']?.missingLeases, ...healthOf({ ...HEALTHY, stats }).reasons];
       };
       expect(await reasons()).toEqual([0]);

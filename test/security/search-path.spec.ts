@@ -1,71 +1,79 @@
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { Test, type TestingModule } from '@nestjs/testing';
-import { DataSource, type DataSourceOptions } from 'typeorm';
-import { OutboxDispatcher, OutboxModule, OutboxService, OutboxUnlocker, type OutboxOptions } from '../../lib/index.js';
+import type { DataSource } from 'typeorm';
+import {
+  OutboxAdmin,
+  OutboxCleaner,
+  OutboxDispatcher,
+  OutboxDoctor,
+  OutboxModule,
+  OutboxService,
+  OutboxUnlocker,
+  type OutboxOptions,
+} from '../../lib/index.js';
 import { RecordingTransport } from '../../lib/testing/index.js';
 import { outboxSql } from '../../lib/data-layers/typeorm/index.js';
-import { createTestDatabase, type TestDatabase } from '../support/databases.js';
+import { inCatalog } from '../../lib/store/postgres/schema/catalog.js';
+import { calledNames, HostileDatabases, sqlTexts, type HostileDatabase } from '../support/hostile-functions.js';
 import { describeWith } from '../support/services.js';
 
-/**
- * What anybody makes who may create in `public`: for each function and aggregate of PostgreSQL's that SQL of ours could call
- * one of the same name that fits some arguments better, and operators for pairs of types that have none of their own. Each
- * notes in a sequence, which no rollback takes back, that it ran, and fails.
- */
-const HOSTILE = `
-create sequence public.ran; grant all on sequence public.ran to public;
-do $do$
-declare
-  types text[] := array['int2','int4','int8','text','name','bytea','uuid','bool','float8','numeric','timestamptz','interval','jsonb','json','xid8','int2[]','int4[]','int8[]','text[]','uuid[]','bool[]','float8[]'];
-  names text[] := array['array_agg','bool_or','cardinality','ceil','convert_from','convert_to','count','encode','format','generate_series','get_byte','hashtext','hashtextextended','isfinite','json_build_array','jsonb_agg','jsonb_array_elements','jsonb_build_array','jsonb_build_object','max','min','nextval','octet_length','left','replace','set_bit','set_config','sha256','string_agg','sum','to_char','to_regclass','unnest','overlay','substring','int8send','uuid_send','pg_visible_in_snapshot','pg_advisory_xact_lock','current_setting','concat','coalesce','date_part','extract'];
-  body text := 'begin perform pg_catalog.nextval(''public.ran''); raise exception ''code of a stranger''; end';
-  f text; a text; b text; o text;
-begin
-  foreach f in array names loop
-    foreach a in array types loop
-      begin
-        if f in ('array_agg','bool_or','count','jsonb_agg','max','min','sum') then
-          execute format('create function public.step_%s(bigint, %s) returns bigint language plpgsql as %L', f, a, body);
-          execute format('create aggregate public.%I(%s) (sfunc = public.step_%s, stype = bigint, initcond = ''0'')', f, a, f);
-        else
-          execute format('create function public.%I(%s) returns %s language plpgsql as %L', f, a, a, body);
-        end if;
-      exception when others then null; end;
-      foreach b in array array['text','name','int4','int8','bool','text[]','int4[]'] loop
-        begin
-          execute format('create function public.%I(%s, %s) returns text language plpgsql as %L', f, a, b, body);
-        exception when others then null; end;
-      end loop;
-    end loop;
-    begin execute format('create function public.%I(variadic text[]) returns json language plpgsql as %L', f, body); exception when others then null; end;
-    begin execute format('create function public.%I(text, text, bool) returns text language plpgsql as %L', f, body); exception when others then null; end;
-  end loop;
-  foreach a in array types loop
-    foreach b in array types loop
-      execute format('create function public.stranger(%s, %s) returns bool language plpgsql as %L', a, b, body);
-      foreach o in array array['=','<>','<','>','<=','>=','||','+','-','*','%%','&','|','<<'] loop
-        begin
-          execute format('create operator public.%s (function = public.stranger, leftarg = %s, rightarg = %s)', replace(o, '%%', '%'), a, b);
-        exception when others then null; end;
-      end loop;
-    end loop;
-  end loop;
-end $do$`;
+/** Written like a call, and never looked up; of `unnest` the one with a single array is, and qualified as such. */
+const GRAMMAR = new Set(['extract', 'overlay', 'substring', 'unnest']);
+/** They have nothing but bodies of functions in which names are those of PostgreSQL: `set search_path`. */
+const PINNED = new Set(['lib/store/postgres/schema/view.ts', 'lib/store/postgres/schema/strict.ts']);
 
 describeWith('postgres', 'functions, aggregates and operators that somebody else put on the search path', () => {
-  let database: TestDatabase;
+  const databases = new HostileDatabases();
+  let database: HostileDatabase;
   let admin: DataSource;
-  const open: TestingModule[] = [];
+  const open: { close(): Promise<void> }[] = [];
+  beforeAll(() => databases.start());
   beforeEach(async () => {
-    database = await createTestDatabase('postgres');
-    admin = await new DataSource({ ...database.options } as DataSourceOptions).initialize();
+    database = await databases.next();
+    ({ admin } = database);
   });
   afterEach(async () => {
-    for (const app of open.splice(0)) await app.close();
-    await admin.destroy();
+    for (const one of open.splice(0)) await one.close();
     await database.drop();
   });
-  const ran = async (): Promise<boolean> => (await admin.query('select is_called from public.ran'))[0].is_called;
+  afterAll(() => databases.stop());
+
+  /** All that an operator asks of an outbox in which one message is dead. */
+  async function operate(app: TestingModule): Promise<void> {
+    const [outbox, actions] = [app.get(OutboxService), app.get(OutboxAdmin)];
+    await outbox.release('c');
+    await outbox.cancel({ key: 'nobody' });
+    expect((await outbox.requeue({ type: 'dead' })).done).toHaveLength(1);
+    await app.get(OutboxDispatcher).drain();
+    const [dead] = (await actions.find({ state: 'dead' })).messages;
+    const id = dead?.id as string;
+    expect((await actions.show(id, { payload: true })).transports).toHaveLength(1);
+    expect((await actions.explain(id)).reasons).toMatchObject([{ transport: 'default' }]);
+    const [group] = (await actions.failures()).groups;
+    await actions.buckets();
+    expect(await actions.requeue({ group: group as NonNullable<typeof group> }, { dryRun: true })).toMatchObject({
+      count: 1,
+    });
+    expect(await actions.requeue({ group: group as NonNullable<typeof group> })).toMatchObject({ done: 1 });
+    await app.get(OutboxDispatcher).drain();
+    expect(await actions.release('c')).toMatchObject({ released: 1 });
+    const scheduled = { type: 'far', key: 'far', payload: 1 };
+    const [one, two] = [1, 2].map((n) =>
+      outbox.enqueueOutsideTransaction(scheduled, { delay: '1h', dedupKey: `far ${n}` }),
+    ) as [Promise<string>, Promise<string>];
+    expect((await outbox.cancel({ ids: [await one] })).done).toEqual([await one]);
+    await two;
+    expect(await actions.cancel({ type: 'far', youngerThan: '1h' })).toMatchObject({ done: 1 });
+    await outbox.enqueueOutsideTransaction({ type: 'ready', payload: 1 }); // of which no relay may know yet
+    await outbox.cancel({ type: 'ready' });
+    await app.get(OutboxDispatcher).drain();
+    expect(await actions.discard({ type: 'dead', key: 'c' })).toMatchObject({ done: 1 });
+    expect((await actions.audit()).entries).not.toEqual([]);
+    await app.get(OutboxDoctor).diagnose();
+    await app.get(OutboxCleaner).runOnce({ before: new Date(), includeDead: true });
+    await admin.query(`update outbox_leases set owner = 'gone', expires_at = clock_timestamp() + interval '1 day'`);
+    expect(await outbox.breakLeases({ owner: 'gone' })).toMatchObject({ owners: ['gone'] });
+  }
 
   it.each([
     ['key', true],
@@ -74,10 +82,7 @@ describeWith('postgres', 'functions, aggregates and operators that somebody else
   ] as const)('I1: never run: ordering %s, sessions of ours %s', async (ordering, preparedStatements) => {
     // As another migration tool makes them: SQL as text, without a schema.
     await admin.query(outboxSql('postgres', { ordering }).up);
-    await admin.query(HOSTILE);
-    // It would: what is called by its bare name is a stranger's.
-    await expect(admin.query(`select convert_from('\\x61'::bytea, 'UTF8')`)).rejects.toThrow('code of a stranger');
-    await admin.query('alter sequence public.ran restart');
+    await database.invite();
     const transport = new RecordingTransport();
     transport.fail({ when: ({ type, attempts }) => type === 'again' && attempts === 0 });
     transport.fail({ final: true, when: ({ type }) => type === 'dead' });
@@ -112,15 +117,25 @@ describeWith('postgres', 'functions, aggregates and operators that somebody else
     await app.get(OutboxUnlocker).runOnce();
     expect((await outbox.stats()).total).toMatchObject({ dead: 1 });
     await outbox.health();
-    await outbox.release('c');
-    await outbox.cancel({ key: 'nobody' });
-    expect((await outbox.requeue({ type: 'dead' })).done).toHaveLength(1);
-    await outbox.discard({ type: 'dead' });
+    await operate(app);
     await admin.query('select id, state, payload, errors from outbox_messages'); // a superuser looks
     await admin.query(outboxSql('postgres', { ordering }).up); // and migrates
     expect(transport.published.map(({ type }) => type).sort()).toEqual(
       ['again', 'later', 'many', 'many', 'many', 'one', 'plain', 'plain'].sort(),
     );
-    expect(await ran()).toBe(false);
+    expect(await database.strangerRan()).toBe(false);
+  });
+
+  it('I1: what SQL of ours calls by a bare name is in the list of what is qualified, or in a body with a path of its own', async () => {
+    const names = new Set(await calledNames(admin));
+    const bare = sqlTexts().flatMap(({ file, text }) =>
+      [...text.matchAll(/(?<![\w."$@])[a-z_][a-z0-9_]*(?=\()/g)].map(([name]) => ({ file, name })),
+    );
+    expect(bare.length).toBeGreaterThan(100);
+    const open = bare.filter(
+      ({ name }) => names.has(name) && inCatalog(`${name}(`) === `${name}(` && !GRAMMAR.has(name),
+    );
+    const pinned = open.filter(({ file }) => PINNED.has(file));
+    expect(open.filter((each) => !pinned.includes(each))).toEqual([]);
   });
 });

@@ -21,22 +21,22 @@ describeWith('postgres', 'what others may do on PostgreSQL', () => {
 
   it('I5, I10: is told at the start, and by health: rows that are hidden, a schema in which everybody may create', async () => {
     const store = fixture.store();
-    await store.create(SETTINGS);
-    expect(await store.warnings()).toEqual([]);
+    await store.setup.create(SETTINGS);
+    expect(await store.setup.warnings()).toEqual([]);
     await run('grant create on schema public to public');
-    expect(await store.warnings()).toEqual([expect.stringContaining('Everybody may create objects')]);
+    expect(await store.setup.warnings()).toEqual([expect.stringContaining('Everybody may create objects')]);
     await run('revoke create on schema public from public; alter table outbox_ready enable row level security');
-    expect(await store.warnings()).toEqual([]); // nothing is hidden from a superuser
+    expect(await store.setup.warnings()).toEqual([]); // nothing is hidden from a superuser
     user = await createUser(fixture.application, 'postgres', 'shop_relay');
     const relay = await new DataSource({
       ...fixture.database.options,
       url: user.url,
     } as DataSourceOptions).initialize();
     const limited = fixture.store({}, relay);
-    expect(await limited.warnings()).toEqual([expect.stringContaining('Row security hides rows')]);
-    await limited.registerTransports(['default'], 'default');
+    expect(await limited.setup.warnings()).toEqual([expect.stringContaining('Row security hides rows')]);
+    await limited.setup.registerTransports(['default'], 'default');
     const hidden = async () => {
-      const stats = await readStats(limited, new Map([['default', 0]]));
+      const stats = await readStats(limited.admin, new Map([['default', 0]]));
       return healthOf({ mode: true, relay: RUNNING, transports: new Map(), stats }).reasons;
     };
     expect(await hidden()).toEqual([expect.stringContaining('Row security hides messages')]);
@@ -52,12 +52,14 @@ describeWith('postgres', 'what others may do on PostgreSQL', () => {
   it('I6: a lock of a key that a stranger holds fails a COMMIT, and stops none for ever', async () => {
     const settings = { ...SETTINGS, ordering: 'strict' } as const;
     const store = fixture.store({ ordering: 'strict' });
-    await store.create(settings);
+    await store.setup.create(settings);
+    const [made] = await run(`select proconfig from pg_proc where proname = 'outbox_staged_move'`);
+    expect(made.proconfig).toContain('lock_timeout=10s');
     await run(`alter function outbox_staged_move() set lock_timeout = '300ms'`); // the start wants 10 s
-    await expect(store.check(settings)).rejects.toThrow('has other settings');
+    await expect(store.setup.check(settings)).rejects.toThrow('has other settings');
     const stranger = fixture.application.createQueryRunner();
     await stranger.query(`select pg_advisory_lock(hashtextextended('', -('outbox_staged'::regclass::oid::bigint)))`);
-    const enqueue = () => fixture.committed((tx) => store.insert(tx, [newMessage({ key: 'k' })]));
+    const enqueue = () => fixture.committed((tx) => store.writer.insert(tx, [newMessage({ key: 'k' })]));
     await expect(enqueue()).rejects.toThrow('lock timeout');
     await stranger.query('select pg_advisory_unlock_all()');
     await stranger.release();

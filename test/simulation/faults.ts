@@ -1,3 +1,4 @@
+import type { Pause } from '../../lib/store/pauses/pause-store.js';
 import type { BrokerState } from './broker.js';
 import { forgetLost } from './forget-lost.js';
 import type { Fleet } from './fleet.js';
@@ -47,6 +48,7 @@ export class Faults {
   calm(): void {
     this.isCalm = true;
     this.database.dead = undefined;
+    this.database.pauses = [];
   }
 
   /** @internal */ happen(fault: PlannedFault): void {
@@ -75,6 +77,8 @@ export class Faults {
         return;
       case 'destination missing':
         return this.miss(fault);
+      case 'paused':
+        return this.pause(fault);
       case 'broker away':
       case 'broker refuses':
       case 'broker blocks':
@@ -84,6 +88,26 @@ export class Faults {
       default:
         return this.happenToDatabase(kind, fault);
     }
+  }
+
+  /** Of a transport or a part of it, by an operator, until the last such pause is over. It excuses nothing. @internal */
+  pause({ ms, transport = 'default', ...part }: PlannedFault): void {
+    const { topic = null, key = null }: { topic?: string | null; key?: string | null } = part;
+    const { history, world, database } = this;
+    const id = database.transports.get(transport);
+    if (id === undefined) return;
+    history.fault('paused', `${transport} ${topic ?? ''} ${key ?? ''} ${ms.toFixed(0)} ms`, NO_EXCUSE);
+    const pause = {
+      transport: id,
+      topic,
+      key,
+      since: new Date(world.now),
+      actor: 'operator',
+      reason: 'a plan',
+    };
+    const isOther = (other: Pause): boolean => other.transport !== id || other.topic !== topic || other.key !== key;
+    database.pauses = [...database.pauses.filter(isOther), pause];
+    world.in(ms, () => (database.pauses = database.pauses.filter((other) => other !== pause)));
   }
 
   /** There is none of this name at the broker. @internal */

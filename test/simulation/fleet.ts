@@ -81,6 +81,10 @@ export class Fleet {
     const looks = plan.held === undefined ? Random.of(plan.seed, 'looks').pick(reaches) : Infinity;
     history.walks ||= floor === 'probe' && looks !== Infinity;
     const store = new MemoryStore(this.database, { wire: watched, floor, looks });
+    store.heard = (beat) => {
+      process.hears(beat.pauses ?? []);
+      return beat;
+    };
     wire.lost = () => store.reconnect();
     wire.cost = (operation) => this.database.dead?.cost(operation) ?? 0;
     const transports = this.connectTo(process);

@@ -40,6 +40,10 @@ export class Fate {
   behind: readonly Fate[] = [];
   /** Times that its row was moved to the parked table. */
   parked = 0;
+  /** When that happened last. */
+  parkedAt = -Infinity;
+  /** When its row was marked there as being sent, the last time. */
+  markedAt = -Infinity;
   /** Milliseconds from its number to its row. */
   insertTook = 0;
 
@@ -111,6 +115,10 @@ export class History {
   readonly begun: number[] = [];
   /** Whose statement is taking effect. */
   actor = '';
+  /** Milliseconds that sweeps walked between two fetches of a process, at most. */
+  longestSweep = 0;
+  /** By process, since its last fetch. @internal */
+  readonly sweeping = new Map<string, number>();
   /** Milliseconds: the longest that a circuit wanted to wait. */
   longestProbe = 0;
 
@@ -122,6 +130,15 @@ export class History {
 
   tell(text: string): void {
     if (this.traced) this.trace.push(`${this.now().toFixed(1).padStart(9)}  ${text}`);
+  }
+
+  /** A statement of a process walked for so long. Nothing is read while sweeps go on. */
+  readStood(process: string, operation: string, ms: number): void {
+    if (operation === 'fetch') this.sweeping.delete(process);
+    if (operation !== 'sweep') return;
+    const sum = (this.sweeping.get(process) ?? 0) + ms;
+    this.sweeping.set(process, sum);
+    this.longestSweep = Math.max(this.longestSweep, sum);
   }
 
   fault(kind: string, about: string, excuse: Excuse): void {
@@ -162,6 +179,16 @@ export function precedes(a: Fate, b: Fate): boolean {
   if (a.seq !== undefined && b.seq !== undefined && compareSeq(a.seq, b.seq) > 0) return false;
   if (a.transaction === b.transaction) return a.index < b.index;
   return a.committed !== undefined && a.committed < b.began;
+}
+
+/**
+ * Where sweeps, or looks, cost too much, an INSERT has 2 s: the others of its key do not wait for longer. That is told, unless whoever finds its
+ * row began to read anew meanwhile.
+ */
+export function mayBePassed({ faults, walks, overtaken, begun }: History, late: Fate, other: Fate): boolean {
+  if (!(walks || faults.has('snapshot held')) || late.insertTook <= 2_000) return false;
+  const [from, to] = [other.attempted ?? 0, late.attempted ?? Infinity];
+  return overtaken || begun.some((at) => at >= from && at <= to);
 }
 
 /** So many may be taken for one failure of its own. */

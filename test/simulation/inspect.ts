@@ -1,4 +1,4 @@
-import { SnapshotFloor } from '../../lib/relay/read/snapshot-floor.js';
+import { SnapshotLowWaterMark } from '../../lib/relay/read/snapshot-low-water-mark.js';
 import { RelayLoops } from '../../lib/relay/relay-loops.js';
 import type { TransportRelay } from '../../lib/relay/transport-relay.js';
 import { lengthOf } from '../../lib/message/unread-payload.js';
@@ -37,14 +37,14 @@ function floors({ reader, deps }: TransportRelay, database: MemoryDatabase, tell
   for (const { rows, reserved } of database.open) {
     for (const { seq, bucket, transport } of rows) {
       if (transport !== deps.id) continue;
-      const floor = reader.floor.floorOf(bucket);
+      const floor = reader.lowWaterMark.of(bucket);
       if (compareSeq(seq, floor) <= 0 && reader.heads.has(bucket))
-        tell(8, `${seq} can still commit, the floor is ${floor}`);
+        tell(8, `${seq} can still commit, the low-water mark is ${floor}`);
     }
     for (const seq of reserved) {
       for (const bucket of reader.heads.keys()) {
-        const floor = reader.floor.floorOf(bucket);
-        if (compareSeq(seq, floor) <= 0) tell(8, `${seq} is not even inserted, the floor is ${floor}`);
+        const floor = reader.lowWaterMark.of(bucket);
+        if (compareSeq(seq, floor) <= 0) tell(8, `${seq} is not even inserted, the low-water mark is ${floor}`);
       }
     }
   }
@@ -55,8 +55,8 @@ function bounds({ reader, room, flight, parked }: TransportRelay, options: Resol
   const most = batchSize * (batchesInFlight + 2) + RETRIES;
   if (room.held > most || room.held < 0) tell(17, `holds ${room.held} messages of at most ${most}`);
   if (flight.messages > batchSize * batchesInFlight) tell(17, `${flight.messages} are in flight`);
-  if (reader.floor instanceof SnapshotFloor && reader.floor.checkpoints.length > 64)
-    tell(17, `${reader.floor.checkpoints.length} checkpoints`);
+  if (reader.lowWaterMark instanceof SnapshotLowWaterMark && reader.lowWaterMark.checkpoints.length > 64)
+    tell(17, `${reader.lowWaterMark.checkpoints.length} checkpoints`);
   for (const { messages } of flight.batches) {
     // It is full with the message that reaches the bound.
     const before = bytesOf(messages.slice(0, -1));

@@ -1,7 +1,7 @@
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
 import { STATEMENT_TIMEOUT } from '../../lib/store/database-errors.js';
 import { PARKED_POLLS } from '../../lib/relay/relay-loops.js';
-import { ownFailures, precedes, type Fate, type History } from './history.js';
+import { mayBePassed, ownFailures, precedes, type Fate, type History } from './history.js';
 import { isOfBroker } from './plan-faults.js';
 import { topicOf } from './plan-missing.js';
 import type { Plan } from './plan.js';
@@ -84,16 +84,6 @@ function order(history: History, { retry }: ResolvedOptions): void {
   }
 }
 
-/**
- * Where sweeps, or looks, cost too much, an INSERT has 2 s: the others of its key do not wait for longer. That is told, unless whoever finds its
- * row began to read anew meanwhile.
- */
-function mayBePassed({ faults, walks, overtaken, begun }: History, late: Fate, other: Fate): boolean {
-  if (!(walks || faults.has('snapshot held')) || late.insertTook <= 2_000) return false;
-  const [from, to] = [other.attempted ?? 0, late.attempted ?? Infinity];
-  return overtaken || begun.some((at) => at >= from && at <= to);
-}
-
 /** Invariant 12: what is published twice was touched by a fault between the start of its first publish and the second sighting. */
 function repetitions(history: History, fates: readonly Fate[]): void {
   for (const { name, taken, attempted = 0, under, doubtful } of fates) {
@@ -107,7 +97,9 @@ function repetitions(history: History, fates: readonly Fate[]): void {
 
 /** Invariant 15, in calm: where nothing goes wrong, two polls are enough, but for the take-over from whoever is killed. */
 export function prompt(history: History, plan: Plan, options: ResolvedOptions): void {
-  const { pollInterval, lease, batchSize, batchesInFlight, buckets } = options;
+  const stood = reads(history, plan);
+  if (stood !== undefined) history.violated(15, stood);
+  const { pollInterval, lease, buckets } = options;
   const { relays, rates, acts } = plan;
   const fates = undisturbed(history, plan);
   if (acts.length > 0 || rates.slow > 0 || rates.laggards > 0) return;
@@ -118,7 +110,7 @@ export function prompt(history: History, plan: Plan, options: ResolvedOptions): 
   const takeOvers = history.seen
     .filter(({ kind }) => kind === 'kill')
     .map(({ from, until }) => ({ from, until: Math.max(from + lease + 2_000, until + sharing) + 4 * pollInterval }));
-  for (const { name, committed, scheduled, taken, index, insertTook, gate } of fates) {
+  for (const { name, committed, scheduled, taken, insertTook, gate } of fates) {
     const [published] = taken;
     if (committed === undefined || scheduled || published === undefined) continue;
     const since = Math.max(committed, shared);
@@ -126,30 +118,50 @@ export function prompt(history: History, plan: Plan, options: ResolvedOptions): 
       return sum + Math.max(0, Math.min(until, published) - Math.max(from, since));
     }, 0);
     const waited = published - since - without;
-    const rooms = Math.floor(index / (batchSize * (batchesInFlight + 2)));
     // Behind where its bucket joined, such a row is for a later look: a second, of each bucket.
     const forLook = history.walks && insertTook > 2_000 ? buckets * 1_000 : 0;
     // It may fall due behind a look at what is parked, and those behind it wait with it for the next one.
     const behindDue = hasDueBefore(history, gate, since) ? PARKED_POLLS * pollInterval : 0;
-    const lateness = Math.max(overDead(history, plan, rooms, published), forLook, behindDue);
+    const lateness = Math.max(overDead(history, plan, published), forLook, behindDue);
     if (waited > 2 * pollInterval + 300 + lateness)
       history.violated(15, `${name} waited ${waited.toFixed(0)} ms, and nothing was wrong`);
   }
 }
 
 /**
- * Milliseconds that a message may be late for rows that are gone: a slice, and a sweep behind a writer. Slices of seconds and one
- * that is cancelled, where the first one is made too wide; where nothing is known of open transactions, sweeps of a whole minute.
- * A sweep under way passed its place before its commit, and the next one walks over all that is gone by then.
- * @param rooms as many as a relay has room for, of its own transaction, that go before it: each is read by itself
+ * Milliseconds that a message may be late for rows that are gone: a slice, and a sweep behind a writer. Where the first slice is made
+ * too wide: a rest of 5 s after slices of seconds, a slice that is cancelled, and a walk over all in the smallest ones, 24 s. Where
+ * nothing is known of open transactions: sweeps of a whole minute.
+ * A sweep under way passed its place before its commit, and the next one walks over all that is gone by then; its bucket may be
+ * the last one that is walked.
  */
-function overDead({ faults, fates }: History, { held, floor }: Plan, rooms: number, published: number): number {
+function overDead({ faults, fates }: History, { held, floor }: Plan, published: number): number {
   if (!faults.has('snapshot held') || held === undefined) return 0;
-  if (held.firstSlice !== undefined || floor !== 'snapshot') return 3.5 * STATEMENT_TIMEOUT;
-  const gone = [...fates.values()].filter(({ taken: [at = Infinity] }) => at < published).length;
-  const sweep = gone * held.each * A_DEAD_ROW * A_SWEEP;
-  return Math.max(8_000 + 4_000 * rooms, (2 + rooms) * sweep);
+  const least = held.firstSlice !== undefined || floor !== 'snapshot' ? 4 * STATEMENT_TIMEOUT : 6_000;
+  return Math.max(least, 2 * sweepOfAll({ fates }, held, published));
 }
+
+/** Milliseconds of a sweep over all that was gone by then. */
+function sweepOfAll({ fates }: Pick<History, 'fates'>, { each }: NonNullable<Plan['held']>, by: number): number {
+  const gone = [...fates.values()].filter(({ taken: [at = Infinity] }) => at < by).length;
+  return ofRows(gone, each);
+}
+
+const ofRows = (messages: number, each: number): number => messages * each * A_DEAD_ROW * A_SWEEP;
+
+/**
+ * Invariant 15, of all together: however much sweeps have to look at, reading goes on. One statement may take long: here many rows
+ * that are gone have one number, and slices are cut by numbers. It never looks at more than half of all
+ * numbers, and what was rolled back has numbers, too.
+ */
+function reads({ longestSweep, fates }: History, { held, floor }: Plan): string | undefined {
+  if (floor !== 'snapshot' || held === undefined || held.firstSlice !== undefined) return undefined;
+  if (longestSweep <= Math.max(A_STOP, ofRows(fates.size, held.each) / 2)) return undefined;
+  return `nothing was read for ${longestSweep.toFixed(0)} ms, as sweeps went on`;
+}
+
+/** Milliseconds. */
+const A_STOP = 5_000;
 
 /** Whether a scheduled message of what must keep its order was not through by then. */
 const hasDueBefore = ({ fates }: History, gate: string | null, since: number): boolean =>

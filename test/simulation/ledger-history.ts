@@ -1,8 +1,10 @@
 import { Ledger } from '../../lib/relay/ledger.js';
-import { RunResults } from '../../lib/relay/publish/run-results.js';
+import { RunResults, type RunEnd } from '../../lib/relay/publish/run-results.js';
 import type { Batch, Unit } from '../../lib/relay/publish/batch.types.js';
 import { Results } from '../../lib/relay/settle/results.js';
-import type { Decided, Transition, Written } from '../../lib/relay/settle/settler.js';
+import { WriteReports } from '../../lib/relay/settle/write-reports.js';
+import { WakeUps } from '../../lib/relay/wake-ups.js';
+import type { Decided, Transition, WriteReport } from '../../lib/relay/settle/settler.js';
 import { closes } from '../../lib/relay/settle/unwritten.js';
 import { OutboxMessage } from '../../lib/outbox-message.js';
 import type { PublishFailure, PublishResult } from '../../lib/transports/transport.js';
@@ -31,7 +33,12 @@ const KEYS = ['a', 'a', 'b', null];
 const bucketOf = (key: string | null): number => (key === 'a' ? 0 : 1);
 const failure = (blame: PublishFailure['blame']): PublishFailure => ({ ok: false, blame, error: 'no' });
 const [REFUSED, KILLED, AWAY] = [failure('message'), failure('collateral'), failure('transport')];
-const WRITTEN: Written = { fence: undefined, readsBefore: 0, missed: false };
+const written = (transitions: readonly Decided[]): WriteReport => ({
+  kind: 'transitioned',
+  transitions,
+  overtaken: [],
+  written: { fence: undefined, readsBefore: 0, missed: false },
+});
 /** A row that was in the parked table, or whose key it closes: written twice, it would be taken for another. */
 const isGuarded = (each: Decided): boolean =>
   each.message.parkedId !== null || (each.message.key !== null && closes(each));
@@ -60,6 +67,7 @@ export class LedgerHistory {
   /** Of the random numbers. */
   state: number;
   readonly results: Results;
+  readonly reports: WriteReports;
   readonly runs: RunResults;
 
   constructor(
@@ -69,18 +77,19 @@ export class LedgerHistory {
   ) {
     this.state = Math.imul(seed, 0x9e3779b1);
     const { ledger, open } = this;
+    const delays = { initial: 1, max: 1, min: 1, backoff: 'exponential', jitter: 'full' };
     const relay = {
       ledger,
       open,
       deps: {
-        options: { ordering: 'key', retry: { maxAttempts: null, maxAge: null, initial: 1, max: 1, onDead: 'skip' } },
+        options: { ordering: 'key', retry: { ...delays, maxAttempts: null, maxAge: null, onDead: 'skip' } },
         leases: { now: 0, lease: (_: number, bucket: number) => this.lease(bucket) },
         random: () => 0.5,
         hooks: { emit: NOTHING, has: () => false },
         died: NOTHING,
       },
       reader: {
-        floor: { wrote: NOTHING },
+        lowWaterMark: { wrote: NOTHING },
         // Reading again is the reader's: here what was written is written.
         isOfOtherServer: () => false,
         settled: (message: OutboxMessage) => ledger.known.delete(message),
@@ -104,13 +113,11 @@ export class LedgerHistory {
       },
       globalOrder: { hold: NOTHING },
       roomMade: NOTHING,
-      wanted: NOTHING,
+      wakeUps: new WakeUps(),
     };
     this.results = new Results(relay as unknown as ConstructorParameters<typeof Results>[0]);
-    this.runs = new RunResults(ledger, {
-      events: { results: this.results },
-      resolve: (message, result) => this.resolve(message, result),
-    });
+    this.reports = new WriteReports(relay as unknown as ConstructorParameters<typeof WriteReports>[0]);
+    this.runs = new RunResults(ledger);
   }
 
   play(): void {
@@ -245,7 +252,7 @@ export class LedgerHistory {
       this.sentUnder.delete(message);
     } else {
       if (!result.ok) this.meet('run breaks');
-      this.runs.resolve(part.unit, part.index, result);
+      this.resolveRun(part.unit, this.runs.told(part.unit, part.index, result));
       if (part.unit.left === 0) for (const each of part.unit.messages) this.sentUnder.delete(each);
     }
     if (left.length > 0) return;
@@ -257,6 +264,13 @@ export class LedgerHistory {
 
   result(): PublishResult {
     return [PUBLISHED, PUBLISHED, PUBLISHED, REFUSED, KILLED, AWAY][this.below(6)] as PublishResult;
+  }
+
+  resolveRun({ messages }: Unit, end: RunEnd): void {
+    if (end === 'open') return;
+    for (const message of end === 'through' ? messages : end.published) this.results.published(message);
+    if (end === 'through') this.results.through(messages.at(-1) as OutboxMessage);
+    else this.resolve(end.failed, end.failure);
   }
 
   resolve(message: OutboxMessage, result: PublishResult): void {
@@ -275,7 +289,13 @@ export class LedgerHistory {
 
   /** Published ones are gone, whoever has the lease; the answer comes later. */
   settle(): void {
-    if (this.settling.length > 0) return this.results.settled(this.settling.splice(0), undefined, 0);
+    if (this.settling.length > 0)
+      return this.reports.apply({
+        kind: 'settled',
+        messages: this.settling.splice(0),
+        fence: undefined,
+        readsBefore: 0,
+      });
     this.settling = this.successes.splice(0);
     for (const message of this.settling) this.row(message).where = 'gone';
   }
@@ -290,7 +310,7 @@ export class LedgerHistory {
 
   /** In their order; under another lease nothing is written. The answer comes later. */
   park(): void {
-    if (this.parking.length > 0) return this.results.transitioned(this.parking.splice(0), WRITTEN);
+    if (this.parking.length > 0) return this.reports.apply(written(this.parking.splice(0)));
     const decided = this.transitions.splice(0, 1 + this.below(3));
     const ours = decided.filter(
       ({ message, epoch }) => epoch !== undefined && this.lease(message.bucket)?.epoch === epoch,
@@ -302,7 +322,7 @@ export class LedgerHistory {
     }
     this.parking = ours;
     if (ours.length < decided.length) this.meet('void');
-    this.results.overtaken(decided.filter((each) => !ours.includes(each)));
+    this.reports.overtaken(decided.filter((each) => !ours.includes(each)));
   }
 
   giveUpWaiting(): void {

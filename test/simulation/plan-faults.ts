@@ -13,6 +13,7 @@ export type FaultKind =
   | BrokerFault
   | DatabaseFault
   | 'destination missing'
+  | 'paused'
   | 'kill'
   | 'freeze'
   | 'sleep'
@@ -31,8 +32,10 @@ export interface PlannedFault {
   readonly operation?: string;
   /** Whose broker; absent: the default's. */
   readonly transport?: string;
-  /** Which of its destinations. */
+  /** Which of its destinations, or messages with which topic. */
   readonly topic?: string;
+  /** Messages with which key. */
+  readonly key?: string;
   /** Not at its time, but with the first of these that its process sends after it: a publish, or a statement by its name. */
   readonly when?: string;
   /** Milliseconds from then. */

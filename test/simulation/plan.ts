@@ -3,6 +3,7 @@ import { drawFaults, drawRefusal, type PlannedFault, type Rates } from './plan-f
 import { withHeldSnapshot } from './plan-held.js';
 import { withHours } from './plan-hours.js';
 import { withMissing } from './plan-missing.js';
+import { withPauses } from './plan-pauses.js';
 import {
   withBytes,
   withCancels,
@@ -108,7 +109,7 @@ export function drawPlan(seed: number, noScan = false): Plan {
 }
 
 function drawWhole(seed: number): Plan {
-  const plan = withCancels(withNumbers(withFewKeys(withBytes(drawBase(seed)))));
+  const plan = withCancels(withNumbers(withFewKeys(withBytes(withPauses(drawBase(seed))))));
   const later = withLateLoad(withScans(withFutureLease(withFailover(plan))));
   return withHours(withMissing(withHeldSnapshot(later)));
 }

@@ -1,10 +1,14 @@
 import type { Clock } from '../../lib/time/clock.js';
+import type { PauseScope } from '../../lib/store/pauses/pause-store.js';
 import type { Life, World } from './world.js';
 
 /** A process as the outside can treat it: killed, frozen, with clocks of its own that may be wrong. */
 export class SimulatedProcess implements Life, Clock {
   dead = false;
   frozenUntil = 0;
+  asleepUntil = 0;
+  /** What the last answer to a heartbeat called paused, and since when this process knows. */
+  readonly knowsPaused = new Map<string, { readonly scope: PauseScope; readonly since: number }>();
 
   constructor(
     readonly world: World,
@@ -25,13 +29,26 @@ export class SimulatedProcess implements Life, Clock {
     return this.world.in(ms, action, this);
   }
 
+  /** The answer to a heartbeat has arrived. */
+  hears(paused: readonly PauseScope[]): void {
+    const before = new Map(this.knowsPaused);
+    this.knowsPaused.clear();
+    for (const scope of paused) {
+      const name = JSON.stringify([scope.transport, scope.topic, scope.key]);
+      this.knowsPaused.set(name, before.get(name) ?? { scope, since: this.world.now });
+    }
+  }
+
   freeze(ms: number): void {
     this.frozenUntil = Math.max(this.frozenUntil, this.world.now + ms);
   }
   /** As a laptop does: the monotonic clock stands still as well. Timers go by it, and so come later. */
   sleep(ms: number): void {
+    const { now } = this.world;
+    const begins = Math.max(now, this.asleepUntil); // who sleeps already sleeps on
+    this.asleepUntil = Math.max(begins, now + ms);
+    this.booted -= this.asleepUntil - begins;
     this.freeze(ms);
-    this.booted -= ms;
   }
 }
 

@@ -19,7 +19,7 @@ export const SEEDS: readonly KeptSeed[] = [
     convictedBy: 'connecting-takes-no-time',
   },
   {
-    seed: 20357881,
+    seed: 80043335,
     found: 'a message that was requeued after others of its key were taken: the judge took it for one that they passed',
     convictedBy: 'simulated-requeued-meanwhile',
   },
@@ -151,10 +151,15 @@ export const SEEDS: readonly KeptSeed[] = [
     convictedBy: 'simulated-numbers-seen-that-passed-again',
   },
   {
-    seed: 91041198,
+    seed: 74,
     found:
-      'two in a read, with a sweep over what is gone for each writer that ends: the judge did not wait for the end of a large transaction (15)',
-    convictedBy: 'simulated-one-read-for-a-large-transaction',
+      'put back: nobody was told that messages are ready and none moves: dead ones of other keys were called a reason (20)',
+    convictedBy: 'nothing-ever-stands',
+  },
+  {
+    seed: 103019845,
+    found: 'put back: a sweep over what is gone went to its end, and nothing was read meanwhile (15)',
+    convictedBy: 'sweep-to-its-end',
   },
   {
     seed: 87020918,
@@ -184,5 +189,53 @@ export const SEEDS: readonly KeptSeed[] = [
     seed: 100132380,
     found: 'a destination was back while the broker took nothing: the judge asked for what nobody can know (21)',
     convictedBy: 'simulated-asks-during-an-outage',
+  },
+  {
+    seed: 108273574,
+    found:
+      'a process stood still between the look at the numbers and a sweep, and the table was emptied meanwhile: what the sweep found was published before its predecessors (3)',
+    convictedBy: 'late-rows-after-an-old-look',
+  },
+  {
+    seed: 108168526,
+    found:
+      'less than 2 s after a start, a message that could not go yet was to be read again: its bucket joined anew, as after a take-over (15)',
+    convictedBy: 'rewound-joins-anew',
+  },
+  {
+    seed: 109301206,
+    found:
+      'for hours two messages broke their connections in turn, each by itself: the judge held one of them alone for a suspect (13, 6)',
+    convictedBy: 'simulated-one-suspect-at-a-time',
+  },
+  {
+    seed: 109568025,
+    found:
+      'numbers went back, and passed unseen what the relay had seen: the judge asked for the order of rows that it found after a later one of their key had been taken (10)',
+    convictedBy: 'simulated-parked-while-another-is-taken',
+  },
+  {
+    seed: 109591805,
+    found:
+      'an INSERT of 16 s was overtaken, which was told: the judge asked for its order, as the later message was refused, and taken again before the row was parked (10)',
+    convictedBy: 'simulated-parked-while-another-is-taken',
+  },
+  {
+    seed: 109103629,
+    found:
+      'a relay took parked rows before its first read, and a failover lost what became of them: it never asked for them again (15)',
+    convictedBy: 'marked-before-the-first-read',
+  },
+  {
+    seed: 109647886,
+    found:
+      'the first read of a relay failed, and a failover lost what became of a parked row that it had taken before (15)',
+    convictedBy: 'marked-before-the-first-read',
+  },
+  {
+    seed: 109496776,
+    found:
+      'a sequence was set back below ten million rows that are gone: each read walked over all of them until it was cancelled (15)',
+    convictedBy: 'above-the-last-to-the-end',
   },
 ];

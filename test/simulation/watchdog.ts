@@ -60,7 +60,7 @@ export class Watchdog {
     const inHand = (seq: string): boolean =>
       running.some(({ dispatcher }) => dispatcher.relays.some(({ knows }) => knows?.waitsFor(seq) === true));
     for (const { id, seq, since } of standing) {
-      if (answers.some(({ status }) => status !== 'up') || inHand(seq)) continue;
+      if (answers.some(explains) || inHand(seq)) continue;
       const name = history.fates.get(id)?.name ?? id;
       history.violated(20, `${name} has stood for ${(world.now - since).toFixed(0)} ms, and nobody says why`);
     }
@@ -99,4 +99,7 @@ export class Watchdog {
   }
 }
 
+/** That other messages are dead, or blocked behind one that failed, is no word about one that is ready. */
+const explains = ({ status, reasons }: OutboxHealth): boolean =>
+  status !== 'up' && reasons.some((reason) => !/^[\d,]+\+? (dead message|key)s? /.test(reason));
 const NOBODY = { running: false, storeDownFor: null, transports: [] };

@@ -101,6 +101,7 @@ export class Wire {
   walks(operation: string, call: Calls): number {
     const { history, process } = this;
     const took = Math.min(this.cost(operation), STATEMENT_TIMEOUT);
+    history.readStood(process.name, operation, took);
     if (took === STATEMENT_TIMEOUT) call.cancelled += 1;
     else if (took > STATEMENT_TIMEOUT / 8) call.cancelled = 0;
     if (took > 0 && history.traced) history.tell(`${process.name}: ${operation} walks for ${took.toFixed(0)} ms`);

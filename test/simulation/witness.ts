@@ -1,6 +1,6 @@
 import type { OutboxMessage } from '../../lib/outbox-message.js';
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
-import { ownFailures, precedes, STRIKES, type Fate, type History } from './history.js';
+import { mayBePassed, ownFailures, precedes, STRIKES, type Fate, type History } from './history.js';
 import type { SimulatedProcess } from './process.js';
 import type { MemoryDatabase } from './store/memory-database.js';
 import { blockingRows } from './store/memory-keys.js';
@@ -23,8 +23,8 @@ export class Witness implements MemoryWatch {
   readonly unresolved = new Map<Line, Map<string, Set<string>>>();
   /** The same, whatever their gate. */
   readonly out = new Map<Line, Set<Fate>>();
-  /** Was out by itself when its connection broke, and nothing got through since. */
-  readonly failedAlone = new Map<Line, Fate>();
+  /** Each was out by itself when its connection broke, and nothing got through since. */
+  readonly failedAlone = new Map<Line, Set<Fate>>();
   /** Of a process the epoch under which a read last showed it each row; absent when it did not have the lease. */
   readonly readUnder = new Map<string, Map<string, bigint>>();
   /** Failures that were written down as a message's own. */
@@ -43,6 +43,10 @@ export class Witness implements MemoryWatch {
   publishing(line: Line, runs: readonly { readonly messages: readonly OutboxMessage[] }[]): void {
     const out = this.out.get(line) ?? new Set();
     this.out.set(line, out);
+    this.paused(
+      line,
+      runs.flatMap(({ messages }) => messages),
+    );
     for (const { messages } of runs) {
       const first = this.history.fates.get(messages[0]?.id ?? '');
       this.gate(line, first?.gate ?? null, messages);
@@ -72,14 +76,15 @@ export class Witness implements MemoryWatch {
   }
   /** Another one's success is what tells a message that kills its connection from an outage. @internal */
   gotThrough(line: Line, fate: Fate | undefined): void {
-    const suspect = this.failedAlone.get(line);
+    const suspects = this.failedAlone.get(line) ?? [];
     this.failedAlone.delete(line);
-    if (suspect !== undefined && suspect !== fate) suspect.strikes += 1;
+    for (const suspect of suspects) if (suspect !== fate) suspect.strikes += 1;
   }
   /** The connection broke: over what was on it, for all that anybody knows. No other failure may ever be charged. */
   broke(line: Line): void {
     const [fate, ...others] = this.out.get(line) ?? [];
-    if (fate !== undefined && others.length === 0) this.failedAlone.set(line, fate);
+    if (fate === undefined || others.length > 0) return;
+    this.failedAlone.set(line, (this.failedAlone.get(line) ?? new Set()).add(fate));
   }
   tornDown(line: Line): void {
     const out = [...(this.out.get(line) ?? [])];
@@ -100,6 +105,20 @@ export class Witness implements MemoryWatch {
     fate.refused += 1;
     const { by, epoch } = fate.under ?? { by: '', epoch: 0n };
     fate.refusals = { by, epoch, before: fate.refusals };
+  }
+
+  /**
+   * What was begun before a process heard of a pause may still be on its way to the connection: for as long as a publish may take,
+   * and no longer. @internal
+   */
+  paused({ process, id }: Line, messages: readonly OutboxMessage[]): void {
+    for (const { scope, since } of process.knowsPaused.values()) {
+      const { transport, topic, key } = scope;
+      if (transport !== id || this.history.now() - since <= this.options.publishTimeout) continue;
+      const held = messages.filter((one) => (topic ?? one.topic) === one.topic && (key ?? one.key) === one.key);
+      if (held.length === 0) continue;
+      this.history.violated(PAUSED, `${this.names(held)} goes while ${process.name} knows that it is paused`);
+    }
   }
 
   /** Invariant 4. @internal */
@@ -173,15 +192,20 @@ export class Witness implements MemoryWatch {
       if (other === undefined || other.scheduled || together.has(row.id) || other.taken.length > 0) continue;
       if (this.isDeadBySkip(other)) continue;
       const number = parkedId === null ? 9 : 10;
-      if (number === 10 && !precedes(other, fate)) continue; // it became visible late
+      if (number === 10 && (!precedes(other, fate) || this.cameLate(other, fate))) continue; // it became visible late
       this.history.violated(number, `${fate.name} is published while ${other.name} is ${row.state} and blocks its key`);
     }
   }
 
+  /** The other was parked after this one had been marked as being sent, and its place in the order is not promised. @internal */
+  cameLate(other: Fate, fate: Fate): boolean {
+    return other.parkedAt > fate.markedAt && (this.database.caughtUp || mayBePassed(this.history, other, fate));
+  }
+
   /** Decided, and perhaps not written yet. @internal */
-  isDeadBySkip({ refused, forgiven }: Fate): boolean {
+  isDeadBySkip(fate: Fate): boolean {
     const { onDead, maxAttempts } = this.options.retry;
-    return onDead === 'skip' && maxAttempts !== null && refused - forgiven >= maxAttempts;
+    return onDead === 'skip' && maxAttempts !== null && ownFailures(fate) >= maxAttempts;
   }
 
   // ── the tables ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -205,7 +229,10 @@ export class Witness implements MemoryWatch {
     const { actor } = this.history;
     let epochs = this.readUnder.get(actor);
     if (epochs === undefined) this.readUnder.set(actor, (epochs = new Map()));
-    for (const { id, transport, bucket } of rows) {
+    for (const row of rows) {
+      const { id, transport, bucket } = row;
+      const fate = this.history.fates.get(id);
+      if ('parkedId' in row && fate !== undefined) fate.markedAt = this.history.now();
       const lease = this.database.lease(transport, bucket);
       if (lease?.owner === actor) epochs.set(id, lease.epoch);
       else epochs.delete(id);
@@ -231,6 +258,7 @@ export class Witness implements MemoryWatch {
     const fate = this.history.fates.get(row.id);
     if (fate === undefined) return;
     fate.parked += 1;
+    fate.parkedAt = this.history.now();
     if (fate.parked > 1) this.history.violated(10, `${fate.name} is parked for the second time`);
     this.transition(row, 0, fate);
   }
@@ -297,3 +325,6 @@ export class Witness implements MemoryWatch {
     return messages.map(({ id }) => this.history.fates.get(id)?.name ?? id).join(' ');
   }
 }
+
+/** Number of the invariant: nothing is begun of what is known to be paused. */
+const PAUSED = 22;

@@ -153,7 +153,7 @@ async function oneTransaction(runner: QueryRunner, harness: Harness, keys: numbe
   const kept: { id: string; key: string }[] = [];
   const enqueue = async (): Promise<{ id: string; key: string }[]> => {
     const messages = Array.from({ length: upTo(3) }, () => newMessage({ key: `k${upTo(keys)}` }));
-    await harness.store.insert(transactionExecutor(runner), messages);
+    await harness.store.writer.insert(transactionExecutor(runner), messages);
     return messages.map(({ id, key }) => ({ id, key: key as string }));
   };
   await runner.startTransaction();

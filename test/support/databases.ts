@@ -14,10 +14,12 @@ export interface TestDatabase<Kind extends DatabaseKind = DatabaseKind> {
 export async function createTestDatabase<Kind extends DatabaseKind>(
   kind: Kind,
   server = requiredUrl(kind),
+  /** PostgreSQL: of which it is a copy. */
+  like?: string,
 ): Promise<TestDatabase<Kind>> {
   const name = `outbox_test_${randomBytes(6).toString('hex')}`;
   // A server without a locale would make it SQL_ASCII, which is refused.
-  const utf8 = kind === 'postgres' ? ` template template0 encoding 'UTF8'` : '';
+  const utf8 = kind === 'postgres' ? ` template ${like ?? `template0 encoding 'UTF8'`}` : '';
   await onServer(kind, server, `create database ${name}${utf8}`);
   const url = new URL(server);
   url.pathname = `/${name}`;

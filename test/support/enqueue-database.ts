@@ -22,6 +22,8 @@ export interface EnqueueDatabase {
   /** What is committed, scheduled messages included, as another session sees it; oldest id first. */
   rows(): Promise<StoredRow[]>;
   types(): Promise<string[]>;
+  /** PostgreSQL, strict order: rows that were committed, and have no number. */
+  staged(): Promise<number>;
   things(): Promise<number>;
   /** A write of the application. */
   addThing(runner: Pick<QueryRunner, 'query'>): Promise<unknown>;
@@ -61,12 +63,12 @@ export async function createEnqueueDatabase(
   let store: OutboxStore;
   try {
     store = openStore(dataSource, { options: DATABASE, ...settings, onPublished: 'delete' });
-    await store.create(settings);
+    await store.setup.create(settings);
   } catch (error) {
     await close();
     throw error;
   }
-  const transportIds = await store.registerTransports([...TRANSPORTS.keys()], 'default');
+  const transportIds = await store.setup.registerTransports([...TRANSPORTS.keys()], 'default');
   const key = kind === 'postgres' ? 'key' : 'cast(`key` as char)';
   const columns = `id, type, ${key} as k`;
   const rows = async (): Promise<StoredRow[]> => {
@@ -81,6 +83,10 @@ export async function createEnqueueDatabase(
     transportIds,
     rows,
     types: async () => (await rows()).map(({ type }) => type).sort(),
+    staged: async () => {
+      if (kind !== 'postgres' || ordering === 'key') return 0;
+      return Number((await observer.query('select count(*) as n from outbox_staged'))[0].n);
+    },
     things: async () => Number((await observer.query('select count(*) as n from thing'))[0].n),
     addThing: (runner) => runner.query('insert into thing (id) values (1)'),
     clear: async () => {

@@ -100,7 +100,7 @@ export class Writers {
       try {
         await runner.startTransaction();
         const rows = names.map((name) => newMessage({ key, payload: Buffer.from(name) }, this.harness.options.buckets));
-        await this.harness.store.insert(transactionExecutor(runner), rows);
+        await this.harness.store.writer.insert(transactionExecutor(runner), rows);
         if (Math.random() < hold) await pause(Math.random() * holdMs);
         if (Math.random() < rollback) await runner.rollbackTransaction();
         else {

@@ -38,7 +38,7 @@ export class MariaDbStores implements StoreHarness {
     const [{ version }] = await this.application.query('select version() as version');
     this.isOldest = version.startsWith('8.0.15');
     const store = this.open();
-    await store.create(this.settings);
+    await store.setup.create(this.settings);
     await store.close();
   }
   async stop(): Promise<void> {
@@ -75,6 +75,13 @@ export class MariaDbStores implements StoreHarness {
       rollback: () => runner.rollbackTransaction().finally(() => runner.release()),
     };
   }
+  async forget(transports: readonly number[]): Promise<void> {
+    const { prefix } = this.storeSettings;
+    const all = transports.join(', ');
+    for (const table of ['ready', 'parked', 'leases'])
+      await this.application.query(`delete from ${prefix}${table} where transport in (${all})`);
+    await this.application.query(`delete from ${prefix}transports where id in (${all})`);
+  }
   async setNextSeq(seq: string): Promise<void> {
     const runner = this.application.createQueryRunner();
     try {
@@ -92,7 +99,7 @@ export class MariaDbStores implements StoreHarness {
 export class BoundedMariaDbStores extends MariaDbStores {
   override open(): MysqlStore {
     const store = super.open();
-    store.parts.ready.bounded.until = Infinity;
+    store.ready.bounded.until = Infinity;
     return store;
   }
 }

@@ -1,11 +1,11 @@
 import { Reader } from '../../lib/relay/read/reader.js';
-import { ProbeFloor } from '../../lib/relay/read/probe-floor.js';
+import { ProbedLowWaterMark } from '../../lib/relay/read/probed-low-water-mark.js';
 import type { ReadResult } from '../../lib/relay/read/read-result.js';
 import { Reach } from '../../lib/relay/read/reach.js';
-import { SnapshotFloor } from '../../lib/relay/read/snapshot-floor.js';
+import { SnapshotLowWaterMark } from '../../lib/relay/read/snapshot-low-water-mark.js';
 import { compareSeq, type OutboxMessage, type Place } from '../../lib/outbox-message.js';
 import { waitedTooLong } from '../../lib/store/database-errors.js';
-import type { ReadRange, ReadyStore, Snapshot } from '../../lib/store/ready-store.js';
+import type { NumberSource, ReadRange, ReadyStore, Snapshot } from '../../lib/store/ready-store.js';
 import { stored } from './transport-relay.js';
 import { ModelTransactions, type Transaction } from './model-transactions.js';
 
@@ -15,7 +15,7 @@ import { ModelTransactions, type Transaction } from './model-transactions.js';
  * Reads go through a real {@link Reader}; every read is checked against what was visible when it was made.
  */
 export class ModelTable extends ModelTransactions {
-  readonly floor: SnapshotFloor | ProbeFloor;
+  readonly floor: SnapshotLowWaterMark | ProbedLowWaterMark;
   readonly reader: Reader;
   readonly handed = new Set<string>();
   readonly unsettled: OutboxMessage[] = [];
@@ -28,6 +28,8 @@ export class ModelTable extends ModelTransactions {
   looking: () => void = () => undefined;
   /** Numbers of a bucket at which one look gets; a wider one is cancelled. */
   reach = Infinity;
+  /** A sweep takes a millisecond for each number of a bucket: a few are more than one read may take. */
+  walks = false;
   /** The next fetch takes too long. */
   cancels = false;
   /** A settle that was sent and not answered. */
@@ -36,7 +38,8 @@ export class ModelTable extends ModelTransactions {
 
   constructor(kind: 'snapshots' | 'probes') {
     super(kind);
-    this.floor = kind === 'snapshots' ? new SnapshotFloor() : new ProbeFloor(() => this.clock.monotonic());
+    this.floor =
+      kind === 'snapshots' ? new SnapshotLowWaterMark() : new ProbedLowWaterMark(() => this.clock.monotonic());
     const store = {
       ...(kind === 'probes' ? { bucketsPerRead: 1, ...this.looksOfProbes() } : this.looks()),
       fetch: async ({
@@ -53,7 +56,12 @@ export class ModelTable extends ModelTransactions {
           this.between();
           throw cancelled();
         }
-        this.visibleAtFetch = this.visible();
+        // Of a bucket that it does not read, it says nothing: what a sweep found there still goes out.
+        const isRead = ({ bucket }: Place): boolean => positions.some((position) => position.bucket === bucket);
+        this.visibleAtFetch = [
+          ...this.visibleAtFetch.filter((row) => !isRead(row)),
+          ...this.visible().filter((row) => isRead(row)),
+        ];
         const rows = positions.flatMap(({ bucket, after, upTo }) =>
           this.visible()
             .filter((row) => row.bucket === bucket && compareSeq(row.seq, after) > 0)
@@ -65,22 +73,24 @@ export class ModelTable extends ModelTransactions {
           snapshot: this.snapshot(),
           durable: true,
           session: this.session,
+          source: this.kind === 'snapshots' ? this.lastNumber() : undefined,
         };
         this.between();
         return result;
       },
-      sweep: async (_transport: number, ranges: readonly ReadRange[]) => ({
-        places: this.swept(ranges.flatMap((range) => this.visible().filter((row) => inside(row, range)))),
-        complete: true,
-      }),
-      readPlaces: async (_transport: number, places: readonly Place[], visibleIn: Snapshot | undefined) => ({
-        messages: this.visible()
+      sweep: async (_transport: number, ranges: readonly ReadRange[]) => {
+        this.walkOver(ranges);
+        const places = this.swept(ranges.flatMap((range) => this.visible().filter((row) => inside(row, range))));
+        return { places, complete: true };
+      },
+      readPlaces: async (_transport: number, places: readonly Place[], visibleIn: Snapshot | undefined) => {
+        // What a walk found, an older snapshot sees than that of the last fetch.
+        this.visibleAtFetch = this.visibleAtFetch.filter(({ seq }) => this.sees(visibleIn, seq));
+        const messages = this.visible()
           .filter(({ seq }) => places.some((place) => place.seq === seq) && this.sees(visibleIn, seq))
-          .map((row) => this.message(row)),
-        snapshot: this.snapshot(),
-        durable: true,
-        session: this.session,
-      }),
+          .map((row) => this.message(row));
+        return { messages, snapshot: this.snapshot(), durable: true, session: this.session };
+      },
       probe: async (_transport: number, ranges: readonly ReadRange[], ms?: number) => {
         if (ms !== undefined) this.giveUpWide(ranges, ms);
         const clean = ranges.map((range) => !this.open().some(({ rows }) => rows.some((row) => inside(row, range))));
@@ -102,11 +112,29 @@ export class ModelTable extends ModelTransactions {
     for (const bucket of [0, 1]) this.reader.add(bucket);
   }
 
+  /** Sweeps are costly, and cut into slices of a few numbers. */
+  makeWalks(): void {
+    const { lateRows } = this.reader;
+    this.walks = true;
+    Object.assign(lateRows, { budget: 3, least: 0, quick: new Reach(3, 2n) });
+    if (lateRows.walked !== undefined) Object.assign(lateRows.walked, { reach: new Reach(2, 2n) });
+  }
+
+  /** @internal */ walkOver(ranges: readonly ReadRange[]): void {
+    if (!this.walks) return;
+    for (const { after, upTo } of ranges) this.clock.elapsed += Number(upTo) - Number(after);
+    this.looking();
+  }
+
+  /** @internal */ lastNumber(): NumberSource {
+    return { server: 'a', table: 't', last: String(this.nextSeq - 1n) };
+  }
+
   /** @internal */ looks(): Required<Pick<ReadyStore, 'edge' | 'lowest'>> {
     return {
       edge: async () => {
         this.looking();
-        const source = { server: 'a', table: 't', last: String(this.nextSeq - 1n) };
+        const source = this.lastNumber();
         const snapshot = this.snapshot() as Snapshot;
         const transaction = this.begin();
         this.finish(transaction);
@@ -133,7 +161,7 @@ export class ModelTable extends ModelTransactions {
       lowest,
       numberSource: async () => {
         this.looking();
-        const source = { server: 'a', table: 't', last: String(this.nextSeq - 1n) };
+        const source = this.lastNumber();
         this.looking();
         return source;
       },
@@ -230,7 +258,7 @@ export class ModelTable extends ModelTransactions {
 
   /** As no statement takes 2 s, nothing appears below the upper one either. @internal */ mark(bucket: number): string {
     const { floor } = this;
-    return floor instanceof ProbeFloor ? floor.upper.of(bucket) : floor.floorOf(bucket);
+    return floor instanceof ProbedLowWaterMark ? floor.upper.of(bucket) : floor.of(bucket);
   }
 
   /** The same at each read. @internal */ message(place: Place): OutboxMessage {

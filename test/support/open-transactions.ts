@@ -25,7 +25,7 @@ export class OpenTransaction {
   /** One call with a message for each key; its payload is `text`. */
   async enqueue(text: string, keys: string | readonly string[], more: Partial<NewMessage> = {}): Promise<void> {
     const messages = [keys].flat().map((key) => newMessage({ key, payload: Buffer.from(text), ...more }));
-    await this.harness.store.insert(transactionExecutor(this.runner), messages);
+    await this.harness.store.writer.insert(transactionExecutor(this.runner), messages);
   }
   query(sql: string): Promise<unknown> {
     return this.runner.query(sql);

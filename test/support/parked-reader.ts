@@ -3,6 +3,7 @@ import { ParkedKeys } from '../../lib/relay/order/parked-keys.js';
 import type { TransportRelayDependencies } from '../../lib/relay/relay.types.js';
 import { ParkedReader } from '../../lib/relay/order/parked-reader.js';
 import type { OutboxMessage } from '../../lib/outbox-message.js';
+import type { Lease } from '../../lib/store/lease-store.js';
 import type { DueRow, KeyInBucket } from '../../lib/store/parked-store.js';
 import { FakeClock } from '../../lib/testing/fake-clock.js';
 import { stored } from './transport-relay.js';
@@ -40,32 +41,41 @@ export function createReader(keys = new ParkedKeys()) {
   const relay = {
     id: 0,
     clock,
-    store,
+    store: { ready: {}, parked: store },
     options: { ordering: 'key', pollInterval: POLL },
     leases: {
       owner: 'o',
       of: () => epochs,
+      changeEpoch: (_: number, buckets: readonly number[]) => void uncertain.push(...buckets),
       lease: (_: number, bucket: number) => (epochs.has(bucket) ? { bucket, epoch: epochs.get(bucket) } : undefined),
     },
   } as unknown as TransportRelayDependencies;
   const reader: ParkedReader = new ParkedReader(
     relay,
     new Ledger(({ key }) => key),
-    {
-      accept: (messages) => messages.forEach(({ bucket, key }) => reader.continueKey(bucket, key as string)),
-      giveBack: () => undefined,
-      isOpen: (bucket) => !closed.has(bucket),
-      isAside: () => false,
-      uncertain: (buckets) => void uncertain.push(...buckets),
-    },
+    { has: (bucket) => !closed.has(bucket) },
+    { isAside: () => false },
     { hold: () => undefined },
     keys,
   );
-  const pass = (buckets = [...epochs.keys()], limit = 500) =>
-    reader.runOnce(
-      buckets,
-      buckets.map((bucket) => ({ transport: 0, bucket, epoch: epochs.get(bucket) as string })),
-      limit,
-    );
+  const pass = async (buckets = [...epochs.keys()], limit = 500) => {
+    const leases = buckets.map((bucket) => ({ transport: 0, bucket, epoch: epochs.get(bucket) as string }));
+    const messages = await takeOnce(reader, buckets, leases, limit);
+    for (const { bucket, key } of messages) reader.continueKey(bucket, key as string);
+    return { taken: messages.length };
+  };
   return { reader, store, clock, epochs, asked, due, blocking, closed, uncertain, pass };
+}
+
+/** One pass. @returns what is ours to publish */
+export async function takeOnce(
+  reader: ParkedReader,
+  buckets: readonly number[],
+  leases: readonly Lease[],
+  limit: number,
+): Promise<readonly OutboxMessage[]> {
+  const taken = await reader.take(buckets, leases, limit);
+  if (taken.messages === undefined) return [];
+  reader.took(taken);
+  return taken.messages;
 }

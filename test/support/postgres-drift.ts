@@ -10,7 +10,7 @@ export function driftOf(fixture: PostgresFixture) {
   const refusal = (ordering: Ordering): Promise<string> =>
     fixture
       .store({ ordering })
-      .check({ ...SETTINGS, ordering })
+      .setup.check({ ...SETTINGS, ordering })
       .then(
         () => 'accepted',
         ({ code, message }: { code: string; message: string }) => `${code} ${message}`,

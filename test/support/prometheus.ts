@@ -18,7 +18,7 @@ interface Rule {
   readonly lastError?: string;
 }
 
-/** A Prometheus of one test, which scrapes one application. */
+/** A Prometheus of one test, which scrapes its applications. */
 export class PrometheusServer {
   static readonly isInstalled = spawnSync('prometheus', ['--version']).error === undefined;
 
@@ -29,16 +29,16 @@ export class PrometheusServer {
   ) {}
 
   /**
-   * @param target `host:port` whose `/metrics` is scraped
+   * @param targets `host:port` whose `/metrics` is scraped, each
    * @param rules text of a file of rules
    */
-  static async start(target: string, rules: string): Promise<PrometheusServer> {
+  static async start(targets: readonly string[], rules: string): Promise<PrometheusServer> {
     const folder = makeFolder('prometheus');
     const port = await freePort();
     const config = {
       global: { scrape_interval: `${EVERY}s`, scrape_timeout: `${EVERY}s`, evaluation_interval: `${EVERY}s` },
       rule_files: [join(folder, 'rules.yml')],
-      scrape_configs: [{ job_name: 'outbox', static_configs: [{ targets: [target] }] }],
+      scrape_configs: [{ job_name: 'outbox', static_configs: [{ targets }] }],
     };
     writeFileSync(join(folder, 'rules.yml'), rules);
     writeFileSync(join(folder, 'prometheus.yml'), JSON.stringify(config)); // which is YAML

@@ -3,10 +3,11 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { connect, createServer, type AddressInfo } from 'node:net';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { freePort } from '../../bench/support/own-server.js';
 
 /** Where Linux packages put the programs; the ones in `sbin` drop root's rights and would not see our directory. */
 const BIN = '/usr/lib/rabbitmq/bin';
@@ -93,14 +94,6 @@ function killGroup({ pid }: ChildProcess): void {
   } catch {
     // Gone already.
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  return port;
 }
 
 /** One try of up to 200 ms. RabbitMQ listens before it can be used, so a protocol header must be answered. */

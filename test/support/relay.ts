@@ -13,6 +13,7 @@ import type { OutboxEventMap, OutboxEventName, OutboxHooks } from '../../lib/obs
 import type { OutboxOptions, ResolvedOptions } from '../../lib/outbox.options.js';
 import { OutboxTransport, PUBLISHED, type PublishContext, type PublishResult } from '../../lib/transports/transport.js';
 import { resolveOptions } from '../../lib/options/resolve.js';
+import { eachRole, replaced, type ROLES } from './each-role.js';
 import { openStore } from './open-store.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { transactionExecutor } from '../../lib/data-layers/typeorm/transaction.js';
@@ -96,14 +97,23 @@ export class RecordedHooks implements OutboxHooks {
   }
 }
 
-/** A store with some of its methods replaced. */
-export function wrapped(store: OutboxStore, own: Partial<OutboxStore>): OutboxStore {
-  return new Proxy(store, {
-    get(target, name) {
-      const value: unknown = Reflect.get(own, name) ?? Reflect.get(target, name);
-      return typeof value === 'function' ? value.bind(Reflect.has(own, name) ? own : target) : value;
-    },
-  });
+/** Of all roles: none has a name of another. */
+type Methods = Omit<OutboxStore, (typeof ROLES)[number]> &
+  OutboxStore['writer'] &
+  OutboxStore['leases'] &
+  OutboxStore['ready'] &
+  OutboxStore['parked'] &
+  OutboxStore['rowLocks'] &
+  OutboxStore['admin'] &
+  OutboxStore['cleaner'] &
+  OutboxStore['setup'];
+
+/** A store with some of its methods replaced, of whatever role. */
+export function wrapped(store: OutboxStore, own: Partial<Methods>): OutboxStore {
+  return replaced(
+    eachRole(store, (role) => replaced(role, own)),
+    own,
+  );
 }
 
 export interface RelayParts extends Partial<
@@ -159,8 +169,8 @@ export async function createHarness(
     return openStore(source, { ...tables, onPublished, publishTimeout, errorHistory: resolved.retry.errorHistory });
   };
   const store = open();
-  await store.create(resolved);
-  const transportIds = await store.registerTransports([...resolved.transports.keys()], resolved.defaultTransport);
+  await store.setup.create(resolved);
+  const transportIds = await store.setup.registerTransports([...resolved.transports.keys()], resolved.defaultTransport);
   const dispatchers: { dispatcher: OutboxDispatcher; store: OutboxStore; hooks: RecordedHooks }[] = [];
   return {
     database,
@@ -185,12 +195,14 @@ export async function createHarness(
       return { dispatcher, hooks, store: own };
     },
     async health(dispatcher) {
-      const stats = await readStats(store, transportIds);
+      const stats = await readStats(store.admin, transportIds);
       return healthOf({ mode: true, relay: dispatcher.status(), transports: resolved.transports, stats });
     },
     async enqueue(messages) {
       const rows = messages.map((message) => newMessage(message, resolved.buckets));
-      await dataSource.transaction((manager) => store.insert(transactionExecutor(manager.queryRunner as never), rows));
+      await dataSource.transaction((manager) =>
+        store.writer.insert(transactionExecutor(manager.queryRunner as never), rows),
+      );
       return rows.map(({ id }) => id);
     },
     async count(table) {

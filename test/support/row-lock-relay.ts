@@ -6,7 +6,7 @@ import { resolveOptions } from '../../lib/options/resolve.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import type { LockedOutcome, LockSession } from '../../lib/store/parked-store.js';
 import { FakeClock } from '../../lib/testing/fake-clock.js';
-import { StubStore, turn } from './transport-relay.js';
+import { storeOf, StubStore, turn } from './transport-relay.js';
 import { RecordedHooks, ScriptedTransport } from './relay.js';
 
 /** A relay over rows in memory: what fails is due again at once. */
@@ -22,7 +22,7 @@ export function createRowLockRelay(given: Partial<OutboxOptions> = {}, transport
   /** Of the session with the locks. */
   const ending = new AbortController();
   const session: LockSession = { ended: ending.signal, alive: async () => ending.signal.throwIfAborted() };
-  const withLockedRows: OutboxStore['withLockedRows'] = async ({ limit }, work) => {
+  const withLockedRows: OutboxStore['rowLocks']['withLockedRows'] = async ({ limit }, work) => {
     await turn();
     limits.push(limit);
     const locked = stub.ready.slice(0, limit);
@@ -33,10 +33,11 @@ export function createRowLockRelay(given: Partial<OutboxOptions> = {}, transport
     stub.remove(outcome.published.map(({ seq }) => ({ seq })));
     return { locked: locked.length, refused: [] };
   };
-  const store = Object.assign(stub, { withLockedRows }) as unknown as OutboxStore;
+  const store = storeOf(Object.assign(stub, { withLockedRows }));
   const hooks = new RecordedHooks();
   const settings = { lease: options.lease, buckets: 4, leader: false, every: 1_000, need: 1_000 };
   const leases = new BucketLeases(stub, clock, 'me', 'a test', settings);
+  leases.pauses.heard(); // as the first heartbeat says it
   const parts = {
     name: 'default',
     id: 0,

@@ -1,14 +1,34 @@
+import { readFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
 import Sequencer from '@jest/test-sequencer';
+
+/** What took three seconds or more, by `npm test` with OUTBOX_TEST_KEEP_TIMES=true. */
+const SECONDS = JSON.parse(readFileSync(join(process.cwd(), 'test', 'support', 'seconds.json'), 'utf8'));
+/** What a file may take that nobody has measured: those that run a contract, start many processes, install or compile. */
+const GUESSES = [
+  [
+    /contract\/store-|integration\/.*(relay|fleet|faults|visibility|debezium)[-./]|processes\/|package\/nest-|cli\/init/,
+    60,
+  ],
+  [/^sample\/|test\/(package|readme|bench|chaos|simulation|security)\//, 20],
+];
 
 /**
  * Jest begins with the largest files where it knows no times. Those that run a contract are small, and take minutes: left to
  * the end, one worker runs them while the others have nothing to do.
  */
-const SLOW = [/contract\/store-/, /integration\/.*(relay|fleet|faults|visibility|debezium)[-./]/, /processes\//];
-
 export default class SlowFirst extends (Sequencer.default ?? Sequencer) {
   sort(tests) {
-    const rank = ({ path }) => (SLOW.some((each) => each.test(path)) ? 0 : 1);
-    return super.sort(tests).toSorted((a, b) => rank(a) - rank(b));
+    return slowFirst(super.sort(tests), SECONDS);
   }
+}
+
+/** What Jest remembers of this machine goes before what is known of another. */
+export function slowFirst(tests, seconds, root = process.cwd()) {
+  const expected = ({ duration, path }) => {
+    if (duration !== undefined) return duration / 1_000;
+    const name = relative(root, path).replaceAll('\\', '/');
+    return seconds[name] ?? GUESSES.find(([pattern]) => pattern.test(name))?.[1] ?? 1;
+  };
+  return tests.toSorted((a, b) => expected(b) - expected(a));
 }

@@ -1,5 +1,6 @@
 import { createServer, connect, type Server, type Socket } from 'node:net';
 import { once } from 'node:events';
+import { freePort } from '../../bench/support/own-server.js';
 
 /**
  * What happens to the bytes of one direction.
@@ -36,7 +37,6 @@ interface Pair {
 /** A TCP proxy between a client under test and a real server. `up` is towards the server. */
 export class TcpProxy {
   readonly host = '127.0.0.1';
-  port = 0;
   /** Bytes that were forwarded, and connections accepted, since the start. */
   bytesUp = 0;
   bytesDown = 0;
@@ -53,6 +53,7 @@ export class TcpProxy {
   private readonly timers = new Set<NodeJS.Timeout>();
 
   private constructor(
+    readonly port: number,
     private target: { host: string; port: number },
     private readonly silent: boolean,
   ) {}
@@ -62,7 +63,7 @@ export class TcpProxy {
    * and neither side hears of the other's.
    */
   static async start(target: string, { silent = false } = {}): Promise<TcpProxy> {
-    const proxy = new TcpProxy(addressOf(target), silent);
+    const proxy = new TcpProxy(await freePort(), addressOf(target), silent);
     await proxy.accept();
     return proxy;
   }
@@ -140,7 +141,6 @@ export class TcpProxy {
     this.listener = listener;
     listener.listen(this.port, this.host);
     await once(listener, 'listening');
-    this.port = (listener.address() as { port: number }).port;
   }
 
   async close(): Promise<void> {

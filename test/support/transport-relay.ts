@@ -1,3 +1,4 @@
+import { ROLES } from './each-role.js';
 import { BucketLeases } from '../../lib/relay/leases/bucket-leases.js';
 import { TransportRelay } from '../../lib/relay/transport-relay.js';
 import { RelayLoops } from '../../lib/relay/relay-loops.js';
@@ -37,28 +38,9 @@ export function stored(fields: Partial<StoredMessage> = {}): OutboxMessage {
 }
 
 const QUIET = { xmin: '1', xmax: '1', open: [] };
-type StoreParts = Pick<
-  OutboxStore,
-  | 'acquire'
-  | 'renew'
-  | 'giveBack'
-  | 'noteTrial'
-  | 'noteIdle'
-  | 'lasted'
-  | 'beat'
-  | 'living'
-  | 'leave'
-  | 'heldLeases'
-  | 'endLeases'
-  | 'expire'
-  | 'fetch'
-  | 'sweep'
-  | 'readPlaces'
-  | 'flush'
-  | 'settle'
-  | 'park'
-> &
-  Pick<OutboxStore, 'due' | 'take' | 'repark' | 'blockingKeys' | 'hasBlocking' | 'blockedAmong' | 'hasten'>;
+type StoreParts = OutboxStore['leases'] &
+  Pick<OutboxStore['ready'], 'session' | 'fetch' | 'sweep' | 'readPlaces' | 'flush' | 'settle' | 'park'> &
+  Omit<OutboxStore['parked'], 'unannouncedDead' | 'markAnnounced'>;
 
 interface StubLease {
   owner: string | null;
@@ -77,7 +59,7 @@ export class StubStore implements StoreParts {
   readonly leases = new Map<number, StubLease>();
   session = 0;
 
-  acquire: OutboxStore['acquire'] = async ({ owner, transport, limit, only }) => {
+  acquire: OutboxStore['leases']['acquire'] = async ({ owner, transport, limit, only }) => {
     const taken: Acquired[] = [];
     for (const [bucket, lease] of this.leases) {
       if (taken.length >= limit || lease.owner !== null || only?.includes(bucket) === false) continue;
@@ -87,40 +69,40 @@ export class StubStore implements StoreParts {
     }
     return taken;
   };
-  renew: OutboxStore['renew'] = async (owner) =>
+  renew: OutboxStore['leases']['renew'] = async (owner) =>
     [...this.leases].flatMap(([bucket, lease]) =>
       lease.owner === owner ? [{ transport: 0, bucket, epoch: String(lease.epoch) }] : [],
     );
-  giveBack: OutboxStore['giveBack'] = async (owner, leases) => {
+  giveBack: OutboxStore['leases']['giveBack'] = async (owner, leases) => {
     for (const { bucket, epoch } of leases) {
       const lease = this.leases.get(bucket);
       if (lease?.owner === owner && String(lease.epoch) === epoch) lease.owner = null;
     }
   };
-  noteTrial: OutboxStore['noteTrial'] = async (owner, { bucket, epoch }, id) => {
+  noteTrial: OutboxStore['leases']['noteTrial'] = async (owner, { bucket, epoch }, id) => {
     const lease = this.leases.get(bucket);
     if (lease?.owner !== owner || String(lease.epoch) !== epoch) return false;
     lease.trial = id;
     return true;
   };
-  noteIdle: OutboxStore['noteIdle'] = async (owner, leases, idle) => {
+  noteIdle: OutboxStore['leases']['noteIdle'] = async (owner, leases, idle) => {
     for (const { bucket, epoch } of leases) {
       const lease = this.leases.get(bucket);
       if (lease?.owner === owner && String(lease.epoch) === epoch) lease.idleEpoch = idle ? lease.epoch : null;
     }
   };
-  lasted: OutboxStore['lasted'] = async (_owner, leases) => {
+  lasted: OutboxStore['leases']['lasted'] = async (_owner, leases) => {
     for (const { bucket } of leases) Object.assign(this.leases.get(bucket) as object, { crashes: 0, trial: null });
   };
-  beat: OutboxStore['beat'] = async (instance) => ({ instances: [instance], now: 0 });
+  beat: OutboxStore['leases']['beat'] = async (instance) => ({ instances: [instance], now: 0 });
   /** Nobody: whoever looks says that it is there. */
-  living: OutboxStore['living'] = async () => ({ instances: [], now: 0 });
-  leave: OutboxStore['leave'] = async () => undefined;
-  heldLeases: OutboxStore['heldLeases'] = async () => [];
-  endLeases: OutboxStore['endLeases'] = async () => [];
-  expire: OutboxStore['expire'] = async () => [];
+  living: OutboxStore['leases']['living'] = async () => ({ instances: [], now: 0 });
+  leave: OutboxStore['leases']['leave'] = async () => undefined;
+  heldLeases: OutboxStore['leases']['heldLeases'] = async () => [];
+  endLeases: OutboxStore['leases']['endLeases'] = async () => [];
+  expire: OutboxStore['leases']['expire'] = async () => [];
 
-  fetch: OutboxStore['fetch'] = async ({ positions, perBucket, limit }) => {
+  fetch: OutboxStore['ready']['fetch'] = async ({ positions, perBucket, limit }) => {
     const messages = positions.flatMap(({ bucket, after }) =>
       this.ready
         .filter((row) => row.bucket === bucket && compareSeq(row.seq, after) > 0)
@@ -129,24 +111,27 @@ export class StubStore implements StoreParts {
     );
     return { messages: messages.slice(0, limit).map(again), snapshot: QUIET, durable: true, session: this.session };
   };
-  sweep: OutboxStore['sweep'] = async () => ({ places: [], complete: true });
-  readPlaces: OutboxStore['readPlaces'] = async (_transport, places) => ({
+  sweep: OutboxStore['ready']['sweep'] = async () => ({ places: [], complete: true });
+  readPlaces: OutboxStore['ready']['readPlaces'] = async (_transport, places) => ({
     messages: this.ready.filter((row) => places.some(({ seq }) => seq === row.seq)).map(again),
     snapshot: QUIET,
     durable: true,
     session: this.session,
   });
-  flush: OutboxStore['flush'] = async () => undefined;
-  settle: OutboxStore['settle'] = async (_transport, messages) => this.remove(messages);
-  park: OutboxStore['park'] = async (_owner, _leases, entries) => this.remove(entries);
+  flush: OutboxStore['ready']['flush'] = async () => undefined;
+  settle: OutboxStore['ready']['settle'] = async (_transport, messages) => this.remove(messages);
+  park: OutboxStore['ready']['park'] = async (_owner, _leases, entries) => this.remove(entries);
 
-  due: OutboxStore['due'] = async () => ({ rows: [], nextIn: null });
-  take: OutboxStore['take'] = async ({ keys }) => ({ messages: [], clear: [...keys], durable: true });
-  repark: OutboxStore['repark'] = async (_owner, _leases, { length }) => ({ fence: undefined, affected: length });
-  blockingKeys: OutboxStore['blockingKeys'] = async () => [];
-  hasBlocking: OutboxStore['hasBlocking'] = async () => false;
-  blockedAmong: OutboxStore['blockedAmong'] = async () => [];
-  hasten: OutboxStore['hasten'] = async () => ({ hastened: 0, next: null });
+  due: OutboxStore['parked']['due'] = async () => ({ rows: [], nextIn: null });
+  take: OutboxStore['parked']['take'] = async ({ keys }) => ({ messages: [], clear: [...keys], durable: true });
+  repark: OutboxStore['parked']['repark'] = async (_owner, _leases, { length }) => ({
+    fence: undefined,
+    affected: length,
+  });
+  blockingKeys: OutboxStore['parked']['blockingKeys'] = async () => [];
+  hasBlocking: OutboxStore['parked']['hasBlocking'] = async () => false;
+  blockedAmong: OutboxStore['parked']['blockedAmong'] = async () => [];
+  hasten: OutboxStore['parked']['hasten'] = async () => ({ hastened: 0, next: null });
 
   constructor(buckets: number) {
     for (let bucket = 0; bucket < buckets; bucket += 1)
@@ -159,6 +144,11 @@ export class StubStore implements StoreParts {
     this.ready = this.ready.filter(({ seq }) => !gone.has(seq));
     return { fence: undefined, affected: before - this.ready.length };
   }
+}
+
+/** The store whose roles it all has. */
+export function storeOf(stub: StubStore): OutboxStore {
+  return Object.fromEntries(ROLES.map((role) => [role, stub])) as unknown as OutboxStore;
 }
 
 /** Every read returns objects of its own, as a database does. */
@@ -191,7 +181,7 @@ export function createTransportRelay(
     name: 'default',
     id: 0,
     transport,
-    store: store as unknown as OutboxStore,
+    store: storeOf(store),
     leases,
     options: transportRelayOptions(options),
     clock,

@@ -4,6 +4,7 @@ import { OutboxEvent } from '../../lib/enqueue/events/outbox-event.decorator.js'
 import type { EnqueueReport } from '../../lib/enqueue/options.js';
 import type { OperatorCount } from '../../lib/admin/selection.js';
 import type { OperatorReport } from '../../lib/store/admin-store.js';
+import type { PlainMessage } from '../../lib/enqueue/options.js';
 import type { OutboxService } from '../../lib/enqueue/outbox.service.js';
 
 @OutboxEvent({
@@ -75,12 +76,20 @@ export class OtherClass {
   readonly other = 1;
 }
 
-export async function calls(
+interface Some<T extends object> {
+  readonly object: object;
+  readonly record: Record<string, unknown>;
+  readonly generic: T;
+  readonly plain: PlainMessage;
+}
+
+export async function calls<T extends object>(
   outbox: OutboxService,
   narrow: OutboxService<OrderPlaced>,
   manager: EntityManager,
   runner: QueryRunner,
   repository: Repository<object>,
+  some: Some<T>,
 ): Promise<void> {
   const event = new OrderPlaced('1', 2);
   const one: string = await outbox.enqueue(event, { manager });
@@ -104,6 +113,25 @@ export async function calls(
   await outbox.with(manager).enqueue(event, { manager });
   // @ts-expect-error there is no transaction to name
   await outbox.enqueueOutsideTransaction(event, { manager });
+  // @ts-expect-error neither an event class nor a plain message: it has no type
+  await outbox.enqueue({ typ: 'x', payload: 1 });
+  // @ts-expect-error a misspelt member of a plain message
+  await outbox.enqueue({ type: 'x', payload: 1, topik: 'x' });
+  // @ts-expect-error the same in an array
+  await outbox.enqueue([{ typ: 'x' }]);
+  // @ts-expect-error and beside what is one
+  await outbox.enqueue([event, { typ: 'x' }]);
+  // @ts-expect-error and beside a plain message
+  await outbox.enqueue([{ type: 'x', payload: 1 }, { typ: 'x' }]);
+  // @ts-expect-error and outside a transaction
+  await outbox.enqueueOutsideTransaction({ typ: 'x' });
+  // @ts-expect-error and with a manager that was given before
+  await outbox.with(manager).enqueue({ typ: 'x' });
+  // What has a type of its own is taken; whether its class is decorated is seen when it is called.
+  await outbox.enqueue(some.object);
+  await outbox.enqueue(some.record);
+  await outbox.enqueue(some.generic);
+  await outbox.enqueue([some.plain, some.generic, event, Private.of('1')]);
   // @ts-expect-error text is no event
   await outbox.enqueue('event');
   // @ts-expect-error not an isolation level

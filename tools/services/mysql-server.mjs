@@ -4,7 +4,7 @@ import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { cp, mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readFile, rename, rm, statfs } from 'node:fs/promises';
 import { tmpdir, userInfo } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -28,7 +28,7 @@ export async function startMysqlServer(version, flags = [], logs) {
     throw new Error('MySQL comes packed for Linux on x64 only');
   const base = await fetched(version);
   const fresh = await initialized(base);
-  const home = await mkdtemp(join(tmpdir(), 'outbox-mysql-'));
+  const home = await mkdtemp(join(await roomyFolder(), 'outbox-mysql-'));
   const elsewhere = logs === undefined ? [] : [`--innodb-log-group-home-dir=${logs}`];
   const server = new MysqlServer(home, await freePort(), base, [...elsewhere, ...flags]);
   try {
@@ -45,6 +45,18 @@ export async function startMysqlServer(version, flags = [], logs) {
     throw new Error(`${error.message}\n${tail.slice(-2_000)}`);
   }
 }
+
+/** In memory where there is room: the server waits twice for the disk with each commit, and tests commit all the time. */
+async function roomyFolder() {
+  const free = await statfs(MEMORY).then(
+    ({ bavail, bsize }) => bavail * bsize,
+    () => 0,
+  );
+  return free >= ROOM ? MEMORY : tmpdir();
+}
+const MEMORY = '/dev/shm';
+/** Bytes: the largest that a test fills it with, several times. */
+const ROOM = 6 * 1024 ** 3;
 
 /** The folder of the server, fetched once per pom and kept. */
 async function fetched(version) {

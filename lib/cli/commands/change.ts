@@ -1,5 +1,5 @@
 import type { MessagePage, MessageQuery, MessageSelection, OperatorReport } from '../../index.js';
-import { CHUNK, inChunks, type ChunksReport } from '../chunks.js';
+import { CHUNK, inChunks, whileHeard, type ChunksReport } from '../chunks.js';
 import type { CliCommand, CliContext, CliOption, Given } from '../command.js';
 import { checkConfirmable, confirm, CONFIRM_OPTIONS, isDryRun } from '../confirm.js';
 import type { OpenOutbox } from '../connect/open-outbox.js';
@@ -98,27 +98,13 @@ async function changeMeant(
   filter: MessageSelection,
   about: number,
 ): Promise<ExitCode> {
-  const { interrupt, terminal } = context;
-  const end = new AbortController();
-  let heard = (): void => undefined;
-  const progress = ({ done }: { readonly done: number }): void => {
-    if (interrupt.isAsked) end.abort();
-    terminal.progress(`${change.past} ${number(done)}${about < MOST ? ` of ${number(about)}` : ''}`);
-    heard();
-  };
-  const report = await interrupt
-    .holding(async () => {
-      const run = outbox.admin[change.name](filter, { chunkSize: CHUNK, signal: end.signal, progress });
-      for (let isOver = false; !isOver;) {
-        const chunk = new Promise<boolean>((resolve) => (heard = () => resolve(false)));
-        isOver = await outbox.answer(Promise.race([run.then(() => true), chunk]));
-      }
-      return run;
-    })
-    .finally(() => {
-      end.abort(); // of one that nobody waits for any more
-      terminal.progress('');
-    });
+  const of = about < MOST ? ` of ${number(about)}` : '';
+  const report = await whileHeard(context, outbox, (signal, heard) =>
+    outbox.admin[change.name](filter, {
+      ...{ chunkSize: CHUNK, signal },
+      progress: ({ done }) => heard(`${change.past} ${number(done)}${of}`),
+    }),
+  );
   const interrupted = report.outcome === 'aborted';
   return tell(change, context, { done: report.done, interrupted, tooLate: NONE, notFound: NONE, left: 0 });
 }

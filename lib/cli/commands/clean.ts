@@ -7,20 +7,21 @@ import type { OpenOutbox } from '../connect/open-outbox.js';
 import { EXIT, refuseUsage } from '../exit-code.js';
 import { readCount } from '../message-options.js';
 import { jsonLine } from '../terminal.js';
-import { messages } from '../words.js';
+import { messages, number } from '../words.js';
 
-/** Messages that a dry run looks at. */
+/** Messages of one state that a dry run looks at. */
 const MOST_LOOKED = 10_000;
 
 export const CLEAN: CliCommand = {
   name: 'clean',
-  summary: 'Delete old messages from the archive',
+  summary: 'Delete old messages from the archive, and dead ones where they are asked for',
   options: [
     {
       flags: '--older-than <duration>',
-      help: 'published longer ago than this, such as 30d; needed',
+      help: 'published, or dead, for longer than this, such as 30d; needed',
       read: readDuration,
     },
+    { flags: '--include-dead', help: 'dead messages, too' },
     { flags: '--limit <number>', help: 'at most so many; default: all', read: readCount },
     ...CONFIRM_OPTIONS,
   ],
@@ -30,32 +31,62 @@ export const CLEAN: CliCommand = {
     if (olderThan === undefined) refuseUsage('Give --older-than, such as --older-than 30d.');
     checkConfirmable('clean', given, terminal);
     const before = new Date(Date.now() - olderThan);
+    const withDead = given.options['includeDead'] === true;
     const outbox = await open();
     if (isDryRun(given)) {
-      const { count, isExact } = await countPublished(outbox, before);
+      const { count, isExact } = await countOld(outbox, before, withDead);
       if (json) terminal.out(jsonLine({ action: 'clean', dryRun: true, count, isExact }));
       else terminal.out(`clean would delete ${messages(count)}${isExact ? '' : ' or more'}.`);
       return count === 0 ? EXIT.nothing : EXIT.ok;
     }
-    await confirm(`delete what was published before ${before.toISOString()}`, given, terminal);
+    await confirm(
+      `delete what was published${withDead ? ', or died,' : ''} before ${before.toISOString()}`,
+      given,
+      terminal,
+    );
     const most = (given.options['limit'] as number | undefined) ?? Infinity;
-    const { done, interrupted } = await inChunks(context, { most, verb: 'Deleted' }, async (limit) => {
-      const { published } = await outbox.answer(outbox.cleaner.runOnce({ before, limit }));
-      return { changed: published, more: published === Math.min(limit, CHUNK) };
-    });
-    if (json) terminal.out(jsonLine({ action: 'clean', done, interrupted }));
-    else terminal.out(`Deleted ${messages(done)} of the archive.`);
+    const clean = (includeDead: false | 'only', already: number) =>
+      inChunks(context, { most: most - already, verb: 'Deleted' }, async (limit) => {
+        const { published, dead } = await outbox.answer(outbox.cleaner.runOnce({ before, limit, includeDead }));
+        return { changed: published + dead, more: published + dead === Math.min(limit, CHUNK) };
+      });
+    const archive = await clean(false, 0);
+    const dead = withDead && !archive.interrupted ? await clean('only', archive.done) : undefined;
+    const done = archive.done + (dead?.done ?? 0);
+    const interrupted = archive.interrupted || dead?.interrupted === true;
+    if (json) terminal.out(jsonLine({ action: 'clean', done, ...(dead && { dead: dead.done }), interrupted }));
+    else
+      terminal.out(`Deleted ${messages(archive.done)} of the archive${dead ? `, and ${number(dead.done)} dead` : ''}.`);
     if (interrupted) terminal.say('Interrupted. What was done stays done: the same command goes on there.');
     return interrupted ? EXIT.interrupted : done === 0 ? EXIT.nothing : EXIT.ok;
   },
 };
 
-async function countPublished(outbox: OpenOutbox, before: Date): Promise<{ count: number; isExact: boolean }> {
-  const isOld = ({ publishedAt }: FoundMessage): boolean => publishedAt !== null && publishedAt < before;
+interface Count {
+  readonly count: number;
+  readonly isExact: boolean;
+}
+
+async function countOld(outbox: OpenOutbox, before: Date, withDead: boolean): Promise<Count> {
+  const published = await countOf(
+    outbox,
+    'published',
+    ({ publishedAt }) => publishedAt !== null && publishedAt < before,
+  );
+  if (!withDead) return published;
+  const dead = await countOf(outbox, 'dead', ({ diedAt }) => diedAt !== null && diedAt < before);
+  return { count: published.count + dead.count, isExact: published.isExact && dead.isExact };
+}
+
+async function countOf(
+  outbox: OpenOutbox,
+  state: 'published' | 'dead',
+  isOld: (message: FoundMessage) => boolean,
+): Promise<Count> {
   let [count, looked, after] = [0, 0, undefined as string | undefined | null];
   while (after !== null && looked < MOST_LOOKED) {
     const page = await outbox.answer(
-      outbox.admin.find({ state: 'published' }, { limit: 500, ...(after === undefined ? {} : { after }) }),
+      outbox.admin.find({ state }, { limit: 500, ...(after === undefined ? {} : { after }) }),
     );
     looked += page.messages.length;
     count += page.messages.filter(isOld).length;

@@ -1,8 +1,12 @@
 import type { DoctorReport, Finding } from '../../index.js';
+import { unreachedReport } from '../../doctor/unreached.js';
 import { printable } from '../../observe/redact/printable.js';
+import { stopwatch, systemClock } from '../../time/clock.js';
 import type { CliCommand } from '../command.js';
 import { readDuration } from '../common-options.js';
+import { TooLate, type OpenOutbox } from '../connect/open-outbox.js';
 import { EXIT, refuseUsage } from '../exit-code.js';
+import { shellCommands } from '../shell-commands.js';
 import { paint } from '../style.js';
 import { jsonLine, type Terminal } from '../terminal.js';
 import { number } from '../words.js';
@@ -22,20 +26,30 @@ export const DOCTOR: CliCommand = {
     { flags: '--skip-brokers', help: 'ask no broker' },
   ],
   async run({ open, settings, terminal, json }, { options: { all, skipBrokers, ...given } }) {
-    const { timeout } = await settings();
-    const outbox = await open({ checked: false }); // what is wrong with the tables is one of its findings
+    const { timeout, source } = await settings();
     const { outage, freeBytes, tableBytes, heldFor } = given as Record<string, number | undefined>;
-    const report = await outbox.answer(
-      outbox.doctor.diagnose({
+    const diagnosed = ({ doctor, isConfigured }: OpenOutbox): Promise<DoctorReport> =>
+      doctor.diagnose({
         ...(outage === undefined ? {} : { outage }),
         ...(freeBytes === undefined ? {} : { freeBytes }),
         ...(tableBytes === undefined ? {} : { tableBytes }),
         ...(heldFor === undefined ? {} : { heldFor }),
-        brokers: skipBrokers !== true && outbox.isConfigured, // tables name no broker
+        brokers: skipBrokers !== true && isConfigured, // tables name no broker
         timeout: Math.min(MOST, Math.max(LEAST, timeout - BESIDE)),
-      }),
-    );
-    if (json) terminal.out(jsonLine(report));
+      });
+    const [at, took] = [new Date(), stopwatch(systemClock)];
+    const report = await open({ checked: false }) // what is wrong with the tables is one of its findings
+      .then((outbox) => outbox.answer(diagnosed(outbox)))
+      .catch((error: unknown) => {
+        const unreached = unreachedReport(error, {
+          at,
+          took: Math.round(took()),
+          isSilent: source.kind === 'database' && error instanceof TooLate, // a module may wait for something else
+        });
+        if (unreached === undefined) throw error;
+        return unreached;
+      });
+    if (json) terminal.out(jsonLine({ ...report, findings: report.findings.map(withCommands) }));
     else for (const line of linesOf(report, all === true, terminal)) terminal.out(line);
     return report.severity === 'ok' || report.severity === 'note' ? EXIT.ok : EXIT.nothing;
   },
@@ -57,7 +71,8 @@ function linesOf({ severity, findings, took }: DoctorReport, all: boolean, termi
   ];
 }
 
-function findingLines({ severity, code, text, evidence, consequence, fix }: Finding, { colors }: Terminal): string[] {
+function findingLines(finding: Finding, { colors }: Terminal): string[] {
+  const { severity, code, text, evidence, consequence, fix } = finding;
   const facts = Object.entries(evidence).map(([name, fact]) => `${name}=${factText(fact)}`);
   const line = (label: string, value: string | null): string[] =>
     value === null || value === '' ? [] : [`  ${paint(label.padEnd(8), 'dim', colors)} ${printable(value)}`];
@@ -65,8 +80,18 @@ function findingLines({ severity, code, text, evidence, consequence, fix }: Find
     `${paint(severity, STYLES[severity], colors)} ${code}: ${printable(text)}`,
     ...line('means', consequence),
     ...line('do', fix),
+    ...commandsOf(finding).flatMap((command) => line('shell', command)),
     ...line('evidence', facts.join(', ')),
   ];
+}
+
+/** Of what is as it should be there are none. */
+function commandsOf({ severity, text, fix }: Finding): string[] {
+  return severity === 'ok' ? [] : shellCommands(`${text} ${fix ?? ''}`);
+}
+
+function withCommands(finding: Finding): Finding & { readonly commands: readonly string[] } {
+  return { ...finding, commands: commandsOf(finding) };
 }
 
 const factText = (fact: Finding['evidence'][string]): string =>

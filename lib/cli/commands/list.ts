@@ -45,7 +45,7 @@ export const LIST: CliCommand = {
       printed += page.messages.length;
       after = page.next;
     } while (after !== null && printed < limit);
-    if (after !== null) terminal.say(`There are more: --after ${after}`);
+    if (after !== null) terminal.say(`There may be more: --after ${after}`);
     if (printed === 0) terminal.say('No message matches.');
     return printed === 0 ? EXIT.nothing : EXIT.ok;
   },

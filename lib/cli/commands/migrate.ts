@@ -1,11 +1,14 @@
-import type { OutboxDialect } from '../../data-layers/typeorm/index.js';
+import type { OutboxDialect, OutboxMigrationOptions } from '../../data-layers/typeorm/index.js';
 import type * as TypeOrmEntry from '../../data-layers/typeorm/index.js';
 import { milliseconds } from '../../time/duration.js';
 import type { CliCommand, CliContext, Given } from '../command.js';
 import { readDuration } from '../common-options.js';
 import { checkConfirmable, confirm, CONFIRM_OPTIONS, isDryRun } from '../confirm.js';
+import { inTime, NO_ANSWER } from '../connect/open-outbox.js';
 import { loadPackage } from '../connect/packages.js';
 import { EXIT, refuseUsage, type ExitCode } from '../exit-code.js';
+import { tablesOfModule, type DeclaredTables } from '../migrate/of-module.js';
+import { alone } from '../migrate/alone.js';
 import { createMigrationFile } from '../migrate/migration-file.js';
 import { down, up } from '../migrate/steps.js';
 import { openMigrator, type Shape, type Tables } from '../migrate/tables.js';
@@ -34,6 +37,7 @@ export const MIGRATE: CliCommand = {
     { flags: '--buckets <number>', help: 'of tables that are made; default: 32', read: readCount },
     { flags: '--ordering <kind>', help: 'the same; default: key', choices: ['key', 'strict', 'none', 'global'] },
     { flags: '--coordination <kind>', help: 'the same; default: buckets', choices: ['buckets', 'rowLock', 'leader'] },
+    { flags: '--partitioned-archive', help: 'the same: an archive in partitions' },
     ...CONFIRM_OPTIONS,
   ],
   run: async (context, given) => {
@@ -92,15 +96,18 @@ async function change(
   work: (runner: Runner) => Promise<string[]>,
 ): Promise<ExitCode> {
   if (isDryRun(given)) {
-    terminal.out(`The tables ${said(tables.version)}; nothing was changed. migrate print shows the statements.`);
+    const { version = null, latest } = tables;
+    if (json) terminal.out(jsonLine({ dryRun: true, version, latest }));
+    else terminal.out(`The tables ${said(tables.version)}; nothing was changed. migrate print shows the statements.`);
     return EXIT.ok;
   }
   const runner = tables.dataSource.createQueryRunner('master');
   const wait = (given.options['wait'] as number | undefined) ?? DEFAULT_WAIT;
   const waiting = (): void => terminal.say('Transactions of others have the tables: it is tried again.');
-  const done = await withPatience(runner, tables.isPostgres, { wait, waiting }, () => work(runner)).finally(() =>
-    runner.release(),
-  );
+  const another = (): void => terminal.say('Another migrate is at work on the tables: it is waited for.');
+  const done = await alone(runner, tables, { wait, waiting: another }, () =>
+    withPatience(runner, tables.isPostgres, { wait, waiting }, () => work(runner)),
+  ).finally(() => runner.release());
   if (json) terminal.out(jsonLine({ done }));
   else
     for (const line of done.length === 0 ? ['Nothing is to be done.'] : done.map((name) => `done: ${name}`))
@@ -108,28 +115,48 @@ async function change(
   return EXIT.ok;
 }
 
-async function create({ terminal, json }: CliContext, given: Given): Promise<ExitCode> {
-  const { prefix, schema } = given.options as { prefix?: string; schema?: string };
-  const named = { ...(prefix === undefined ? {} : { prefix }), ...(schema === undefined ? {} : { schema }) };
-  const { path, isNew } = createMigrationFile(process.cwd(), given.args[1], { ...named, ...shapeOf(given) });
+async function create(context: CliContext, given: Given): Promise<ExitCode> {
+  const { terminal, json } = context;
+  const { path, isNew } = createMigrationFile(process.cwd(), given.args[1], await namedBy(context, given));
   if (json) terminal.out(jsonLine({ file: path, isNew }));
   else terminal.out(isNew ? `A ${path}` : `= ${path} is there already`);
   return EXIT.ok;
 }
 
-async function print({ terminal }: CliContext, { args, options }: Given): Promise<ExitCode> {
-  const dialect = DIALECTS[args[1] ?? ''];
+async function print(context: CliContext, given: Given): Promise<ExitCode> {
+  const dialect = DIALECTS[given.args[1] ?? ''];
   if (dialect === undefined) refuseUsage(`Name the database: migrate print ${Object.keys(DIALECTS).join(' | ')}.`);
   const { outboxSql } = await loadPackage<typeof TypeOrmEntry>('nestjs-outbox/typeorm', process.cwd());
-  const { prefix, schema, way = 'up' } = options as { prefix?: string; schema?: string; way?: 'up' | 'back' | 'down' };
-  const named = { ...(prefix === undefined ? {} : { prefix }), ...(schema === undefined ? {} : { schema }) };
-  terminal.out(outboxSql(dialect, { ...named, ...shapeOf({ options }) })[way].trimEnd());
+  const { way = 'up' } = given.options as { way?: 'up' | 'back' | 'down' };
+  const sql = outboxSql(dialect, await namedBy(context, given))[way].trimEnd();
+  context.terminal.out(context.json ? jsonLine({ dialect, way, sql }) : sql);
   return EXIT.ok;
 }
 
+/** For what needs no database: a module is opened only where it is named in the command. */
+async function namedBy(context: CliContext, given: Given): Promise<OutboxMigrationOptions> {
+  const { prefix, schema, module } = given.options as { prefix?: string; schema?: string; module?: string };
+  if (module === undefined) return withoutGaps({ prefix, schema, ...shapeOf(given) });
+  const { source, shape } = await declared(context, given);
+  return withoutGaps({ prefix: source.prefix, schema: source.schema, ...shape });
+}
+
+const SHAPE = ['buckets', 'ordering', 'coordination', 'partitionedArchive'] as const;
+
 function shapeOf({ options }: Pick<Given, 'options'>): Shape {
-  const shape = { buckets: options['buckets'], ordering: options['ordering'], coordination: options['coordination'] };
-  return Object.fromEntries(Object.entries(shape).filter(([, value]) => value !== undefined)) as Shape;
+  return withoutGaps(Object.fromEntries(SHAPE.map((name) => [name, options[name]])));
+}
+
+const withoutGaps = <T>(fields: { readonly [K in keyof T]: T[K] | undefined }): T =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as T;
+
+/** What the settings name: tables of a database, or those of an application. */
+async function declared(context: CliContext, given: Given): Promise<DeclaredTables> {
+  const { source, ...settings } = await context.settings();
+  if (source.kind === 'database') return { source, shape: shapeOf(given) };
+  const [own] = Object.keys(shapeOf(given));
+  if (own !== undefined) refuseUsage(`--${own} goes with a database: a module has its own.`);
+  return tablesOfModule(source, settings);
 }
 
 async function using(
@@ -137,12 +164,10 @@ async function using(
   given: Given,
   work: (tables: Tables) => Promise<ExitCode>,
 ): Promise<ExitCode> {
-  const { source } = await context.settings();
-  if (source.kind === 'module')
-    refuseUsage(
-      'migrate works with a database, not with a module: set OUTBOX_DATABASE_URL, or dataSource in the config file.',
-    );
-  const tables = await openMigrator(source, shapeOf(given));
+  const { source, shape } = await declared(context, given);
+  const { timeout } = await context.settings();
+  // Others may have the table that says the version.
+  const tables = await inTime(openMigrator(source, shape), timeout, NO_ANSWER);
   try {
     return await work(tables);
   } finally {

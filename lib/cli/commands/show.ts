@@ -1,4 +1,4 @@
-import type { TransportDetails } from '../../index.js';
+import type { KeptVersion, TransportDetails } from '../../index.js';
 import { printable } from '../../observe/redact/printable.js';
 import type { CliCommand } from '../command.js';
 import { EXIT } from '../exit-code.js';
@@ -21,7 +21,12 @@ export const SHOW: CliCommand = {
         if (n > 0) terminal.out('');
         for (const line of linesOf(one, terminal)) terminal.out(line);
       });
+    if (!json) for (const line of details.edits.flatMap(editLines)) terminal.out(printable(line));
     if (details.transports.length > 0) return EXIT.ok;
+    if (details.edits.length > 0) {
+      terminal.say('The message is not here now: only its edits are kept.');
+      return EXIT.ok;
+    }
     terminal.say(details.complete ? 'No message has this id.' : 'It was not found in time, and may be there.');
     return EXIT.nothing;
   },
@@ -47,6 +52,7 @@ function linesOf(message: TransportDetails, { colors }: Terminal): string[] {
     ...errors.map(({ attempt, at, error }): [string, string] => [`error ${attempt}`, `${iso(at)} ${error}`]),
     ['headers', Object.keys(headers).join(', ') || 'none'],
     ['payload', size + encrypted],
+    ...(message.revision === null ? [] : [['revision', message.revision] as [string, string]]),
   ];
   if (payload !== undefined)
     facts.push([payload.cut ? 'begins with' : 'content', payload.text ?? `base64 ${payload.base64}`]);
@@ -54,6 +60,23 @@ function linesOf(message: TransportDetails, { colors }: Terminal): string[] {
     const style = name === 'state' ? stateStyle(state) : undefined;
     return `${paint(name.padEnd(12), 'dim', colors)}  ${paint(printable(value), style, colors)}`;
   });
+}
+
+/** What it was before each edit. */
+function editLines({ auditId, at, by, before }: KeptVersion): string[] {
+  const head = `before edit ${auditId} of ${by}, ${iso(at)}:`;
+  if (before === null) return ['', `${head} purged`];
+  const { transport, topic, type, headers, payload, payloadBytes, contentType } = before;
+  const size = payloadBytes === null ? 'none' : `${number(payloadBytes)} bytes of ${contentType}`;
+  return [
+    '',
+    head,
+    `  transport ${transport}, topic ${topic}, type ${type}, headers ${Object.keys(headers).join(', ') || 'none'}`,
+    `  payload ${size}${before.encryptionKeyId === null ? '' : `, encrypted with key '${before.encryptionKeyId}'`}`,
+    ...(payload === undefined
+      ? []
+      : [`  ${payload.cut ? 'begins with' : 'content'} ${payload.text ?? `base64 ${payload.base64}`}`]),
+  ];
 }
 
 const TIMES = {

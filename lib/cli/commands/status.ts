@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { OutboxHealth, OutboxStats, OutboxTransportStats } from '../../index.js';
+import { errorText } from '../../observe/redact/error-text.js';
 import { printable } from '../../observe/redact/printable.js';
 import type { CliCommand, CliContext } from '../command.js';
-import { readDuration } from '../common-options.js';
+import { readWait } from '../common-options.js';
 import type { OpenOutbox } from '../connect/open-outbox.js';
-import { EXIT, type ExitCode } from '../exit-code.js';
+import { EXIT, isWrongInput, type ExitCode } from '../exit-code.js';
 import { paint, type Style } from '../style.js';
 import { tableLines, type Column } from '../table.js';
 import { jsonLine, type Terminal } from '../terminal.js';
@@ -17,24 +18,30 @@ export const STATUS: CliCommand = {
   summary: 'Say whether messages are published, and what waits',
   options: [
     { flags: '-w, --watch', help: 'again and again, until Ctrl-C' },
-    { flags: '--every <duration>', help: 'with --watch; default: 2s', read: readDuration },
+    { flags: '--every <duration>', help: 'with --watch; default: 2s', read: readWait },
   ],
   async run(context, { options }) {
     const outbox = await context.open();
     const every = Math.max(100, (options['every'] as number | undefined) ?? EVERY);
     while (options['watch'] === true) {
-      await look(outbox, context, true);
+      await look(outbox, context, true).catch((error: unknown) => failed(error, context));
       await sleep(every); // it keeps the process alive, as no timer of the clock does
     }
     return look(outbox, context, false);
   },
 };
 
+/** A database that restarts must not end the watch: the next look follows. What is wrong input stays so. */
+function failed(error: unknown, { terminal }: CliContext): void {
+  if (isWrongInput(error)) throw error;
+  terminal.say(`${new Date().toISOString()} This look failed: ${printable(errorText(error))}`);
+}
+
 async function look(outbox: OpenOutbox, { terminal, json }: CliContext, isPicture: boolean): Promise<ExitCode> {
   const health = await outbox.answer(outbox.service.health());
   const stats = await outbox.answer(outbox.service.stats());
   if (isPicture && !json) terminal.clear();
-  if (json) terminal.out(jsonLine({ status: health.status, reasons: health.reasons, ...stats }));
+  if (json) terminal.out(jsonLine({ status: health.status, reasons: health.reasons, codes: health.codes, ...stats }));
   else for (const line of linesOf(health, stats, terminal)) terminal.out(line);
   return health.status === 'up' ? EXIT.ok : EXIT.nothing;
 }

@@ -33,7 +33,7 @@ export const CONFIG_FIELDS: Readonly<Record<string, 'string' | 'object'>> = {
 /** @throws CliError exit code 2: it cannot be read. Its text may hold a secret, and is not repeated. */
 export async function readConfig(file: string): Promise<unknown> {
   try {
-    if (file.endsWith('.json')) return JSON.parse(await readFile(file, 'utf8')) as unknown;
+    if (file.endsWith('.json')) return JSON.parse((await readFile(file, 'utf8')).replace(/^\ufeff/, '')) as unknown;
     const loaded = (await import(pathToFileURL(file).href)) as { default?: unknown };
     return loaded.default;
   } catch (error) {

@@ -7,11 +7,19 @@ import { loadPackage } from './packages.js';
 import type { ModuleSource } from './settings.js';
 import { createUnstarted, findIn } from './unstarted.js';
 
-/** The outbox of an application. */
-export async function openModule({ file, exported }: ModuleSource): Promise<Opened> {
+/**
+ * The outbox of an application.
+ * @param tablesApart without a look at its tables
+ * @param checked whether they are compared
+ */
+export async function openModule(
+  { file, exported }: ModuleSource,
+  tablesApart = false,
+  checked = true,
+): Promise<Opened> {
   const folder = dirname(file);
   const loaded = (await import(pathToFileURL(file).href)) as Record<string, unknown>;
-  const app = await createUnstarted(pick(loaded, exported, file), folder);
+  const app = await createUnstarted(pick(loaded, exported, file), folder, { tablesApart, checked });
   return {
     outbox: await loadPackage<typeof Outbox>('nestjs-outbox', folder),
     get: (token) => findIn(app, token),

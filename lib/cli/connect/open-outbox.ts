@@ -1,4 +1,11 @@
-import type { OutboxAdmin, OutboxCleaner, OutboxDoctor, OutboxService } from '../../index.js';
+import type {
+  OutboxAdmin,
+  OutboxCleaner,
+  OutboxDoctor,
+  OutboxPart,
+  OutboxPartitionMaintainer,
+  OutboxService,
+} from '../../index.js';
 import { systemClock, within } from '../../time/clock.js';
 import { durationText } from '../../time/duration.js';
 import { CliError, EXIT, refuseUsage } from '../exit-code.js';
@@ -12,6 +19,7 @@ export interface OpenOutbox {
   readonly service: OutboxService;
   readonly cleaner: OutboxCleaner;
   readonly doctor: OutboxDoctor;
+  readonly partitions: OutboxPartitionMaintainer;
   /** Whether its options are the application's, and not the defaults. */
   readonly isConfigured: boolean;
   /** Waits for an answer of the database, for `timeout` at most. @throws CliError exit code 1 */
@@ -20,10 +28,12 @@ export interface OpenOutbox {
 }
 
 export interface Opening {
-  /** Default true. Of tables that are not as they should be an outbox opens only without it. Those of a module open as its options say. */
+  /** Default true. Of tables that are not as they should be an outbox opens only without it. */
   readonly checked?: boolean;
 }
 
+export const NOT_OPEN = 'It did not open within';
+export const NO_ANSWER = 'The database did not answer within';
 /** Milliseconds: a database that fell silent does not keep the command from ending. */
 const CLOSE_TIMEOUT = 2_000;
 
@@ -31,10 +41,11 @@ export async function openOutbox(
   { source, name, timeout }: Settings,
   { checked = true }: Opening = {},
 ): Promise<OpenOutbox> {
-  const opening = source.kind === 'module' ? openModule(source) : openTables(source, name, checked);
-  const opened = await inTime(opening, timeout, 'It did not open within');
-  const { OutboxAdmin, OutboxService, OutboxCleaner, OutboxDoctor, getOutboxToken } = opened.outbox;
-  const part = <T>(type: typeof OutboxAdmin | typeof OutboxService | typeof OutboxCleaner | typeof OutboxDoctor): T => {
+  const opening = source.kind === 'module' ? openModule(source, false, checked) : openTables(source, name, checked);
+  const opened = await inTime(opening, timeout, NOT_OPEN);
+  const { OutboxAdmin, OutboxService, OutboxCleaner, OutboxDoctor, OutboxPartitionMaintainer, getOutboxToken } =
+    opened.outbox;
+  const part = <T>(type: OutboxPart): T => {
     const found = opened.get(getOutboxToken(name, type)) as T | undefined;
     return found ?? refuseUsage(`The application has no outbox '${name}'.`);
   };
@@ -43,8 +54,9 @@ export async function openOutbox(
     service: part(OutboxService),
     cleaner: part(OutboxCleaner),
     doctor: part(OutboxDoctor),
+    partitions: part(OutboxPartitionMaintainer),
     isConfigured: source.kind === 'module',
-    answer: (work) => inTime(work, timeout, 'The database did not answer within'),
+    answer: (work) => inTime(work, timeout, NO_ANSWER),
     close: () =>
       within(
         systemClock,
@@ -54,8 +66,12 @@ export async function openOutbox(
   };
 }
 
-async function inTime<T>(work: Promise<T>, timeout: number, problem: string): Promise<T> {
+/** Nothing came in time. */
+export class TooLate extends CliError {}
+
+/** @throws TooLate exit code 1 */
+export async function inTime<T>(work: Promise<T>, timeout: number, problem: string): Promise<T> {
   if (await within(systemClock, timeout, work)) return work;
   work.catch(() => {});
-  throw new CliError(EXIT.failed, `${problem} ${durationText(timeout)}. Look at the database, or give more --timeout.`);
+  throw new TooLate(EXIT.failed, `${problem} ${durationText(timeout)}. Look at the database, or give more --timeout.`);
 }

@@ -28,6 +28,8 @@ export async function openDataSource({ options, folder }: DatabaseSource): Promi
     migrations: [],
     subscribers: [],
     synchronize: false,
+    dropSchema: false,
+    migrationsRun: false,
     logging: false,
   }).initialize();
 }
@@ -100,10 +102,8 @@ async function rowsOf(dataSource: TablesDataSource, table: string): Promise<Reco
     if (!isMissing) throw error;
     throw new CliError(
       EXIT.failed,
-      `The table ${table} is not there. Run the migration, or give --schema and --prefix.`,
-      {
-        cause: error,
-      },
+      `The table ${table} is not there. Make it with npx nestjs-outbox migrate upgrade, or give --schema and --prefix.`,
+      { cause: error },
     );
   }
 }

@@ -1,9 +1,10 @@
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { didYouMean } from '../../options/did-you-mean.js';
 import { milliseconds } from '../../time/duration.js';
 import { CONFIG_FIELDS, readConfig, type OutboxCliConfig } from './config-file.js';
 import { refuseUsage } from '../exit-code.js';
+import { isWait } from '../wait.js';
 
 /** Where the outbox is. */
 export interface Settings {
@@ -86,20 +87,26 @@ function sourceOf(
   const { schema, prefix = 'outbox_', timeout, exported } = rest;
   if (module !== undefined) {
     const file = resolve(folder, module);
-    if (!existsSync(file)) refuseUsage(`The module file ${file} is not there. Build the application first.`);
+    if (statSync(file, { throwIfNoEntry: false })?.isFile() !== true)
+      refuseUsage(`The module file ${file} is not there. Build the application first.`);
     return { kind: 'module', file, exported };
   }
   for (const [name, value] of Object.entries({ schema, prefix }))
     if (value !== undefined && !/^[a-z_][a-z0-9_]*$/.test(value))
       refuseUsage(`The ${name} must have lower-case letters, digits and _ only.`);
+  if (dataSource !== undefined && !Object.values(DRIVERS).includes(String(dataSource['type'])))
+    refuseUsage('The type of the dataSource must be postgres, mysql or mariadb.');
   const options = dataSource ?? ofUrl(url as string, timeout);
   return { kind: 'database', options, folder, schema, prefix };
 }
 
 function ofUrl(url: string, timeout: number): Record<string, unknown> {
-  const type = URL.canParse(url) ? DRIVERS[new URL(url).protocol] : undefined;
   // It may hold a password: it is not repeated.
+  const type = DRIVERS[/^[a-z]+:(?=\/\/)/i.exec(url)?.[0].toLowerCase() ?? ''];
   if (type === undefined) refuseUsage('The database URL must begin with postgres://, mysql:// or mariadb://.');
+  if (/%(?![\da-f]{2})/i.test(url)) refuseUsage('The database URL has a % that begins no escape: write it as %25.');
+  if (!URL.canParse(url))
+    refuseUsage('The database URL is no URL. In a password write / as %2F, # as %23, ? as %3F and @ as %40.');
   if (type === 'postgres') return { type, url, connectTimeoutMS: timeout, applicationName: 'nestjs-outbox cli' };
   return { type, url, connectTimeout: timeout, timezone: 'Z' };
 }
@@ -115,17 +122,17 @@ function checked(config: unknown, file: string): OutboxCliConfig {
   if (typeof config !== 'object' || config === null || Array.isArray(config))
     refuseUsage(`The config file ${file} must have an object as its default export.`);
   for (const [name, value] of Object.entries(config)) {
-    const kind = CONFIG_FIELDS[name];
+    const kind = Object.hasOwn(CONFIG_FIELDS, name) ? CONFIG_FIELDS[name] : undefined;
     if (kind === undefined) {
       const meant = didYouMean(name, Object.keys(CONFIG_FIELDS));
       refuseUsage(`The config file ${file} has '${name}'${meant === undefined ? '' : `. Did you mean '${meant}'?`}`);
     }
-    if (value !== undefined && typeof value !== kind)
-      refuseUsage(`In the config file ${file} ${name} must be a ${kind}.`);
+    if (value === null || (value !== undefined && typeof value !== kind))
+      refuseUsage(`In the config file ${file} ${name} must be ${kind === 'object' ? 'an' : 'a'} ${kind}.`);
   }
   const { timeout } = config as OutboxCliConfig;
-  if (timeout !== undefined && milliseconds(timeout) === undefined)
-    refuseUsage(`In the config file ${file} timeout must be a duration such as '30s'.`);
+  if (timeout !== undefined && !isWait(milliseconds(timeout) ?? 0))
+    refuseUsage(`In the config file ${file} timeout must be a duration such as '30s', and 1d at most.`);
   return config;
 }
 

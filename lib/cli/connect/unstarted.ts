@@ -1,5 +1,5 @@
 import type { INestApplicationContext } from '@nestjs/common';
-import { ENQUEUE_ONLY } from '../../nest/enqueue-only.js';
+import { ENQUEUE_ONLY, TABLES_APART, UNCHECKED } from '../../nest/enqueue-only.js';
 import { loadPackage } from './packages.js';
 
 /** What we use of `@nestjs/core`. */
@@ -23,10 +23,25 @@ const NO_SERVER = {
  * An application whose providers are there and whose hooks are not called: no relay, no consumer, no cron job and no server of it
  * runs beside the command.
  * @param folder absolute: whose Nest it is
+ * @param how.checked false: an outbox of it opens whatever its tables are
+ * @param how.tablesApart its outboxes look at no tables
+ * @param how.mayRelay one of its outboxes may publish, when it is told to
  */
-export async function createUnstarted(module: unknown, folder: string): Promise<INestApplicationContext> {
+export async function createUnstarted(
+  module: unknown,
+  folder: string,
+  {
+    tablesApart = false,
+    mayRelay = false,
+    checked = true,
+  }: { tablesApart?: boolean; mayRelay?: boolean; checked?: boolean } = {},
+): Promise<INestApplicationContext> {
   const { NestFactory } = await loadPackage<Core>('@nestjs/core', folder);
-  Object.defineProperty(globalThis, ENQUEUE_ONLY, { value: true, configurable: true });
+  Object.defineProperty(globalThis, ENQUEUE_ONLY, {
+    value: mayRelay ? false : checked ? true : UNCHECKED,
+    configurable: true,
+  });
+  Object.defineProperty(globalThis, TABLES_APART, { value: tablesApart, configurable: true });
   return NestFactory.create(module, NO_SERVER, { logger: false, abortOnError: false });
 }
 

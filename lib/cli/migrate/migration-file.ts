@@ -23,7 +23,7 @@ export function createMigrationFile(
 
 function textOf(options: OutboxMigrationOptions): string {
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
-  const list = given.map(([name, value]) => `${name}: ${typeof value === 'number' ? value : `'${value}'`}`).join(', ');
+  const list = given.map(([name, value]) => `${name}: ${typeof value === 'string' ? `'${value}'` : value}`).join(', ');
   return `import { outboxMigrations } from 'nestjs-outbox/typeorm';
 
 // All migrations of the outbox, also those of later releases: TypeORM runs each class that a file exports.

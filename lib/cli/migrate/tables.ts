@@ -6,7 +6,7 @@ import { loadPackage } from '../connect/packages.js';
 import type { DatabaseSource } from '../connect/settings.js';
 
 /** What tables were made with. */
-export type Shape = Pick<OutboxMigrationOptions, 'buckets' | 'ordering' | 'coordination'>;
+export type Shape = Pick<OutboxMigrationOptions, 'buckets' | 'ordering' | 'coordination' | 'partitionedArchive'>;
 
 /** What we use of TypeORM's DataSource. */
 export interface MigratingDataSource {
@@ -52,7 +52,14 @@ export async function openMigrator(source: DatabaseSource, asked: Shape): Promis
   const { prefix, schema } = source;
   const shape = meta === undefined ? asked : shapeOf(meta);
   const migrations = outboxMigrations({ prefix, ...(schema === undefined ? {} : { schema }), ...shape });
-  const off = { entities: [], subscribers: [], synchronize: false, migrationsRun: false, logging: false };
+  const off = {
+    entities: [],
+    subscribers: [],
+    synchronize: false,
+    dropSchema: false,
+    migrationsRun: false,
+    logging: false,
+  };
   const dataSource = await new DataSource({ ...source.options, ...off, migrations }).initialize();
   return {
     dataSource,
@@ -76,12 +83,13 @@ function shapeOf(meta: ReadonlyMap<string, string>): Shape {
   };
 }
 
-/** @returns `undefined`: there are no tables */
+/** @returns `undefined`: there are no tables, or they are only being made (MariaDB, MySQL) */
 async function readMeta(source: DatabaseSource): Promise<ReadonlyMap<string, string> | undefined> {
   const dataSource = await openDataSource(source);
   try {
     const rows = await dataSource.query(`select name, value from ${metaName(dataSource, source)}`);
-    return new Map(rows.map(({ name, value }) => [String(name), String(value)]));
+    const meta = new Map(rows.map(({ name, value }) => [String(name), String(value)]));
+    return meta.has('version') && meta.has('buckets') ? meta : undefined;
   } catch (error) {
     if (['42P01', '3F000', 'ER_NO_SUCH_TABLE', 'ER_BAD_DB_ERROR'].includes(String(Object(error)['code'])))
       return undefined;

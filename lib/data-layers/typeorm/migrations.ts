@@ -7,7 +7,7 @@ import { mysqlSchemaDown, mysqlSchemaUp, mysqlVersion2, mysqlVersion3 } from '..
 import { checkNames, SCHEMA_VERSION, tableNames, type SchemaDefinition, type SchemaScript } from '../../store/names.js';
 import { runBeside, storedVersion, type IndexBeside } from '../../store/postgres/schema/online.js';
 import type { OpenBeside } from '../../store/schema-session.js';
-import { refuseUnpublished } from './unpublished.js';
+import { refuseUnpublished, tellCopies } from './unpublished.js';
 import {
   buildIdIndex,
   postgresSchema,
@@ -29,6 +29,11 @@ export interface OutboxSchemaOptions {
   ordering?: 'key' | 'strict' | 'none' | 'global';
   /** Default `buckets`. */
   coordination?: 'buckets' | 'rowLock' | 'leader';
+  /**
+   * Whether a new archive is made in partitions by published time, for `OutboxPartitionMaintainer`. One that is there stays as it
+   * is. Default false.
+   */
+  partitionedArchive?: boolean;
 }
 
 /** Column `bucket` is a smallint, and the hash has two bytes. */
@@ -97,7 +102,12 @@ export function outboxMigrations(options: OutboxMigrationOptions = {}): (new () 
         way === 'down' && migration.script === TABLES && !dropUnpublished
           ? () => refuseUnpublished((sql) => runner.query(sql), server, tables)
           : undefined;
-      await runAll(runner, server, tables, migration.script[server](tables)[way], first);
+      const query = (sql: string): Promise<Record<string, unknown>[]> => runner.query(sql);
+      await runAll(runner, server, tables, migration.script[server](tables)[way], first).catch(
+        async (error: unknown) => {
+          throw way === 'down' && server === 'mysql' ? await tellCopies(error, query, tables) : error;
+        },
+      );
     };
     // The middle keeps several outboxes of one DataSource apart.
     const name = `${migration.name}_${definition.schema ?? ''}_${definition.prefix}${migration.time}`;
@@ -183,13 +193,15 @@ export function outboxSql(
 
 function definitionOf(options: OutboxSchemaOptions): SchemaDefinition {
   const { prefix = 'outbox_', schema, buckets = 32, ordering = 'key', coordination = 'buckets' } = options;
+  const { partitionedArchive = false } = options;
   checkNames({ prefix, schema });
   if (!Number.isInteger(buckets) || buckets < 1 || buckets > MAX_BUCKETS) {
     throw invalid('buckets', buckets, `an integer from 1 to ${MAX_BUCKETS}`);
   }
   checkOneOf('ordering', ordering, ['key', 'strict', 'none', 'global']);
   checkOneOf('coordination', coordination, ['buckets', 'rowLock', 'leader']);
-  return { prefix, schema, buckets, ordering, coordination };
+  if (typeof partitionedArchive !== 'boolean') throw invalid('partitionedArchive', partitionedArchive, 'true or false');
+  return { prefix, schema, buckets, ordering, coordination, partitionedArchive };
 }
 
 function checkOneOf(path: string, value: string, allowed: readonly string[]): void {

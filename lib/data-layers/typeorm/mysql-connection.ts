@@ -1,5 +1,6 @@
 import { systemClock } from '../../time/clock.js';
 import { OutboxError } from '../../outbox.errors.js';
+import { PLAIN, type TransactionBounds } from '../../store/mysql/capabilities.js';
 import type { MysqlError } from '../../store/mysql/retry.js';
 import type { Sql } from '../../store/sql.js';
 import type { SqlConnection, SqlExecutor, SqlResult } from '../../store/executor.js';
@@ -15,6 +16,11 @@ export interface MysqlClient {
   _realEnd?(done: () => void): void;
   readonly stream?: { destroy(): void };
 }
+/** A client with our session settings, and how a transaction begins and ends on it. */
+export interface MysqlSession {
+  readonly client: MysqlClient;
+  readonly bounds: TransactionBounds;
+}
 interface MysqlQuery {
   sql: string;
   values: readonly unknown[];
@@ -24,7 +30,7 @@ interface MysqlQuery {
 /** One connection that reopens itself. A statement sees nothing of a transaction that another caller has open on it. */
 export class MysqlConnection implements SqlConnection {
   generation = 0;
-  /** @internal */ open: Promise<MysqlClient> | undefined;
+  /** @internal */ open: Promise<MysqlSession> | undefined;
   /** @internal */ tail: Promise<unknown> = Promise.resolve();
   /** @internal */ wasOpen = false;
   /** @internal of the client that was opened last; aborted with it */
@@ -37,7 +43,7 @@ export class MysqlConnection implements SqlConnection {
 
   /** @param timeout milliseconds after which the client gives up on an answer and drops the connection. */
   constructor(
-    readonly checkOut: () => Promise<MysqlClient>,
+    readonly checkOut: () => Promise<MysqlSession>,
     readonly timeout: number,
     /** The server takes no writes any more: what is open there may be a replica's by now, and reads it for ever. */
     readonly demoted: () => void,
@@ -48,23 +54,28 @@ export class MysqlConnection implements SqlConnection {
   }
 
   run(sql: Sql): Promise<SqlResult> {
-    return this.enqueue((client) => this.execute(client, sql));
+    return this.enqueue(({ client }) => this.execute(client, sql));
   }
 
   transaction<T>(work: (tx: SqlExecutor, ended: AbortSignal) => Promise<T>): Promise<T> {
-    return this.enqueue(async (client) => {
+    return this.enqueue(async ({ client, bounds }) => {
       const { signal } = this.session;
-      await this.ask(client, 'start transaction');
+      await this.ask(client, bounds.begin);
       try {
         const result = await work({ run: (sql) => this.execute(client, sql) }, signal);
-        await this.ask(client, 'commit');
+        await this.ask(client, bounds.commit);
         return result;
       } catch (error) {
         // Without a rollback the next caller would work inside this transaction.
-        await this.ask(client, 'rollback').catch(() => this.drop());
+        await this.rollBack(client, bounds).catch(() => this.drop());
         throw error;
       }
     });
+  }
+
+  /** @internal */ async rollBack(client: MysqlClient, bounds: TransactionBounds): Promise<void> {
+    await this.ask(client, 'rollback');
+    if (bounds !== PLAIN) await this.ask(client, bounds.commit); // nothing is left to commit: it ends the bounds
   }
 
   close(): Promise<void> {
@@ -72,16 +83,16 @@ export class MysqlConnection implements SqlConnection {
     return this.drop();
   }
 
-  /** @internal */ enqueue<T>(work: (client: MysqlClient) => Promise<T>): Promise<T> {
-    const result = this.tail.then(() => this.withClient(work));
+  /** @internal */ enqueue<T>(work: (session: MysqlSession) => Promise<T>): Promise<T> {
+    const result = this.tail.then(() => this.withSession(work));
     this.tail = result.catch(() => undefined);
     return this.idle.during(result);
   }
 
-  /** @internal */ async withClient<T>(work: (client: MysqlClient) => Promise<T>): Promise<T> {
-    const client = await this.connect();
+  /** @internal */ async withSession<T>(work: (session: MysqlSession) => Promise<T>): Promise<T> {
+    const session = await this.connect();
     try {
-      return await work(client);
+      return await work(session);
     } catch (error) {
       if (READ_ONLY.has((error as MysqlError).errno ?? 0)) this.demoted();
       if (endsSession(error)) await this.drop();
@@ -89,10 +100,11 @@ export class MysqlConnection implements SqlConnection {
     }
   }
 
-  /** @internal */ connect(): Promise<MysqlClient> {
+  /** @internal */ connect(): Promise<MysqlSession> {
     if (this.open !== undefined) return this.open;
-    const open: Promise<MysqlClient> = this.checkOut().then(
-      (client) => {
+    const open: Promise<MysqlSession> = this.checkOut().then(
+      (session) => {
+        const { client } = session;
         if (this.open !== open) return discard(client); // dropped meanwhile: a statement on it would never be answered
         if (this.wasOpen) this.generation++;
         this.wasOpen = true;
@@ -101,7 +113,7 @@ export class MysqlConnection implements SqlConnection {
         const ended = (): void => void (this.open === open && this.drop());
         client.on('error', ended);
         client.on('end', ended);
-        return client;
+        return session;
       },
       (error: unknown) => {
         if (this.open === open) this.open = undefined;

@@ -1,15 +1,18 @@
 import type { DataSource } from 'typeorm';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
-import { capabilitiesOf } from '../../store/mysql/capabilities.js';
+import { capabilitiesOf, PLAIN, type TransactionBounds } from '../../store/mysql/capabilities.js';
 import type { StoreSettings } from '../../store/names.js';
-import { StoreClosed, type ConnectionRole, type SqlDatabase } from '../../store/executor.js';
-import { MysqlConnection, query, type MysqlClient } from './mysql-connection.js';
+import { StoreClosed, type ConnectionRole, type SqlConnection, type SqlDatabase } from '../../store/executor.js';
+import { MysqlConnection, query, type MysqlClient, type MysqlSession } from './mysql-connection.js';
+import { once } from './once.js';
 import { MOST_PUBLISHING, ownDataSource } from './own-data-source.js';
 
 /** How much longer than the server's statement timeout the client waits before it drops the connection. */
 const CLIENT_GRACE = 2_000;
 /** Row locks of ours are held for milliseconds; whoever waits longer than this meets somebody else's open transaction. */
 const ROW_LOCK_WAIT = 2_000;
+/** Sessions for one piece of work: the maintainer of partitions has one. */
+const LONE = 1;
 
 /** Which roles share a connection when there are fewer than four. A renewal never waits for a batch. */
 const SHARED: Readonly<Record<number, Readonly<Record<ConnectionRole, ConnectionRole>>>> = {
@@ -24,6 +27,7 @@ export function openMysqlDatabase(application: DataSource, settings: StoreSettin
 
 class TypeOrmMysqlDatabase implements SqlDatabase {
   /** @internal */ readonly connections = new Map<ConnectionRole | number, MysqlConnection>();
+  /** @internal */ readonly lone = new Set<MysqlConnection>();
   /** @internal */ opening: Promise<DataSource> | undefined;
   /** @internal */ closed = false;
 
@@ -54,21 +58,33 @@ class TypeOrmMysqlDatabase implements SqlDatabase {
     return connection;
   }
 
+  async alone<T>(work: (session: SqlConnection) => Promise<T>): Promise<T> {
+    const open = once(() => this.checkOut('statements'));
+    const dropAll = (): void => this.connections.forEach((each) => void each.drop());
+    const session = new MysqlConnection(open, this.settings.statementTimeout + CLIENT_GRACE, dropAll);
+    this.lone.add(session);
+    try {
+      return await work(session);
+    } finally {
+      this.lone.delete(session);
+      await session.close();
+    }
+  }
+
   async close(): Promise<void> {
     this.closed = true;
-    await Promise.all([...this.connections.values()].map((connection) => connection.close()));
+    await Promise.all([...this.connections.values(), ...this.lone].map((connection) => connection.close()));
     const dataSource = await this.opening?.catch(() => undefined);
     if (dataSource?.isInitialized) await dataSource.destroy();
   }
 
   /** @internal A connection of our own with our session settings; destroyed after use, never handed back with them. */
-  async checkOut(use: Use): Promise<MysqlClient> {
+  async checkOut(use: Use): Promise<MysqlSession> {
     const runner = (await this.open()).createQueryRunner('master');
     const client = (await runner.connect()) as MysqlClient;
     try {
       client.on('error', () => undefined); // the statement in hand fails by itself; without one nobody is interested
-      await setSession(client, this.settings, use);
-      return client;
+      return { client, bounds: await setSession(client, this.settings, use) };
     } catch (error) {
       client.destroy();
       throw error;
@@ -88,7 +104,7 @@ class TypeOrmMysqlDatabase implements SqlDatabase {
 /** The application's driver options that would change what we read or send are overruled one by one. */
 async function openDataSource(application: DataSource, settings: StoreSettings): Promise<DataSource> {
   const dataSource = ownDataSource(application, settings, {
-    connectionLimit: Math.max(settings.poolSize, 1) + MOST_PUBLISHING, // opened as they are asked for
+    connectionLimit: Math.max(settings.poolSize, 1) + LONE + MOST_PUBLISHING, // opened as they are asked for
     connectTimeout: settings.connectTimeout,
     charset: 'utf8mb4',
     timezone: 'Z',
@@ -112,7 +128,8 @@ async function openDataSource(application: DataSource, settings: StoreSettings):
 /** What a session is for: statements one after the other, or one that holds row locks while a broker is at work. */
 type Use = 'statements' | 'publishing';
 
-async function setSession(client: MysqlClient, settings: StoreSettings, use: Use): Promise<void> {
+/** @returns what bounds a transaction of the session */
+async function setSession(client: MysqlClient, settings: StoreSettings, use: Use): Promise<TransactionBounds> {
   if (typeof client.query !== 'function' || !('execute' in client)) {
     throw new OutboxConfigurationError('MISSING_PEER', 'The DataSource does not use the driver mysql2.', {
       hint: 'Run `npm install mysql2`.',
@@ -123,23 +140,21 @@ async function setSession(client: MysqlClient, settings: StoreSettings, use: Use
   const lockWait = Math.ceil(Math.min(ROW_LOCK_WAIT, settings.statementTimeout) / 1000);
   // Under REPEATABLE READ, the default, gap locks of the relay cost the writers 95 % of their throughput.
   await query(client, 'set session transaction isolation level read committed, read write', [], timeout);
-  const {
-    statementTimeout,
-    idle: idleSession,
-    idleTransactionTimeout,
-    idleWithLocks,
-    freshStatistics,
-  } = capabilitiesOf(version);
-  const idle =
-    use === 'publishing' ? idleWithLocks(settings.idleWithLocks) : idleTransactionTimeout?.(settings.statementTimeout);
+  const server = capabilitiesOf(version);
+  const isPublishing = use === 'publishing';
+  const bounds = isPublishing ? PLAIN : server.transaction(settings.statementTimeout);
+  const idle = isPublishing ? settings.idleWithLocks : settings.statementTimeout;
   const variables = [
     'autocommit = 1',
     `time_zone = '+00:00'`,
     `sql_mode = 'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'`,
     `innodb_lock_wait_timeout = ${lockWait}`,
     `lock_wait_timeout = ${Math.ceil(settings.statementTimeout / 1000)}`,
-    statementTimeout(settings.statementTimeout),
-    ...[idleSession, idle ?? [], freshStatistics ?? []].flat(), // of two for one variable the last one holds
+    server.statementTimeout(settings.statementTimeout),
+    ...server.idle,
+    ...(bounds === PLAIN ? [server.idleTransactionTimeout(idle)] : []), // of two for one variable the last one holds
+    ...(server.freshStatistics === undefined ? [] : [server.freshStatistics]),
   ];
   await query(client, `set session ${variables.join(', ')}`, [], timeout);
+  return bounds;
 }

@@ -1,7 +1,9 @@
 import type { DataSource } from 'typeorm';
+import { OutboxConfigurationError } from '../../outbox.errors.js';
 import { MOST_PUBLISHING } from './own-data-source.js';
-import type { ConnectionRole, SqlDatabase } from '../../store/executor.js';
+import type { ConnectionRole, SqlConnection, SqlDatabase } from '../../store/executor.js';
 import type { StoreSettings } from '../../store/names.js';
+import { once } from './once.js';
 import { PoolerWarning } from './pooler-warning.js';
 import { PostgresConnection, type CheckedOut } from './postgres-connection.js';
 import { listenOn } from './postgres-listener.js';
@@ -12,6 +14,8 @@ import { askOtherEnd, ownSession, pooledSession, type Settings } from './postgre
 const LEASE_LOCK_WAIT = 2_000;
 /** On top of the roles' connections, and of those of transports. */
 const LISTENERS = 1;
+/** Sessions for one piece of work: the maintainer of partitions has one. */
+const LONE = 1;
 
 /**
  * Which roles share a connection when there are fewer than four. `settle` shares with nobody that must be durable
@@ -28,6 +32,7 @@ export function openPostgresDatabase(application: DataSource, settings: StoreSet
 
 class TypeOrmPostgresDatabase implements SqlDatabase {
   /** @internal */ readonly connections = new Map<ConnectionRole | number, PostgresConnection>();
+  /** @internal */ readonly lone = new Set<PostgresConnection>();
   /** @internal */ readonly listeners = new Set<{ close(): Promise<void> }>();
   /** @internal */ readonly pool: PostgresPool;
   /** @internal For LISTEN: past a pooler, where the options name a way. */ readonly direct: PostgresPool;
@@ -41,10 +46,10 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
   ) {
     this.notice = new PoolerWarning(settings);
     const { poolSize, listenUrl } = settings;
-    this.pool = new PostgresPool(application, settings, poolSize + LISTENERS + MOST_PUBLISHING);
+    this.pool = new PostgresPool(application, settings, poolSize + LISTENERS + LONE + MOST_PUBLISHING);
     // A listener that is lost may still say goodbye when the next one is there.
     this.direct =
-      listenUrl === undefined ? this.pool : new PostgresPool(application, settings, 2 * LISTENERS, listenUrl);
+      listenUrl === undefined ? this.pool : new PostgresPool(application, settings, 2 * LISTENERS + LONE, listenUrl);
   }
 
   connection(role: ConnectionRole): PostgresConnection {
@@ -79,6 +84,26 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
       idleInTransaction,
       this.settings.closeIdleAfter,
     );
+  }
+
+  /** Past a pooler, where the options name a way: a lock of its session would be another's. */
+  async alone<T>(work: (session: SqlConnection) => Promise<T>): Promise<T> {
+    const session = new PostgresConnection(
+      once(async () => {
+        const checkedOut = await this.checkOut({}, this.direct);
+        if (!checkedOut.behindPooler) return checkedOut;
+        await checkedOut.release();
+        throw pooled();
+      }),
+      { demoted: () => this.dropAll(), pooled: () => undefined },
+    );
+    this.lone.add(session);
+    try {
+      return await work(session);
+    } finally {
+      this.lone.delete(session);
+      await session.close();
+    }
   }
 
   /** @internal */ dropAll(): void {
@@ -120,7 +145,7 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
   async close(): Promise<void> {
     const pools = [...new Set([this.pool, this.direct])];
     for (const pool of pools) pool.closed = true;
-    const open = [...this.connections.values(), ...this.listeners];
+    const open = [...this.connections.values(), ...this.lone, ...this.listeners];
     this.listeners.clear();
     await Promise.all(open.map((connection) => connection.close()));
     await Promise.all(pools.map((pool) => pool.close()));
@@ -146,3 +171,10 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
     }
   }
 }
+
+const pooled = (): OutboxConfigurationError =>
+  new OutboxConfigurationError(
+    'UNSUPPORTED_DATABASE',
+    'Behind a pooler a session is handed to others, and a lock with it.',
+    { hint: 'Give database.listenUrl the address of PostgreSQL itself.' },
+  );

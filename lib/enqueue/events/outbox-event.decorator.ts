@@ -1,8 +1,8 @@
 import { didYouMean } from '../../options/did-you-mean.js';
-import type { Duration, MessageOptions } from '../../outbox-message.js';
+import type { MessageOptions } from '../../outbox-message.js';
 import { INVALID } from '../../options/rules.js';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
-import type { Classifier } from '../../outbox.options.js';
+import type { RetryOptions } from '../../outbox.options.js';
 import { RETRY_RULES } from '../../options/retry-rules.js';
 import {
   eventMetadata,
@@ -28,11 +28,12 @@ export interface OutboxEventOptions<T> {
   /** Broker-specific settings, by kind of transport. */
   options?: MessageOptions | ((event: T) => MessageOptions);
   /**
-   * Overrides the module's, for messages of this class, within the bounds of its options: `initial` to 1 h, `max` to 7 d,
-   * `maxAge` from 1 s; `initial` below 100 ms and `max` below 1 s count only where the module's are below. All but `classify` is stored with each message; `classify` counts in every process that has loaded the
-   * class, and is asked first: when it says `undefined`, the module's is asked.
+   * Overrides the module's, for messages of this class, within the bounds of its options: `initial` and `min` to 1 h, `max` to
+   * 7 d, `maxAge` from 1 s; `initial` below 100 ms and `max` below 1 s count only where the module's are below. All but
+   * `classify` is stored with each message, so that `backoff` cannot be a function here. `classify` counts in every process
+   * that has loaded the class, and is asked first: when it says `undefined`, the module's is asked.
    */
-  retry?: { initial?: Duration; max?: Duration; maxAttempts?: number | null; maxAge?: Duration; classify?: Classifier };
+  retry?: Omit<RetryOptions, 'backoff' | 'errorHistory'> & { backoff?: 'exponential' | 'fixed' };
   onDead?: 'block' | 'skip';
   /** Default: the serializer's, `application/octet-stream` for bytes. */
   contentType?: string;
@@ -114,7 +115,8 @@ function optionsProblem<T>(options: OutboxEventOptions<T>): string | undefined {
   return undefined;
 }
 
-const RETRY_OPTIONS = ['initial', 'max', 'maxAttempts', 'maxAge', 'classify'] as const;
+const { onDead: _beside, ...OF_RETRY } = RETRY_RULES;
+const RETRY_OPTIONS = [...Object.keys(OF_RETRY), 'classify'];
 
 function storedRetry(
   retry: OutboxEventOptions<object>['retry'],
@@ -123,7 +125,7 @@ function storedRetry(
 ): StoredRetry | undefined {
   const stored: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(retry ?? {})) {
-    if (!(RETRY_OPTIONS as readonly string[]).includes(name)) {
+    if (!RETRY_OPTIONS.includes(name)) {
       check(`unknown option 'retry.${name}'${suggestion(name, RETRY_OPTIONS)}`);
     }
     if (value === undefined) continue;
@@ -131,7 +133,7 @@ function storedRetry(
       check(typeof value === 'function' ? undefined : 'retry.classify must be a function');
       continue;
     }
-    const rule = RETRY_RULES[name as Exclude<keyof typeof RETRY_RULES, 'onDead'>];
+    const rule = OF_RETRY[name as keyof typeof OF_RETRY];
     stored[name] = rule.parse(value);
     check(stored[name] === INVALID ? `retry.${name} must be ${rule.allowed}` : undefined);
   }

@@ -9,6 +9,7 @@ import type { Held, LeaseListener, LeaseSettings } from './lease-listener.js';
 import { LiveInstances } from './live-instances.js';
 import { LookPace } from './look-pace.js';
 import { PassingOn } from './passing-on.js';
+import { Pauses } from '../pauses/pauses.js';
 
 export type { LeaseListener } from './lease-listener.js';
 
@@ -25,6 +26,8 @@ export class BucketLeases {
   /** Transports that this instance publishes to, with leases or without. */
   readonly present = new Map<number, Pick<LeaseListener, 'participates'>>();
   readonly living: LiveInstances;
+  /** What operators have paused: each heartbeat says it. */
+  readonly pauses = new Pauses();
   readonly pace: LookPace;
   renewedAt = -Infinity;
   /** Milliseconds that the last renewal took, where it left no time to begin a publish in; else `null`. */
@@ -54,7 +57,7 @@ export class BucketLeases {
     this.abandoned = new AbandonedLeases(store, clock, owner, settings.lease, processes);
     this.alive = Math.min(settings.lease, Math.max(MOST_SILENCE, settings.need * 2));
     this.pace = new LookPace(clock, settings, this.alive);
-    this.living = new LiveInstances(store, clock, owner, this.alive, this.abandoned.voids);
+    this.living = new LiveInstances(store, clock, owner, this.alive, this.abandoned.voids, this.pauses);
   }
 
   register(transport: number, holder: LeaseListener): void {
@@ -260,9 +263,10 @@ export class BucketLeases {
     holder.gained(leases);
   }
 
-  /** What is known of any bucket is void, and is learned again under a new lease. */
-  giveBackAll(): void {
-    for (const [id, holder] of this.holders) this.giveBack(id, holder, [...this.of(id).keys()]);
+  /** Something was done under the present epochs of which nobody knows whether it happened: under others it is done again. */
+  changeEpoch(transport: number, buckets: readonly number[]): void {
+    const holder = this.holders.get(transport);
+    if (holder !== undefined) this.giveBack(transport, holder, buckets);
   }
 
   /** Drains first, then frees; not awaited by the loop, so that renewal goes on meanwhile. @internal */

@@ -1,6 +1,7 @@
 import type { Acquired } from '../../store/lease-store.js';
 import type { LeaseDeadline } from './lease-deadline.js';
 
+/** Who uses the leases of a transport. They come, last and go by the heartbeat, while nobody of the relay waits for them: so it is told. */
 export interface LeaseListener {
   /** Buckets of this transport are ours now. */
   gained(leases: readonly Acquired[]): void;

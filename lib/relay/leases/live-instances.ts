@@ -1,5 +1,6 @@
 import type { Clock } from '../../time/clock.js';
 import type { Beat, Instance, LeaseStore, LiveInstance } from '../../store/lease-store.js';
+import type { Pauses } from '../pauses/pauses.js';
 import type { VoidLeases } from './void-leases.js';
 
 /**
@@ -21,6 +22,7 @@ export class LiveInstances {
     /** Milliseconds for which a word counts. */
     readonly alive: number,
     readonly voids: Pick<VoidLeases, 'living'>,
+    readonly pauses?: Pick<Pauses, 'heard'>,
   ) {}
 
   get others(): LiveInstance[] {
@@ -69,7 +71,8 @@ export class LiveInstances {
     await this.store.leave(this.owner);
   }
 
-  /** @internal */ async take({ instances, now }: Beat, asked: number): Promise<void> {
+  /** @internal */ async take({ instances, now, pauses }: Beat, asked: number): Promise<void> {
+    this.pauses?.heard(pauses);
     this.list = await this.voids.living(instances, now, asked);
     this.lookedAt = this.clock.monotonic();
     // Taken after the answer: what is measured by it seems younger than it is, never older.

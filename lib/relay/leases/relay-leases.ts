@@ -18,7 +18,7 @@ export async function leasesOf(deps: RelayDependencies, owner: string): Promise<
     need: timeOfOne(options),
   };
   const info = instanceInfo(options.lease, processes.life);
-  const leases = new BucketLeases(store, clock, owner, info, settings, processes);
+  const leases = new BucketLeases(store.leases, clock, owner, info, settings, processes);
   leases.abandoned.news = hooks;
   return leases;
 }

@@ -1,19 +1,20 @@
+import type { Roles } from '../../store/outbox-store.js';
 import type { Lease } from '../../store/lease-store.js';
 import type { Reader } from '../read/reader.js';
 import type { TransportRelayDependencies } from '../relay.types.js';
+import type { PauseGate } from '../pauses/gate.js';
 import type { Outage } from '../publish/outage.js';
 
 /** What stands still. */
 interface Still {
-  readonly deps: TransportRelayDependencies;
+  readonly deps: TransportRelayDependencies<Roles<'leases'>>;
   readonly reader: Reader;
   readonly outage: Outage;
-  /** Nobody knows whether their leases were changed. */
-  uncertain(buckets: readonly number[]): void;
+  readonly gate: Pick<PauseGate, 'isClosed'>;
 }
 
 /**
- * While a circuit is open and nothing that is ready is in memory, the leases say so, and `cancel` may delete what is ready: nobody
+ * While a circuit is open, or a pause lasts, and nothing that is ready is in memory, the leases say so, and `cancel` may delete what is ready: nobody
  * sends it. Before anything is read they say so no longer; a deletion that went by it is over then. Never at once with a read.
  */
 export class Standstill {
@@ -29,19 +30,20 @@ export class Standstill {
   constructor(readonly relay: Still) {}
 
   async begin(): Promise<void> {
-    const { reader, deps, outage } = this.relay;
+    const { reader, deps, outage, gate } = this.relay;
     const { state } = outage.circuit;
-    if ((state !== 'open' && state !== 'blocked') || deps.clock.monotonic() < this.notBefore) return;
+    if ((state !== 'open' && state !== 'blocked' && !gate.isClosed) || deps.clock.monotonic() < this.notBefore) return;
     if (reader.known.size > 0) return; // waits, is out, or has a receipt that is not written
     const leases = this.held((epoch, bucket) => this.told.get(bucket) !== epoch);
     if (leases.length === 0) return;
     for (const { bucket, epoch } of leases) this.told.set(bucket, epoch);
     try {
-      await deps.store.noteIdle(deps.leases.owner, leases, true);
+      await deps.store.leases.noteIdle(deps.leases.owner, leases, true);
     } catch (error) {
       // It may arrive later than the word that takes it back; not under another epoch.
       this.notBefore = deps.clock.monotonic() + PAUSE;
-      this.relay.uncertain(leases.map(({ bucket }) => bucket));
+      const buckets = leases.map(({ bucket }) => bucket);
+      deps.leases.changeEpoch(deps.id, buckets);
       deps.hooks.emit('error', { operation: 'lease', error, retryIn: PAUSE });
     }
   }
@@ -54,7 +56,7 @@ export class Standstill {
     if (session !== this.session) this.told = new Map([...this.ended, ...this.told]);
     if (this.told.size > 0) {
       const leases = this.held((epoch, bucket) => this.told.get(bucket) === epoch);
-      await deps.store.noteIdle(deps.leases.owner, leases, false);
+      await deps.store.leases.noteIdle(deps.leases.owner, leases, false);
       this.ended = this.told;
       this.told = new Map();
     }

@@ -1,3 +1,4 @@
+import type { Roles } from '../../store/outbox-store.js';
 import type { ParkedKeys } from './parked-keys.js';
 import type { KeyInBucket } from '../../store/parked-store.js';
 import type { TransportRelayDependencies } from '../relay.types.js';
@@ -13,7 +14,7 @@ export class BlockedKeyRecheck {
   /** @internal */ recheckedAt = -Infinity;
 
   constructor(
-    readonly relay: Pick<TransportRelayDependencies, 'id' | 'store' | 'clock' | 'options'>,
+    readonly relay: Pick<TransportRelayDependencies<Roles<'parked'>>, 'id' | 'store' | 'clock' | 'options'>,
     readonly keys: ParkedKeys,
     readonly isFree: (key: string) => boolean,
   ) {}
@@ -33,7 +34,7 @@ export class BlockedKeyRecheck {
     if (this.keys.size <= RECHECK || clock.monotonic() - this.lookedAt < options.pollInterval) return [];
     this.lookedAt = clock.monotonic();
     const keys = this.keys.next(LOOK, this.keys.look).filter((at) => this.mayAsk(at, held));
-    const blocked = new Set((await store.blockedAmong(id, keys)).map(({ key }) => key));
+    const blocked = new Set((await store.parked.blockedAmong(id, keys)).map(({ key }) => key));
     return keys.filter(({ key }) => !blocked.has(key));
   }
 

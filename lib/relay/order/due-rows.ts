@@ -1,3 +1,4 @@
+import type { Roles } from '../../store/outbox-store.js';
 import type { DueRow, PassedOver } from '../../store/parked-store.js';
 import type { TransportRelayDependencies } from '../relay.types.js';
 
@@ -22,7 +23,7 @@ export class DueRows {
   passedOverAt = -Infinity;
 
   constructor(
-    readonly relay: Pick<TransportRelayDependencies, 'id' | 'store' | 'clock' | 'options'>,
+    readonly relay: Pick<TransportRelayDependencies<Roles<'parked'>>, 'id' | 'store' | 'clock' | 'options'>,
     readonly mayTake: (row: DueRow) => boolean,
     readonly continueKey: (bucket: number, key: string) => void,
   ) {}
@@ -47,7 +48,7 @@ export class DueRows {
     const { id, store, clock, options } = this.relay;
     this.askAgain();
     for (let page = limit; ; page = Math.min(MOST_DUE, Math.max(1_000, page * 4))) {
-      const { rows, nextIn } = await store.due(id, buckets, page);
+      const { rows, nextIn } = await store.parked.due(id, buckets, page);
       const free: DueRow[] = [];
       for (const row of rows)
         if (free.length < limit && !this.passedOver.has(nameOf(row)) && this.mayTake(row)) free.push(row);

@@ -1,3 +1,5 @@
+import type { WakeUps } from '../wake-ups.js';
+
 /** In a global order everything waits while one message is blocked. */
 export class GlobalOrderGate {
   on = false;
@@ -8,7 +10,7 @@ export class GlobalOrderGate {
     readonly ask: (buckets: readonly number[]) => Promise<boolean>,
     /** Nothing is on its way that the store does not know of yet. */
     readonly settled: () => boolean,
-    readonly released: () => void,
+    readonly wakeUps: WakeUps,
   ) {}
 
   /** Everything waits until the store says that nothing blocks. */
@@ -24,6 +26,6 @@ export class GlobalOrderGate {
     const blocking = await this.ask(buckets);
     if (blocking || holds !== this.holds) return; // or another one was blocked while we asked
     this.on = false;
-    this.released();
+    this.wakeUps.ready();
   }
 }

@@ -1,31 +1,39 @@
+import type { Roles } from '../../store/outbox-store.js';
 import type { Ledger } from '../ledger.js';
 import { ParkedKeys } from './parked-keys.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { Lease } from '../../store/lease-store.js';
 import type { DueRow, KeyInBucket, TakeResult } from '../../store/parked-store.js';
-import type { Decided } from '../settle/settler.js';
+import type { Decided, Settler } from '../settle/settler.js';
 import { closes } from '../settle/unwritten.js';
 import { DueRows } from './due-rows.js';
 import type { GlobalOrderGate } from './global-order-gate.js';
 import type { TransportRelayDependencies } from '../relay.types.js';
 import { BlockedKeyRecheck } from './blocked-key-recheck.js';
 
-export interface ParkedReaderEvents {
-  /** Marked as being sent by us: to be published now. */
-  accept(messages: readonly OutboxMessage[]): void;
-  /** Marked, but not to be published now. */
-  giveBack(messages: readonly OutboxMessage[]): void;
-  /** Whether the bucket is held, and its blocked keys are known. */
-  isOpen(bucket: number): boolean;
-  /** A message of this key cannot be parked: the store does not see it. */
-  isAside(bucket: number, key: string): boolean;
-  /** Rows of these buckets may have been marked without our hearing which: only a new epoch takes them again. */
-  uncertain(buckets: readonly number[]): void;
+/** What was marked as being sent by us. */
+export interface Taken extends Pick<TakeResult, 'messages' | 'durable' | 'clear'> {
+  /** In how many milliseconds the next row falls due at the earliest. */
+  readonly nextIn: number | null;
+  /** Keys that were asked for. */
+  readonly keys: readonly KeyInBucket[];
+  /** Of a lease that was lost meanwhile, or is new. */
+  readonly notAsked: readonly KeyInBucket[];
+  /** Rows were marked, or keys were free, and this session read just before: once another one reads, that is doubted. */
+  readonly markedBeside: number | undefined;
+  /** Keys with something that was not written when we asked. */
+  readonly unwritten: ReadonlySet<string>;
+}
+
+/** Nothing may be taken now. */
+export interface NoneFound {
+  readonly messages: undefined;
+  readonly nextIn: number | null;
 }
 
 /**
  * Brings parked messages back: those whose time has come, and those whose key can go on. Also knows which keys are
- * blocked. One pass is `runOnce`.
+ * blocked. One pass is `take`, and `took` or `gaveBack`.
  *
  * A key stays in `keys` from the moment when something of it is, or may be, parked until the store says that no blocking
  * row of it is left, and nothing of it was parked while we asked. In a global order everything is of the key `''`.
@@ -39,7 +47,9 @@ export class ParkedReader {
   /** With more blocked keys than fit into memory: of each bucket the last one that was loaded. Empty: all were. */
   readonly loadedUpTo = new Map<number, string>();
   /** Buckets of which rows were marked as being sent, under the present lease. */
-  readonly marked = new Set<number>();
+  readonly withMarks = new Set<number>();
+  /** Buckets of which a key was free that had been blocked, under the present lease. */
+  readonly freed = new Set<number>();
   /**
    * Bucket → epoch under which rows of it were marked, or may have been, that nobody sends now. The next epoch takes them again.
    * A failover that lost the lease may give out the same number once more.
@@ -49,9 +59,12 @@ export class ParkedReader {
   /** @internal */ readonly recheck: BlockedKeyRecheck;
 
   constructor(
-    readonly relay: TransportRelayDependencies,
+    readonly relay: TransportRelayDependencies<Roles<'ready' | 'parked'>>,
     readonly ledger: Ledger,
-    readonly events: ParkedReaderEvents,
+    /** Buckets that are held, and whose blocked keys are known. */
+    readonly open: Pick<ReadonlySet<number>, 'has'>,
+    /** Says whether a message of a key cannot be parked: the store does not see it. */
+    readonly writes: Pick<Settler, 'isAside'>,
     readonly hold: Pick<GlobalOrderGate, 'hold'>,
     readonly keys = new ParkedKeys(),
   ) {
@@ -68,10 +81,10 @@ export class ParkedReader {
     const { store, id } = this.relay;
     this.loadedAt = this.relay.clock.monotonic();
     if (this.isGlobal) {
-      if (await store.hasBlocking(id, buckets)) for (const bucket of buckets) this.found(bucket, '', true);
+      if (await store.parked.hasBlocking(id, buckets)) for (const bucket of buckets) this.found(bucket, '', true);
       return;
     }
-    const rows = await store.blockingKeys(id, buckets, this.keys.limit, this.loadedUpTo);
+    const rows = await store.parked.blockingKeys(id, buckets, this.keys.limit, this.loadedUpTo);
     const more = rows.length >= this.keys.limit;
     if (more) this.keys.overflow = true;
     else for (const bucket of buckets) this.loadedUpTo.delete(bucket);
@@ -88,7 +101,8 @@ export class ParkedReader {
 
   forget(bucket: number): void {
     this.keys.forget(bucket);
-    this.marked.delete(bucket);
+    this.withMarks.delete(bucket);
+    this.freed.delete(bucket);
     this.loadedUpTo.delete(bucket);
     this.recheck.forget(bucket);
     this.dueRows.forget(bucket);
@@ -99,14 +113,21 @@ export class ParkedReader {
   opened(buckets: readonly number[]): void {
     const again = buckets.filter((bucket) => this.stranded.get(bucket) === this.epochOf(bucket));
     for (const bucket of buckets) this.stranded.delete(bucket);
-    if (again.length > 0) this.events.uncertain(again);
+    if (again.length > 0) this.relay.leases.changeEpoch(this.relay.id, again);
   }
 
   /**
-   * Another server may answer, which has a mark of ours and not what followed it: nobody takes that row again under this epoch.
+   * Another server may answer, which has our lease, and of what was committed since then only a part.
+   * - It has a mark of ours and not what followed it: nobody takes that row again under this epoch.
+   * - It has what blocked a key, and not that an operator, the cleaner or a late settle removed it: later messages would pass it.
+   *
+   * All else that it lacks is known. No former owner parks once the lease is ours: a park locks the lease. A key that it need not
+   * block any more is asked for in turn. What was removed between our acquire and the load of the keys is not known; it was
+   * published by its former owner, or in these milliseconds an operator took it away.
    */
   doubt(): void {
-    if (this.marked.size > 0) this.events.uncertain([...this.marked]);
+    const buckets = new Set([...this.withMarks, ...this.freed]);
+    if (buckets.size > 0) this.relay.leases.changeEpoch(this.relay.id, [...buckets]);
   }
 
   /** A transition is on its way. */
@@ -129,13 +150,8 @@ export class ParkedReader {
     this.toContinue.set(key, { bucket, key });
   }
 
-  /** @returns what was found, and in how many milliseconds the next row falls due at the earliest */
-  async runOnce(
-    buckets: readonly number[],
-    leases: readonly Lease[],
-    limit: number,
-  ): Promise<{ taken: number; nextIn: number | null }> {
-    if (buckets.length === 0) return { taken: 0, nextIn: null };
+  /** Marks what may go now as being sent by us. It is told `took` or `gaveBack` what becomes of it. */
+  async take(buckets: readonly number[], leases: readonly Lease[], limit: number): Promise<Taken | NoneFound> {
     await this.reload(buckets);
     const held = new Set(buckets);
     if (!this.isGlobal) for (const { bucket, key } of await this.recheck.freed(held)) this.continueKey(bucket, key);
@@ -147,10 +163,19 @@ export class ParkedReader {
     const keys = this.keysToAsk(Math.max(1, limit - due.length), held);
     // Nothing is read past them: what is in memory goes first, or under load their turn would never come.
     if (this.isGlobal && (some || keys.length > 0)) this.hold.hold();
-    if (due.length === 0 && keys.length === 0) return { taken: 0, nextIn };
-    const perKey = Math.min(PER_KEY, Math.floor(limit / (due.length + keys.length)));
-    const taken = await this.take(due, keys, leases, Math.max(1, perKey));
-    return { taken, nextIn: more ? 0 : nextIn };
+    if (due.length === 0 && keys.length === 0) return { messages: undefined, nextIn };
+    const perKey = Math.max(1, Math.min(PER_KEY, Math.floor(limit / (due.length + keys.length))));
+    const { store, id, leases: owned } = this.relay;
+    const { session } = store.ready;
+    const unwritten = this.beginTake(keys);
+    try {
+      const result = await store.parked.take({ owner: owned.owner, transport: id, leases, due, keys, perKey });
+      return { ...this.marked(result, leases, keys, session), keys, unwritten, nextIn: more ? 0 : nextIn };
+    } catch (error) {
+      this.maybeMarked([...due, ...keys], leases);
+      this.notTaken(keys);
+      throw error;
+    }
   }
 
   /** While a key has a message on its way, its parked rows wait; the key is marked, so that they come next. @internal */
@@ -183,72 +208,74 @@ export class ParkedReader {
     return leases.lease(id, bucket)?.epoch;
   }
 
-  /** @internal */ async take(
-    due: readonly DueRow[],
-    keys: readonly KeyInBucket[],
-    leases: readonly Lease[],
-    perKey: number,
-  ): Promise<number> {
-    const unwritten = new Set(this.ledger.unwritten.pending.keys());
+  /** @returns keys with something that is not written @internal */
+  beginTake(keys: readonly KeyInBucket[]): ReadonlySet<string> {
     this.parkedMeanwhile = new Set();
-    try {
-      for (const { key } of keys) this.toContinue.delete(key);
-      const result = await this.mark(due, keys, leases, perKey);
-      if (!result.durable) await this.flush(result.messages);
-      for (const { bucket, key } of result.clear) {
-        if (this.events.isAside(bucket, key)) continue; // whoever writes it says so
-        if (unwritten.has(key) || this.parkedMeanwhile.has(key)) this.continueKey(bucket, key);
-        else this.keys.delete(bucket, key);
-      }
-      for (const { bucket, key } of result.notAsked) this.continueKey(bucket, key);
-      this.events.accept(result.messages);
-      return result.messages.length;
-    } catch (error) {
-      for (const at of keys) this.toContinue.set(at.key, at);
-      throw error;
-    } finally {
-      this.keys.taken();
-      this.parkedMeanwhile = undefined;
-    }
+    for (const { key } of keys) this.toContinue.delete(key);
+    return new Set(this.ledger.unwritten.pending.keys());
   }
 
-  /** @internal */ async mark(
-    due: readonly DueRow[],
-    keys: readonly KeyInBucket[],
+  /** These go out now: they wait in the queues before anybody else runs. */
+  took({ clear, notAsked, unwritten }: Taken): void {
+    for (const { bucket, key } of clear) {
+      if (this.writes.isAside(bucket, key)) continue; // whoever writes it says so
+      if (unwritten.has(key) || this.parkedMeanwhile?.has(key) === true) this.continueKey(bucket, key);
+      else this.free(bucket, key);
+    }
+    for (const { bucket, key } of notAsked) this.continueKey(bucket, key);
+    this.taken();
+  }
+
+  /** @internal */ free(bucket: number, key: string): void {
+    this.keys.delete(bucket, key);
+    this.freed.add(bucket);
+  }
+
+  /** They were taken and cannot be vouched for. */
+  gaveBack({ keys }: Taken): void {
+    this.notTaken(keys);
+  }
+
+  /** @internal */ notTaken(keys: readonly KeyInBucket[]): void {
+    for (const at of keys) this.toContinue.set(at.key, at);
+    this.taken();
+  }
+
+  /** @internal */ taken(): void {
+    this.keys.taken();
+    this.parkedMeanwhile = undefined;
+  }
+
+  /**
+   * Those of a lease that was lost meanwhile stay marked under its epoch: whoever has the bucket now takes them again. And of its
+   * keys the next owner may have parked something since; under our next lease they are loaded anew.
+   * @internal
+   */
+  marked(
+    { messages, clear, durable, passedOver }: TakeResult,
     leases: readonly Lease[],
-    perKey: number,
-  ): Promise<TakeResult & { readonly notAsked: readonly KeyInBucket[] }> {
-    const { store, id, leases: owned } = this.relay;
-    const epochs = new Map(leases.map(({ bucket, epoch }) => [bucket, epoch]));
-    try {
-      const result = await store.take({ owner: owned.owner, transport: id, leases, due, keys, perKey });
-      this.dueRows.passOver(result.passedOver);
-      // Those of a lease that was lost meanwhile stay marked under its epoch: whoever has the bucket now takes them again.
-      // And of its keys the next owner may have parked something since; under our next lease they are loaded anew.
-      const isOurs = ({ bucket }: { readonly bucket: number }): boolean =>
-        this.epochOf(bucket) === epochs.get(bucket) && this.events.isOpen(bucket);
-      for (const message of result.messages) {
-        if (isOurs(message)) this.marked.add(message.bucket);
-        else this.stranded.set(message.bucket, epochs.get(message.bucket) as string);
-      }
-      const notAsked = keys.filter((at) => !isOurs(at));
-      return { ...result, messages: result.messages.filter(isOurs), clear: result.clear.filter(isOurs), notAsked };
-    } catch (error) {
-      const buckets = new Set([...due, ...keys].map(({ bucket }) => bucket));
-      for (const bucket of buckets) this.stranded.set(bucket, epochs.get(bucket) as string);
-      this.events.uncertain([...buckets]);
-      throw error;
+    keys: readonly KeyInBucket[],
+    session: number,
+  ): Pick<Taken, 'messages' | 'durable' | 'clear' | 'notAsked' | 'markedBeside'> {
+    const epochs = epochsOf(leases);
+    this.dueRows.passOver(passedOver);
+    const isOurs = ({ bucket }: { readonly bucket: number }): boolean =>
+      this.epochOf(bucket) === epochs.get(bucket) && this.open.has(bucket);
+    for (const message of messages) {
+      if (isOurs(message)) this.withMarks.add(message.bucket);
+      else this.stranded.set(message.bucket, epochs.get(message.bucket) as string);
     }
+    const notAsked = keys.filter((at) => !isOurs(at));
+    const markedBeside = messages.length + clear.length > 0 ? session : undefined;
+    return { messages: messages.filter(isOurs), durable, clear: clear.filter(isOurs), notAsked, markedBeside };
   }
 
-  /** Rows that were taken and cannot be vouched for are given back. @internal */
-  async flush(taken: readonly OutboxMessage[]): Promise<void> {
-    try {
-      await this.relay.store.flush();
-    } catch (error) {
-      this.events.giveBack(taken);
-      throw error;
-    }
+  /** Rows of these may have been marked without our hearing which: only another epoch takes them again. @internal */
+  maybeMarked(rows: readonly { readonly bucket: number }[], leases: readonly Lease[]): void {
+    const epochs = epochsOf(leases);
+    const buckets = new Set(rows.map(({ bucket }) => bucket));
+    for (const bucket of buckets) this.stranded.set(bucket, epochs.get(bucket) as string);
+    this.relay.leases.changeEpoch(this.relay.id, [...buckets]);
   }
 
   /** More keys are blocked than fit into memory: the store is asked about those at hand, and the others of them stay known. */
@@ -257,11 +284,11 @@ export class ParkedReader {
     const keys = messages.flatMap(({ bucket, key }) =>
       key === null || this.keys.has(bucket, key) ? [] : [{ bucket, key }],
     );
-    for (const { bucket, key } of await this.relay.store.blockedAmong(this.relay.id, keys))
+    for (const { bucket, key } of await this.relay.store.parked.blockedAmong(this.relay.id, keys))
       this.keys.addBeyond(bucket, key);
     // The store does not know yet what is not written.
     for (const { bucket, key } of keys)
-      if (this.ledger.unwritten.pending.has(key) || this.events.isAside(bucket, key)) this.keys.addBeyond(bucket, key);
+      if (this.ledger.unwritten.pending.has(key) || this.writes.isAside(bucket, key)) this.keys.addBeyond(bucket, key);
   }
 
   /**
@@ -280,6 +307,9 @@ export class ParkedReader {
     if (isWhole && isWritten && this.loadedUpTo.size === 0 && keys.dropped === dropped) keys.overflow = false;
   }
 }
+
+const epochsOf = (leases: readonly Lease[]): ReadonlyMap<number, string> =>
+  new Map(leases.map(({ bucket, epoch }) => [bucket, epoch]));
 
 /** Blocked rows of one key that are brought back at once. */
 const PER_KEY = 100;

@@ -1,31 +1,38 @@
+import type { Roles } from '../../store/outbox-store.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import { errorText } from '../../observe/redact/error-text.js';
 import { keyName } from './decryption-failures.js';
 import type { MissingDestination, PublishFailure } from '../../transports/transport.js';
 import { agedOut, timeLeft, type Outcome } from '../settle/decide.js';
+import { HeldBack, type Hold } from '../pauses/held-back.js';
+import type { Pause } from '../../store/pauses/pause-store.js';
 import { Destinations, type Away, type Gone } from './destinations.js';
 import { Freeing, type Jobs } from './freeing.js';
 import type { TransportRelayDependencies } from '../relay.types.js';
+import type { WakeUps } from '../wake-ups.js';
 import { delayFor, Turns } from './putting-off.js';
 
 /**
  * What a destination that takes nothing does to its messages, while others get through: one is tried now and then, and all
- * others are put off without a try, their keys behind them. The first that gets through frees all of them.
+ * others are put off without a try, their keys behind them. The first that gets through frees all of them. So are the messages
+ * of a topic or a key that an operator has paused; of these none is tried, and the end of the pause frees them.
  */
 export class Absence {
   readonly destinations: Destinations;
   readonly freeing: Freeing;
+  readonly heldBack: HeldBack;
   /** Of messages whose keys are away. */
   readonly turns = new Turns();
   /** There is a destination to ask about. Set by whoever asks. */
   asks: () => void = () => undefined;
 
   constructor(
-    readonly deps: TransportRelayDependencies,
-    readonly wanted: (what: 'parked') => void,
+    readonly deps: TransportRelayDependencies<Roles<'parked'>>,
+    readonly wakeUps: WakeUps,
   ) {
     const { transport } = deps;
     this.freeing = new Freeing(deps);
+    this.heldBack = new HeldBack(deps.id, deps.leases.pauses, deps.options.buckets);
     this.destinations = new Destinations(
       (message) => {
         const { encryptionKeyId } = message;
@@ -61,26 +68,44 @@ export class Absence {
     this.destinations.foundAllBut(new Set(found.map(({ destination }) => destination)));
   }
 
+  /** Some messages may not be tried now. */
+  get isOn(): boolean {
+    return !this.destinations.areThere || this.heldBack.isOn;
+  }
+
   /** Why it is not to be tried now; asked right before it would be handed over. */
-  of(message: OutboxMessage): Away | undefined {
+  of(message: OutboxMessage): PutOffFor | undefined {
     const { clock, options } = this.deps;
+    const hold = this.heldBack.of(message);
+    if (hold !== undefined) return hold;
     return this.destinations.gate(message, clock.monotonic(), options.publishTimeout + MARGIN);
   }
 
   /** What becomes of a message that is put off without a try. */
-  untried(message: OutboxMessage, away: Away): Settled {
-    const { options, leases, random } = this.deps;
+  untried(message: OutboxMessage, away: PutOffFor): Settled {
+    const { options, leases } = this.deps;
+    if (isHold(away)) return this.untriedInPause(message, away);
     const dead = agedOut(message, options.retry, leases.now);
     if (dead !== undefined) return dead;
     this.destinations.untried(away, message);
     this.freeing.without(message.topic);
     const failure = away.failure as PublishFailure;
-    const passed = this.passOn(message, failure);
-    // Only what has no attempt yet is freed with the others.
-    const long =
-      passed ?? (message.attempts === 0 ? LONG * (0.5 + random() / 2) : delayFor(message, leases.now, random()));
+    const long = this.passOn(message, failure) ?? this.untilFreed(message);
     const left = timeLeft(message, options.retry, leases.now);
     return { kind: 'retry', attempts: message.attempts, delay: Math.round(Math.min(long, Math.max(SHORT, left))) };
+  }
+
+  /** However old it gets: an operator holds it back. @internal */
+  untriedInPause(message: OutboxMessage, { pause, buckets }: Hold): Settled {
+    if (pause.key === null) this.freeing.without(message.topic);
+    else buckets.add(message.bucket);
+    return { kind: 'retry', attempts: message.attempts, delay: Math.round(this.untilFreed(message)) };
+  }
+
+  /** Milliseconds. Only what has no attempt yet is freed with the others. @internal */
+  untilFreed(message: OutboxMessage): number {
+    const { leases, random } = this.deps;
+    return message.attempts === 0 ? LONG * (0.5 + random() / 2) : delayFor(message, leases.now, random());
   }
 
   /** Milliseconds for which a message is put off that was tried. */
@@ -120,15 +145,24 @@ export class Absence {
     if (taken === 0 && nextIn === null && isAll) freeing.drop(jobs);
     const freed = await freeing.next(held());
     const some = unasked === undefined ? 0 : await freeing.some(unasked, held());
-    if (freeing.isOn) this.wanted('parked');
+    if (freeing.isOn) this.wakeUps.parked();
     return freed + some > 0;
   }
 
   /** Its row is written: if what it waits for came back meanwhile, it was not freed. */
-  written({ isOver, topics }: Away): void {
-    if (!isOver) return;
-    this.freeing.add(topics);
-    this.wanted('parked');
+  written(away: PutOffFor): void {
+    if (!away.isOver) return;
+    if (isHold(away)) return this.resumed([away.pause], away.buckets);
+    this.freeing.add(away.topics);
+    this.wakeUps.parked();
+  }
+
+  /** An operator ended these pauses of topics and keys. @internal */
+  resumed(pauses: readonly Pause[], buckets: Iterable<number> = []): void {
+    const { topics, buckets: among } = this.heldBack.ended(pauses, buckets);
+    if (topics.size > 0) this.freeing.add(topics);
+    if (among.size > 0) this.freeing.gain([...among]);
+    this.wakeUps.parked();
   }
 
   /** @internal */ passOn({ bucket }: OutboxMessage, { missing }: PublishFailure): number | undefined {
@@ -146,9 +180,13 @@ export class Absence {
       hooks.emit('destinationBack', { transport: name, destination, awayFor: clock.monotonic() - since, putOff });
     if (topics?.size === 0) return;
     this.freeing.add(topics);
-    this.wanted('parked');
+    this.wakeUps.parked();
   }
 }
+
+/** For what a message is put off: something takes nothing, or an operator holds it back. */
+export type PutOffFor = Away | Hold;
+const isHold = (away: PutOffFor): away is Hold => 'pause' in away;
 
 /** Buckets that are held now. */
 type Held = () => readonly number[];

@@ -7,7 +7,11 @@ export interface Unit {
   readonly results: (PublishResult | undefined)[];
   left: number;
 }
-export type OnResult = (index: number, result: PublishResult) => void;
+/** `late`: it got through after its failure was told, by a call that nobody waited for any more. */
+export type OnResult = (index: number, result: PublishResult | 'late') => void;
+/** What is said about a message that was out. `withdrawn`: it was not sent after all, and nobody is to blame. */
+export type Told = PublishResult | 'late' | 'withdrawn';
+export type OnTold = (index: number, told: Told) => void;
 export interface Batch {
   readonly messages: readonly OutboxMessage[];
   /** By index, for messages that are part of a run; absent for single ones. */

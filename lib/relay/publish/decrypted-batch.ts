@@ -41,14 +41,16 @@ export class DecryptedBatch {
   async publish({ signal, report, left }: TimedContext): Promise<void> {
     const { indexes, failures } = this.next();
     const messages = indexes.map((index) => this.opened[index] as OutboxMessage);
+    const toldOf = new Set<number>();
     const told = (at: number, result: PublishResult): void => {
       const index = indexes[at];
+      toldOf.add(at);
       if (index !== undefined) report(index, masked(result, messages[at] as OutboxMessage));
     };
     if (messages.length > 0) {
       signal.throwIfAborted();
       const results = await this.send(messages, { signal, timeout: left(), report: told });
-      results?.forEach((result, at) => told(at, result));
+      results?.forEach((result, at) => toldOf.has(at) || told(at, result));
     }
     // Afterwards: that others get through says that the transport is there.
     for (const [index, failure] of failures) report(index, failure);

@@ -1,4 +1,4 @@
-import type { OutboxStore } from '../../store/outbox-store.js';
+import type { Roles } from '../../store/outbox-store.js';
 import type { Away } from './destinations.js';
 
 interface Job {
@@ -21,7 +21,7 @@ export class Freeing {
   /** @internal */ back: Job | undefined;
   /** @internal */ gained: Job | undefined;
 
-  constructor(readonly relay: { readonly id: number; readonly store: Pick<OutboxStore, 'hasten'> }) {}
+  constructor(readonly relay: { readonly id: number; readonly store: Roles<'parked'> }) {}
 
   get isOn(): boolean {
     return this.back !== undefined || this.gained !== undefined;
@@ -64,7 +64,7 @@ export class Freeing {
     const held = job.buckets === null ? buckets : buckets.filter((bucket) => job.buckets?.has(bucket));
     const topics = job.topics === null ? null : [...job.topics];
     const { id, store } = this.relay;
-    const { hastened, next } = await store.hasten(id, held, { topics, from: job.from, limit: PART });
+    const { hastened, next } = await store.parked.hasten(id, held, { topics, from: job.from, limit: PART });
     job.from = next;
     if (next === null && this.back === job) this.back = undefined;
     if (next === null && this.gained === job) this.gained = undefined;
@@ -75,7 +75,7 @@ export class Freeing {
   async some(away: Away, buckets: readonly number[]): Promise<number> {
     const topics = away.topics === null ? null : [...away.topics];
     const { id, store } = this.relay;
-    const { hastened, next } = await store.hasten(id, buckets, { topics, from: away.from, limit: FEW });
+    const { hastened, next } = await store.parked.hasten(id, buckets, { topics, from: away.from, limit: FEW });
     away.from = next;
     if (hastened === 0 && next !== null) away.lookAgain = 0;
     return hastened;

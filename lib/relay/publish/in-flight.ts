@@ -9,10 +9,17 @@ export class InFlight {
   /** Ids of messages that are published by themselves: a neighbour was killed with its batch, and one of them did it. The latest last. */
   readonly alone = new Set<string>();
 
+  /** Batches so far, which numbers them. @internal */
+  begun = 0;
+
   begin(batch: Batch): void {
+    this.begun += 1;
     this.batches.add(batch);
     this.messages += batch.messages.length;
-    for (const message of batch.messages) message.state = 'out';
+    for (const message of batch.messages) {
+      message.state = 'out';
+      message.batch = this.begun;
+    }
   }
 
   /** One message of a batch has its result. */

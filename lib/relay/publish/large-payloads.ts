@@ -1,3 +1,4 @@
+import type { Roles } from '../../store/outbox-store.js';
 import { isUnread } from '../../message/unread-payload.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import { withoutSecrets } from '../../observe/redact/error-text.js';
@@ -21,7 +22,7 @@ export class LargePayloads {
   readonly heldBack = new Map<string, number>();
 
   constructor(
-    readonly relay: Pick<TransportRelayDependencies, 'store' | 'id' | 'hooks' | 'clock'>,
+    readonly relay: Pick<TransportRelayDependencies<Roles<'ready'>>, 'store' | 'id' | 'hooks' | 'clock'>,
     readonly markAlone: (message: OutboxMessage) => void,
   ) {}
 
@@ -51,7 +52,7 @@ export class LargePayloads {
     }
     const asked = clock.monotonic();
     try {
-      if (await readLargePayloads(store, id, messages)) {
+      if (await readLargePayloads(store.ready, id, messages)) {
         if (this.strikes.size > 0) for (const message of messages) this.strikes.delete(message.id);
         return 'go';
       }

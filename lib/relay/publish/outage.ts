@@ -1,3 +1,4 @@
+import type { Roles } from '../../store/outbox-store.js';
 import { inCleanScope } from '../../time/async-scope.js';
 import type { Probe } from '../read/read-probe.js';
 import type { OutboxMessage } from '../../outbox-message.js';
@@ -7,17 +8,22 @@ import type { InFlight } from './in-flight.js';
 import type { PublishFailure } from '../../transports/transport.js';
 import { agedOut, type Outcome } from '../settle/decide.js';
 import type { TransportRelayDependencies } from '../relay.types.js';
-import { Absence } from './absence.js';
-import type { Away, Destinations } from './destinations.js';
+import type { WakeUps } from '../wake-ups.js';
+import { Absence, type PutOffFor } from './absence.js';
+import type { Destinations } from './destinations.js';
 import { PuttingOff } from './putting-off.js';
 import { Suspects } from './suspects.js';
 
-/** What an outage needs of its relay. */
+/**
+ * What an outage needs of its relay. A circuit opens and closes at any time: by a timer, a word of the transport, a connect that
+ * failed. There is nobody to return that to, so it is told.
+ */
 export interface OutageRelay {
+  /** The circuit opened. */
   giveUpWaiting(): void;
   reconnect(): Promise<void>;
   readonly flight: Pick<InFlight, 'messages' | 'onlyOne' | 'markAlone'>;
-  wanted(what: 'read' | 'parked'): void;
+  readonly wakeUps: WakeUps;
 }
 
 /**
@@ -47,9 +53,9 @@ export class Outage {
 
   constructor(
     readonly relay: OutageRelay,
-    readonly deps: TransportRelayDependencies,
+    readonly deps: TransportRelayDependencies<Roles<'parked'>>,
   ) {
-    this.absence = new Absence(deps, (what) => this.relay.wanted(what));
+    this.absence = new Absence(deps, this.relay.wakeUps);
   }
 
   /** What is away while others are there. */
@@ -127,13 +133,12 @@ export class Outage {
     const { hooks, name } = this.deps;
     if (this.toldOpen) hooks.emit('circuitClosed', { transport: name, openFor });
     this.toldOpen = false;
-    this.relay.wanted('read');
-    this.relay.wanted('parked');
+    this.relay.wakeUps.ready();
+    this.relay.wakeUps.parked();
   }
 
   /** Turns the failure of a message that keeps killing the connection into its own. */
-  charge(message: OutboxMessage, said: PublishFailure): PublishFailure {
-    const failure = this.isRightGone(said) ? { ...said, blame: 'transport' as const } : said;
+  charge(message: OutboxMessage, failure: PublishFailure): PublishFailure {
     // What ended the connection ended the wait for the broker's word: nobody says `up` of a new one.
     const { blame, suspect } = failure;
     if (this.circuit.state === 'blocked' && blame === 'transport' && suspect !== 'destination' && suspect !== 'handler')
@@ -144,11 +149,6 @@ export class Outage {
     if (!this.suspects.breaks(message.id)) return failure;
     this.suspects.acquit(message.id);
     return { ...failure, blame: 'message' };
-  }
-
-  /** A message is charged for the right that its destination refuses once others got through: or it is refused to all of them. @internal */
-  isRightGone({ blame, suspect, destination = '' }: PublishFailure): boolean {
-    return blame === 'message' && suspect === 'destination' && !this.destinations.isProved(destination);
   }
 
   /** What becomes of a message that would stay where it is: one that only itself cannot get through is put off, without an attempt. */
@@ -217,7 +217,7 @@ export class Outage {
       return (await this.mayRead()) ? await take() : undefined;
     } finally {
       this.parkedFirst = false;
-      this.relay.wanted('read');
+      this.relay.wakeUps.ready();
     }
   }
 
@@ -245,8 +245,8 @@ export class Outage {
     return (parkedId !== null && !this.probing) || this.puttingOff.spend();
   }
 
-  /** Where it goes takes nothing now, so that it is put off instead of being tried. In a probe it takes nobody's turn. */
-  isAway(message: OutboxMessage): Away | undefined {
+  /** Where it goes takes nothing now, or it is paused, so that it is put off instead of being tried. In a probe it takes nobody's turn. */
+  isAway(message: OutboxMessage): PutOffFor | undefined {
     const away = this.absence.of(message);
     if (away !== undefined) this.triedBuckets = 0; // there is something to publish
     return away;
@@ -263,7 +263,7 @@ export class Outage {
     this.triedBuckets = 0; // there is something to publish
     const again = (): void => {
       this.circuit.probe();
-      this.relay.wanted('read');
+      this.relay.wakeUps.ready();
     };
     if (!this.stopped) this.cancelProbe = this.deps.clock.after(SOON, again);
   }
@@ -275,7 +275,8 @@ export class Outage {
     this.probes += 1;
     this.parkedFirst = this.failedAlone !== undefined && this.probes % 2 === 0;
     this.circuit.probe();
-    this.relay.wanted(this.parkedFirst ? 'parked' : 'read');
+    if (this.parkedFirst) this.relay.wakeUps.parked();
+    else this.relay.wakeUps.ready();
   }
 }
 

@@ -1,3 +1,4 @@
+import type { Roles } from '../../store/outbox-store.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import { counted } from '../../observe/plural.js';
 import type { PublishFailure } from '../../transports/transport.js';
@@ -24,7 +25,7 @@ export class PoisonDetector {
   /** @internal By bucket: the last message that this process tried, and survived. */
   readonly survived = new Map<number, string>();
 
-  constructor(readonly relay: TransportRelayDependencies) {}
+  constructor(readonly relay: TransportRelayDependencies<Roles<'leases'>>) {}
 
   gained(leases: readonly Acquired[]): void {
     const { leases: held, id, name, hooks } = this.relay;
@@ -71,7 +72,7 @@ export class PoisonDetector {
     const lease = leases.lease(id, bucket);
     if (lease === undefined) return false;
     try {
-      if (await store.noteTrial(leases.owner, lease, message)) return true;
+      if (await store.leases.noteTrial(leases.owner, lease, message)) return true;
     } catch (error) {
       hooks.emit('error', { operation: 'lease', error, retryIn: PAUSE });
     }

@@ -4,6 +4,7 @@ import type { OutboxMessage } from '../../outbox-message.js';
 import { unquoted } from '../../observe/redact/error-text.js';
 import { OutboxError } from '../../outbox.errors.js';
 import { counted } from '../../observe/plural.js';
+import type { OnResult } from './batch.types.js';
 import { PayloadDecrypter } from './decrypt-payloads.js';
 import {
   MAX_PROGRESS,
@@ -14,6 +15,9 @@ import {
 
 /** What a transport may take beyond its deadline to tear its connection down. */
 const TEARDOWN = 1_000;
+/** What was reported of a message; 0: nothing. */
+const PASSED = 1;
+const FAILED = 2;
 
 /**
  * Hands batches to one transport and sees to it that each ends: with one result per message, within the publish timeout,
@@ -32,21 +36,22 @@ export class Publisher {
   ) {}
 
   /**
-   * @param onResult called once per message, by its index, as soon as its result is known
+   * @param onResult called once per message, by its index, as soon as its result is known; once more with `late`, also after the
+   * batch has ended, where it gets through after all
    * @param kill aborts what is under way: at a shutdown past its timeout, or when the messages are not ours any more
    */
-  async publish(
-    batch: readonly OutboxMessage[],
-    onResult: (index: number, result: PublishResult) => void,
-    ...kill: AbortSignal[]
-  ): Promise<void> {
+  async publish(batch: readonly OutboxMessage[], onResult: OnResult, ...kill: AbortSignal[]): Promise<void> {
     const reported = new Uint8Array(batch.length);
     let left = batch.length;
     let open = true;
     const report = (index: number, result: PublishResult | undefined): void => {
+      if (reported[index] === FAILED && result?.ok === true) {
+        reported[index] = PASSED;
+        return onResult(index, 'late');
+      }
       // What is no result is none: the batch then ends with too few of them.
       if (!open || reported[index] !== 0 || typeof result?.ok !== 'boolean') return;
-      reported[index] = 1;
+      reported[index] = result.ok ? PASSED : FAILED;
       left -= 1;
       onResult(index, result.ok || (result.progress ?? '').length <= MAX_PROGRESS ? result : withoutProgress(result));
     };
@@ -57,7 +62,7 @@ export class Publisher {
     let deadline: AbortSignal | undefined;
     try {
       const results = await this.bounded((signal) => this.send(batch, (deadline = signal), report), ...kill);
-      if (results !== undefined) for (let index = 0; index < results.length; index += 1) report(index, results[index]);
+      results?.forEach((result, index) => reported[index] === 0 && report(index, result));
       if (left > 0)
         throw new OutboxError(
           'PUBLISH_REJECTED',

@@ -3,48 +3,40 @@ import type { OutboxMessage } from '../../outbox-message.js';
 import type { PublishFailure, PublishResult } from '../../transports/transport.js';
 import type { Unit } from './batch.types.js';
 
-/** Where a run came from, and what follows from its results. */
-interface RunOrigin {
-  readonly events: {
-    readonly results: { published(message: OutboxMessage): void; through(last: OutboxMessage): void };
-  };
-  resolve(message: OutboxMessage, failure: PublishFailure): void;
+/** What became of a run of one key: `open`: results are to come; `through`: all of it is published. */
+export type RunEnd = 'open' | 'through' | BrokenRun;
+
+export interface BrokenRun {
+  readonly published: readonly OutboxMessage[];
+  /** The first that failed. It is decided for all of them: the others queue up behind it. */
+  readonly failed: OutboxMessage;
+  readonly failure: PublishFailure;
 }
 
 /** A run of one key is resolved when all of it is, in order: what was published first, then what was not. */
 export class RunResults {
-  constructor(
-    readonly ledger: Ledger,
-    readonly origin: RunOrigin,
-  ) {}
+  constructor(readonly ledger: Ledger) {}
 
-  resolve(unit: Unit, index: number, result: PublishResult): void {
+  told(unit: Unit, index: number, result: PublishResult): RunEnd {
     unit.results[index] = result;
     unit.left -= 1;
-    if (unit.left > 0) return;
+    if (unit.left > 0) return 'open';
     const failedAt = unit.results.findIndex((each) => each?.ok === false);
-    if (failedAt === -1) {
-      for (const message of unit.messages) this.origin.events.results.published(message);
-      this.origin.events.results.through(unit.messages.at(-1) as OutboxMessage);
-      return;
-    }
-    this.resolveBroken(unit, failedAt);
+    return failedAt === -1 ? 'through' : this.break(unit, failedAt);
   }
 
-  /** @internal */ resolveBroken(unit: Unit, failedAt: number): void {
+  /** @internal */ break(unit: Unit, failedAt: number): BrokenRun {
     const { queues, flight } = this.ledger;
     const behind = queues.cut(unit.messages.at(-1) as OutboxMessage);
+    const published: OutboxMessage[] = [];
     const unpublished: OutboxMessage[] = [];
-    unit.messages.forEach((message, i) => {
-      if (unit.results[i]?.ok === true) this.origin.events.results.published(message);
-      else unpublished.push(message);
-    });
-    // The rest of the run, and what waited, queue up again behind the first that failed; `failed` decides for all of them.
+    unit.messages.forEach((message, i) => (unit.results[i]?.ok === true ? published : unpublished).push(message));
+    // The rest of the run, and what waited, queue up again behind the first that failed.
     const failure = unit.results[failedAt] as PublishFailure;
     for (const message of [...unpublished, ...behind]) this.ledger.accept(message);
-    const [first, ...rest] = unpublished as [OutboxMessage, ...OutboxMessage[]];
-    queues.withdraw(first);
+    const [failed, ...rest] = unpublished as [OutboxMessage, ...OutboxMessage[]];
+    queues.withdraw(failed);
     if (failure.blame !== 'transport') for (const message of rest) flight.markAlone(message);
-    this.origin.resolve(first, failure);
+    return { published, failed, failure };
   }
 }

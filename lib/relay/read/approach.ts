@@ -1,10 +1,11 @@
 import type { Clock } from '../../time/clock.js';
 import { STATEMENT_TIMEOUT, waitedTooLong } from '../../store/database-errors.js';
 import type { Edge, FetchResult, ReadRange, ReadyStore, Snapshot } from '../../store/ready-store.js';
-import type { Floor, Heads } from './floor.js';
+import { AboveLast, hasEnded } from './above-last.js';
+import type { LowWaterMark, Heads } from './low-water-mark.js';
 import { Reach } from './reach.js';
 import type { ReadCost } from './read-cost.js';
-import { SnapshotFloor } from './snapshot-floor.js';
+import { SnapshotLowWaterMark } from './snapshot-low-water-mark.js';
 import { Walks } from './walks.js';
 
 interface Turn {
@@ -34,14 +35,15 @@ type Store = Pick<ReadyStore, 'edge' | 'lowest'>;
  * Downwards, because of rows that are there each slice meets one, and rows that are gone are the youngest.
  *
  * The bucket joins the others with its head before that row, from which it is read in {@link Walks}: rows that are gone may
- * stand above it. Its floor is at the last number, once no transaction below the fence is open: an id is older than the numbers
+ * stand above it. Its low-water mark is at the last number, once no transaction below the fence is open: an id is older than the numbers
  * of its rows, so nothing can appear any more up to there. One that ends within the look may have left a row where nobody
- * looks again: the look begins again. One that stays open pins the floor.
+ * looks again: the look begins again. One that stays open pins the low-water mark.
  */
 export class Approach {
   /** Buckets of the next turn. */
   readonly waiting = new Set<number>();
   readonly walks = new Walks();
+  readonly above = new AboveLast();
   /** @internal */ turn: Turn | undefined;
   /** @internal */ readonly reach = new Reach(SLICE, FIRST);
   /** Milliseconds after which the server gives up a slice. @internal */
@@ -52,19 +54,19 @@ export class Approach {
   constructor(
     readonly store: Required<Store>,
     readonly transport: number,
-    readonly floor: SnapshotFloor,
+    readonly lowWaterMark: SnapshotLowWaterMark,
     readonly clock: Clock,
   ) {}
 
   /** `undefined` where no snapshot proves anything: there a bucket is fetched from its beginning. */
-  static on(store: Store, transport: number, floor: Floor, clock: Clock): Approach | undefined {
+  static on(store: Store, transport: number, lowWaterMark: LowWaterMark, clock: Clock): Approach | undefined {
     const { edge, lowest } = store;
-    if (edge === undefined || lowest === undefined || !(floor instanceof SnapshotFloor)) return undefined;
-    return new Approach(store as Required<Store>, transport, floor, clock);
+    if (edge === undefined || lowest === undefined || !(lowWaterMark instanceof SnapshotLowWaterMark)) return undefined;
+    return new Approach(store as Required<Store>, transport, lowWaterMark, clock);
   }
 
   get isOn(): boolean {
-    return this.waiting.size > 0 || this.turn !== undefined || this.walks.isOn;
+    return this.waiting.size > 0 || this.turn !== undefined || this.walks.isOn || this.above.isOn;
   }
 
   has(bucket: number): boolean {
@@ -73,11 +75,13 @@ export class Approach {
 
   add(bucket: number): void {
     this.walks.forget(bucket);
+    this.above.add(bucket);
     this.waiting.add(bucket);
   }
 
   forget(bucket: number): void {
     this.walks.forget(bucket);
+    this.above.forget(bucket);
     this.waiting.delete(bucket);
     if (this.turn?.buckets.delete(bucket) === true && this.turn.buckets.size === 0) this.turn = undefined;
   }
@@ -128,12 +132,12 @@ export class Approach {
     if (turn.left.length > 0) await this.slice(turn);
     if (this.turn !== turn) return NONE; // given up, or begun anew, meanwhile
     const open = turn.open ?? [];
-    const { previous } = this.floor;
+    const { previous } = this.lowWaterMark;
     if (previous !== undefined && open.some((id) => hasEnded(id, previous))) this.lookFromTop(turn);
-    // What ends from the last read on, the floor hears of with the next one.
+    // What ends from the last read on, the low-water mark hears of with the next one.
     if (turn.left.length > 0 || (open.length > 0 && previous === undefined)) return NONE;
     this.turn = undefined;
-    this.floor.join(turn.buckets, turn.last, turn.fence, open.length === 0);
+    this.lowWaterMark.join(turn.buckets, turn.last, turn.fence, open.length === 0);
     const points = new Map<number, string>();
     for (const bucket of turn.buckets) {
       const first = turn.lowest.get(bucket);
@@ -180,6 +184,5 @@ const LIMIT = 50;
 /** Numbers that the first slice covers. */
 const FIRST = 4_096n;
 
-const hasEnded = (id: string, { xmax, open }: Snapshot): boolean => BigInt(id) < BigInt(xmax) && !open.includes(id);
 const before = (seq: string | undefined): string | undefined =>
   seq === undefined ? undefined : (BigInt(seq) - 1n).toString();

@@ -1,10 +1,10 @@
 import type { Clock } from '../../time/clock.js';
 import type { ReadyStore } from '../../store/ready-store.js';
 import { Approach } from './approach.js';
-import type { Floor } from './floor.js';
+import type { LowWaterMark } from './low-water-mark.js';
 import type { LateRows } from './late-rows.js';
 import type { NumberWatch } from './number-watch.js';
-import { ProbeFloor } from './probe-floor.js';
+import { ProbedLowWaterMark } from './probed-low-water-mark.js';
 import { ProbedApproach } from './probed-approach.js';
 import type { ReadResult } from './read-result.js';
 
@@ -14,13 +14,13 @@ export type AnyApproach = Approach | ProbedApproach;
 export function approachOn(
   store: Pick<ReadyStore, 'fetch' | 'edge' | 'lowest' | 'probe' | 'numberSource'>,
   transport: number,
-  floor: Floor,
+  lowWaterMark: LowWaterMark,
   clock: Clock,
 ): AnyApproach | undefined {
   const { lowest, probe, numberSource } = store;
-  if (!(floor instanceof ProbeFloor)) return Approach.on(store, transport, floor, clock);
+  if (!(lowWaterMark instanceof ProbedLowWaterMark)) return Approach.on(store, transport, lowWaterMark, clock);
   if (lowest === undefined || probe === undefined || numberSource === undefined) return undefined;
-  return new ProbedApproach(store as Required<typeof store>, transport, floor, clock);
+  return new ProbedApproach(store as Required<typeof store>, transport, lowWaterMark, clock);
 }
 
 /** Who reads, as far as an approach moves it. */

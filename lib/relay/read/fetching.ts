@@ -1,7 +1,10 @@
 import { waitedTooLong } from '../../store/database-errors.js';
-import type { FetchResult, ReadPosition, ReadyStore } from '../../store/ready-store.js';
+import type { ReadPosition, ReadyStore } from '../../store/ready-store.js';
 import type { Clock } from '../../time/clock.js';
+import type { AboveLast } from './above-last.js';
 import type { LateRows } from './late-rows.js';
+import type { NumberWatch } from './number-watch.js';
+import type { Fetched } from './read-result.js';
 import { isBounded, type Walks } from './walks.js';
 
 /** Who reads, as far as a fetch concerns it. */
@@ -11,6 +14,8 @@ interface Reader {
   readonly clock: Clock;
   readonly lateRows: LateRows;
   readonly walks: Walks | undefined;
+  readonly above: AboveLast | undefined;
+  readonly numbers: NumberWatch;
   /** Bucket → the number up to which it was read. */
   readonly heads: Map<number, string>;
   /** Buckets of which more is waiting. */
@@ -19,11 +24,6 @@ interface Reader {
   isRead(bucket: number): boolean;
   add(bucket: number): void;
   forget(bucket: number): void;
-}
-
-export interface Fetched extends FetchResult {
-  /** Milliseconds. */
-  readonly took: number;
 }
 
 /** @param full buckets of which more is waiting */
@@ -38,8 +38,9 @@ export async function fetchHeads(
   positions: readonly ReadPosition[],
   most: { perBucket: number; limit: number },
 ): Promise<Fetched | undefined> {
-  const { store, transport, clock, lateRows, walks } = reader;
-  const within = walks?.limitOf(positions);
+  const { store, transport, clock, lateRows, walks, above } = reader;
+  const last = reader.numbers.source?.last;
+  const within = walks?.limitOf(positions) ?? above?.limitOf(positions, last);
   const fetch = () => store.fetch({ transport, positions, ...most, within });
   const began = clock.monotonic();
   try {
@@ -49,7 +50,8 @@ export async function fetchHeads(
     if (walks === undefined || !waitedTooLong(error)) throw error;
     // To the end it takes as long as any statement may, and would again.
     if (within === undefined) lookForBeginnings(reader, positions);
-    if (walks.cancelled(positions, clock.monotonic() - began)) return undefined;
+    const isCut = within !== undefined && above?.cutOff(positions, last) === true;
+    if (walks.cancelled(positions, clock.monotonic() - began) || isCut) return undefined;
     throw error;
   }
 }
@@ -67,16 +69,18 @@ function lookForBeginnings(reader: Reader, positions: readonly ReadPosition[]): 
 /** Heads pass what a bounded read covered, where nothing more is in it. @returns whether one did: more may be behind it */
 export function passWalked(
   reader: Reader,
-  { messages, took }: Fetched,
+  { messages, took, source }: Fetched,
   positions: readonly ReadPosition[],
   limit: number,
 ): boolean {
-  const { walks, full, heads } = reader;
-  if (walks === undefined) return false;
+  const { walks, above, full, heads } = reader;
+  if (walks === undefined || above === undefined) return false;
   const isWhole = (bucket: number): boolean => messages.length < limit && !full.has(bucket) && reader.isRead(bucket);
   const points = walks.read(positions, messages.length, took, isWhole);
-  for (const [bucket, seq] of points) heads.set(bucket, seq);
-  return points.size > 0;
+  above.isBacklog = messages.length >= limit || full.size > 0;
+  const beside = above.read(positions, isWhole, heads, source?.last);
+  for (const [bucket, seq] of [...points, ...beside]) heads.set(bucket, seq);
+  return points.size > 0 || [...beside.values()].some((seq) => seq !== source?.last);
 }
 
 /** Rows per bucket when all of them have some: 32 × 16 = 512, one batch. */

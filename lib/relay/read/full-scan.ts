@@ -1,9 +1,9 @@
 import type { ReadRange } from '../../store/ready-store.js';
-import type { Heads } from './floor.js';
+import type { Heads } from './low-water-mark.js';
 import { Reach } from './reach.js';
 
 /**
- * Everything below the heads is looked at again and again, whatever the floor says: from the heads downwards, a slice of
+ * Everything below the heads is looked at again and again, whatever the low-water mark says: from the heads downwards, a slice of
  * milliseconds at a time, with a pause of 50 times what it took, of one turn at most. Downwards, because rows that are gone and still stand in
  * the index are the youngest: below them a slice may grow, and 5 billion numbers take 20 of them.
  */

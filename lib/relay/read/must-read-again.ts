@@ -6,7 +6,11 @@ import type { Reader } from './reader.js';
  * left where it is. Only the reader may ask.
  */
 export async function mustReadAgain(reader: Reader): Promise<boolean> {
-  const positions = reader.positions(undefined).slice(0, 1);
+  // Where a read may end, this one walks over nothing.
+  const positions = reader
+    .positions(undefined)
+    .slice(0, 1)
+    .map(({ bucket, after }) => ({ bucket, after, upTo: after }));
   if (positions.length === 0 && reader.buckets !== undefined) return false;
   const fetched = await reader.store.fetch({ transport: reader.transport, positions, perBucket: 1, limit: 1 });
   reader.session ??= fetched.session;

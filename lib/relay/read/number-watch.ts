@@ -1,5 +1,5 @@
 import type { Clock } from '../../time/clock.js';
-import type { Heads } from './floor.js';
+import type { Heads } from './low-water-mark.js';
 import type { FetchResult, NumberSource, ReadyStore } from '../../store/ready-store.js';
 
 /**
@@ -10,6 +10,8 @@ export class NumberWatch {
   /** @internal */ source: NumberSource | undefined;
   /** Transaction ids up to which the last snapshot saw. @internal */
   xmax: bigint | undefined;
+  /** Whether the last look found what only another server, or a restore, does. */
+  isOfOther = false;
   /** @internal */ askedAt = -Infinity;
 
   constructor(
@@ -26,10 +28,12 @@ export class NumberWatch {
     heads: Heads,
   ): Promise<string | undefined> {
     const before = this.xmax;
+    this.isOfOther = false;
     if (snapshot !== undefined) {
       this.xmax = BigInt(snapshot.xmax);
       if (before !== undefined && this.xmax < before) {
         this.source = source;
+        this.isOfOther = true;
         return `transaction ids went back from ${before} to ${this.xmax} (a failover, a restore)`;
       }
     }
@@ -53,7 +57,8 @@ export class NumberWatch {
     const before = this.source;
     this.source = source;
     if (before === undefined) return undefined;
-    if (isAnother(before.server, source.server)) return 'another server answers in the same session';
+    this.isOfOther = isAnother(before.server, source.server);
+    if (this.isOfOther) return 'another server answers in the same session';
     if (before.last !== undefined && source.last !== undefined && source.last !== before.last) {
       if (BigInt(source.last) < BigInt(before.last))
         return `the numbers of outbox_ready went back from ${before.last} to ${source.last} (TRUNCATE, a restore, a failover)`;

@@ -3,8 +3,8 @@ import type { Place } from '../../outbox-message.js';
 import { STATEMENT_TIMEOUT, waitedTooLong } from '../../store/database-errors.js';
 import type { ReadyStore } from '../../store/ready-store.js';
 import type { Asked } from './approach.js';
-import type { Heads } from './floor.js';
-import type { ProbeFloor } from './probe-floor.js';
+import type { Heads } from './low-water-mark.js';
+import type { ProbedLowWaterMark } from './probed-low-water-mark.js';
 import type { ReadCost } from './read-cost.js';
 
 /** Of a bucket: that nothing is up to there, and nothing can appear. */
@@ -31,7 +31,7 @@ type Store = Required<Pick<ReadyStore, 'lowest' | 'probe' | 'numberSource'>> & P
  * That nothing appears below rests on three facts. An INSERT that begins later gets a higher number than those that were given
  * out. Once no older one holds a number that it has not inserted, what may still appear is uncommitted, and a dirty read
  * sees it. What a committed read after that does not see, is not there. An INSERT is allowed 2 s, as above the upper mark; so the
- * floor stays at 0 until a later look, when none can wait for a lock any more. Those looks take 2 % of the time; a row that one of
+ * low-water mark stays at 0 until a later look, when none can wait for a lock any more. Those looks take 2 % of the time; a row that one of
  * them meets is swept for.
  */
 export class ProbedApproach {
@@ -54,7 +54,7 @@ export class ProbedApproach {
   constructor(
     readonly store: Store,
     readonly transport: number,
-    readonly floor: ProbeFloor,
+    readonly lowWaterMark: ProbedLowWaterMark,
     readonly clock: Clock,
   ) {}
 
@@ -116,9 +116,9 @@ export class ProbedApproach {
 
   /** Statements for one bucket. @returns until where the buckets are read that join now */
   async goOn(): Promise<Heads> {
-    await this.proveFloor();
+    await this.proveLowWaterMark();
     if (this.waiting.size > 0) return this.lookAtOnce();
-    const next = this.next(this.first, this.floor.upper.age);
+    const next = this.next(this.first, this.lowWaterMark.upper.age);
     if (next !== undefined) return this.approach(...next);
     if (this.first.size > 0) await pause(this.clock, REST);
     return NONE;
@@ -149,20 +149,21 @@ export class ProbedApproach {
       return NONE;
     }
     if (look.clean && look.head !== '0') {
-      this.floor.join(bucket, look.head);
+      this.lowWaterMark.join(bucket, look.head);
       this.second.set(bucket, { upTo: look.head, since, tries: 0, tryAt: this.clock.monotonic() + RARELY });
     }
     return new Map([[bucket, look.head]]);
   }
 
-  /** @internal */ async proveFloor(): Promise<void> {
+  /** @internal */ async proveLowWaterMark(): Promise<void> {
     const began = this.clock.monotonic();
-    const [bucket, claim] = (began < this.pauseUntil ? undefined : this.next(this.second, this.floor.upper.age)) ?? [];
+    const [bucket, claim] =
+      (began < this.pauseUntil ? undefined : this.next(this.second, this.lowWaterMark.upper.age)) ?? [];
     if (bucket === undefined || claim === undefined) return;
     const least = RARELY / this.second.size;
     const look = await this.look(bucket, claim).catch((error: unknown) => {
       if (!waitedTooLong(error)) throw error;
-      return undefined; // with all the time that there is: the floor stays, and nobody is held up for it
+      return undefined; // with all the time that there is: the low-water mark stays, and nobody is held up for it
     });
     const now = this.clock.monotonic();
     this.pauseUntil = now + Math.max((now - began) * PAUSE, least);
@@ -170,8 +171,8 @@ export class ProbedApproach {
     this.second.delete(bucket);
     const isEmpty = look?.head === claim.upTo;
     if (look !== undefined && !isEmpty) this.met.push({ bucket, seq: (BigInt(look.head) + 1n).toString() });
-    const isOver = isEmpty && look?.clean === true && began >= claim.since + this.floor.lower.age;
-    if (isOver) this.floor.proved(bucket);
+    const isOver = isEmpty && look?.clean === true && began >= claim.since + this.lowWaterMark.lower.age;
+    if (isOver) this.lowWaterMark.proved(bucket);
     else this.second.set(bucket, claim);
   }
 
@@ -187,7 +188,7 @@ export class ProbedApproach {
     const began = this.clock.monotonic();
     try {
       const { clean, lockWait } = await this.store.probe(transport, ranges, limit);
-      this.floor.waits(lockWait);
+      this.lowWaterMark.waits(lockWait);
       const { places } = await this.store.lowest(transport, ranges, limit);
       this.cost?.took(this.clock.monotonic() - began);
       const [row] = places;

@@ -1,6 +1,6 @@
 import { compareSeq, type OutboxMessage } from '../../outbox-message.js';
 import type { ReadRange } from '../../store/ready-store.js';
-import type { Heads } from './floor.js';
+import type { Heads } from './low-water-mark.js';
 
 /** A head to which the mark may rise. */
 interface Candidate {

@@ -1,4 +1,5 @@
 import type { OutboxMessage } from '../../outbox-message.js';
+import type { FetchResult } from '../../store/ready-store.js';
 
 /** What one read of the ready table brought. */
 export interface ReadResult {
@@ -9,4 +10,11 @@ export interface ReadResult {
   readonly more: boolean;
   /** All that was concluded from earlier reads is void: another connection, perhaps to another server, or numbers that went back. */
   readonly startedOver?: boolean;
+  /** And by another server, perhaps. It need not have what was read of the other one, and is not published yet. */
+  readonly otherServer?: boolean;
+}
+
+export interface Fetched extends FetchResult {
+  /** Milliseconds. */
+  readonly took: number;
 }

@@ -1,12 +1,14 @@
 import type { Clock } from '../../time/clock.js';
 import { compareSeq, lowerSeq, type OutboxMessage, type Place } from '../../outbox-message.js';
 import type { FetchResult, ReadPosition, ReadyStore, Snapshot } from '../../store/ready-store.js';
+import type { AboveLast } from './above-last.js';
 import { Approach } from './approach.js';
 import { approachOn, goOnApproaching, type AnyApproach } from './approaching.js';
 import { fetchHeads, passWalked, rowsPerBucket } from './fetching.js';
-import type { Floor } from './floor.js';
+import type { LowWaterMark } from './low-water-mark.js';
 import { KnownRows } from './known-rows.js';
 import { LateRows } from './late-rows.js';
+import { lookAbove } from './look-above.js';
 import { NumberWatch } from './number-watch.js';
 import type { ReadResult } from './read-result.js';
 import type { Walks } from './walks.js';
@@ -15,7 +17,7 @@ type Reads = 'fetch' | 'sweep' | 'readPlaces' | 'probe' | 'lowest' | 'edge' | 'b
 const NOTHING: ReadResult = { messages: [], durable: true, more: false };
 /**
  * Reads what the leased buckets of one transport hold. Keeps, in memory only, how far each bucket was read (head), until
- * where nothing can appear any more (floor), and which rows must not come out of a read again because they are being
+ * where nothing can appear any more (low-water mark), and which rows must not come out of a read again because they are being
  * published or their settle is on its way. Reads never overlap.
  */
 export class Reader {
@@ -43,6 +45,7 @@ export class Reader {
   /** Of its buckets nothing is read yet; `undefined` where they are fetched from 0. */
   readonly approach: AnyApproach | undefined;
   readonly walks: Walks | undefined;
+  readonly above: AboveLast | undefined;
   /** How often positions turned out to be wrong, so that everything was read again. */
   readAgain = 0;
   /** Hears of what went out of order, or may have. Set by the relay. */
@@ -51,25 +54,31 @@ export class Reader {
   constructor(
     readonly store: Pick<ReadyStore, Reads>,
     readonly transport: number,
-    readonly floor: Floor,
+    readonly lowWaterMark: LowWaterMark,
     readonly clock: Clock,
     ownWrites: () => Promise<unknown> | undefined,
     fullScanEvery?: number,
     readonly known = new KnownRows(),
   ) {
-    this.lateRows = new LateRows(store, transport, floor, clock, ownWrites, fullScanEvery);
+    this.lateRows = new LateRows(store, transport, lowWaterMark, clock, ownWrites, fullScanEvery);
     this.numbers = new NumberWatch(store, clock);
-    this.approach = approachOn(store, transport, floor, clock);
-    this.walks = this.approach instanceof Approach ? this.approach.walks : undefined;
+    this.approach = approachOn(store, transport, lowWaterMark, clock);
+    const { walks, above } = this.approach instanceof Approach ? this.approach : NO_APPROACH;
+    this.walks = walks;
+    this.above = above;
   }
 
   add(bucket: number): void {
     this.readFrom(bucket, '0');
-    this.floor.add(bucket);
+    this.lowWaterMark.add(bucket);
   }
 
   /** How many it reads; `undefined` while some cannot be read yet. */ get buckets(): number | undefined {
-    return this.approach?.isOn === true ? undefined : this.heads.size;
+    return this.approach?.isOn === true || this.isBehind ? undefined : this.heads.size;
+  }
+
+  /** Of some buckets nothing goes out yet. @internal */ get isBehind(): boolean {
+    return this.lateRows.walked !== undefined && this.lateRows.walked.held.size > 0;
   }
 
   /** @internal */ readFrom(bucket: number, seq: string): void {
@@ -78,14 +87,19 @@ export class Reader {
       heads.delete(bucket);
       return approach.add(bucket);
     }
-    this.walks?.wentBack(bucket, seq, heads.get(bucket));
-    heads.set(bucket, seq);
+    this.goBack(bucket, seq);
+  }
+
+  /** @internal */ goBack(bucket: number, seq: string): void {
+    this.walks?.wentBack(bucket, seq, this.heads.get(bucket));
+    this.heads.set(bucket, seq);
   }
 
   forget(bucket: number): void {
     this.heads.delete(bucket);
     this.approach?.forget(bucket);
-    this.floor.forget(bucket);
+    this.lateRows.walked?.forget(bucket);
+    this.lowWaterMark.forget(bucket);
     this.forgotten.add(bucket);
     this.full.delete(bucket);
     this.backlog = this.backlog.filter((place) => place.bucket !== bucket);
@@ -105,6 +119,9 @@ export class Reader {
     try {
       const ended = await goOnApproaching(this);
       if (ended !== undefined) return ended;
+      if (this.backlog.length === 0) await this.goOnWalking(only);
+      const above = await lookAbove(this, limit, only);
+      if (above !== undefined) return above;
       const positions = this.positions(only);
       if (positions.length === 0 && this.buckets !== undefined) return NOTHING;
       return await (this.backlog.length > 0
@@ -119,41 +136,61 @@ export class Reader {
     }
   }
 
+  /** @internal */ async goOnWalking(only: number | undefined): Promise<void> {
+    const found = await this.lateRows.goOn(this.heads, this.known, this.numbers.source?.last, only);
+    if (found === undefined) return;
+    this.backlog = found.places.filter(({ bucket }) => this.isOurs(bucket));
+    this.backlogSeen = found.seen;
+  }
+
   /** What is new beyond the heads, and before it what became visible behind them. @internal */
   async readHeads(limit: number, positions: readonly ReadPosition[], restarts: number): Promise<ReadResult> {
     const perBucket = rowsPerBucket(this.full.size, limit, positions.length);
     const { lateRows, known } = this;
     const fetched = await fetchHeads(this, positions, { perBucket, limit });
-    if (fetched === undefined) return this.void();
+    if (fetched === undefined) return { ...NOTHING, more: true }; // nothing was swept yet
     this.session ??= fetched.session;
     if (this.session !== fetched.session) return this.newSession(fetched.session);
     const wrong = await this.numbers.look(fetched, this.heads);
     if (wrong !== undefined) return this.startOver(wrong);
     const { places, complete, raise, overtaken } = await lateRows.find(fetched.snapshot, this.heads, positions, known);
     if (this.restarts !== restarts) return this.void(); // what was found is of a range that has moved
-    const late = places.filter(({ bucket, seq }) => !this.known.has(seq) && this.isRead(bucket));
-    const below = late.find(({ bucket, seq }) => compareSeq(seq, this.floor.floorOf(bucket)) <= 0);
+    const swept = places.filter(({ bucket, seq }) => !this.known.has(seq) && this.isOurs(bucket));
+    const below = swept.find(({ bucket, seq }) => compareSeq(seq, this.lowWaterMark.of(bucket)) <= 0);
     if (below !== undefined) return this.startOver(`a message stood at number ${below.seq}, ${BELOW}`);
     if (overtaken !== undefined) this.told(overtaken);
-    this.backlog = late;
+    this.backlog = swept.filter(({ bucket }) => !lateRows.holds(bucket));
     this.backlogSeen = fetched.snapshot;
     // The head fetch is made again when all that became visible behind it is read.
     if (this.backlog.length > limit || !complete) return await this.readBacklog(limit, restarts);
-    const found =
-      this.backlog.length === 0
-        ? NOTHING
-        : await this.store.readPlaces(this.transport, this.backlog.splice(0), fetched.snapshot);
-    if (this.restarts !== restarts) return this.void();
+    const late = this.backlog.splice(0);
+    const found = late.length === 0 ? NOTHING : await this.store.readPlaces(this.transport, late, fetched.snapshot);
+    const ended = 'session' in found ? await this.contradicted(found, restarts) : undefined;
+    if (ended !== undefined) return ended;
     raise?.(); // not before what the sweep found is in hand: a restart would skip it
     const messages = this.fresh(found.messages);
     const reached = this.advance(fetched, positions, perBucket);
     const isPassed = passWalked(this, fetched, positions, limit);
     for (const message of this.fresh(fetched.messages)) messages.push(message);
-    this.floor.passed(fetched.snapshot, this.heads, reached);
+    this.lowWaterMark.passed(fetched.snapshot, this.heads, reached, lateRows.walked?.held);
+    lateRows.walked?.passed();
     this.reads += 1;
     for (const message of messages) this.known.add(message);
-    const more = fetched.messages.length >= limit || this.full.size > 0 || isPassed;
+    const more = fetched.messages.length >= limit || this.full.size > 0 || isPassed || this.isBehind;
     return { messages, durable: fetched.durable && found.durable, more };
+  }
+
+  /**
+   * Looked at between the read and the publish: the process may have stood still since the look before, and numbers have gone back.
+   * @returns what a read ends with of which nothing holds
+   * @internal
+   */
+  async contradicted(found: FetchResult, restarts: number): Promise<ReadResult | undefined> {
+    if (this.restarts !== restarts) return this.void();
+    if (this.session !== found.session) return this.newSession(found.session);
+    const wrong = await this.numbers.look(found, this.heads);
+    if (wrong !== undefined) return this.startOver(wrong);
+    return this.restarts === restarts ? undefined : this.void();
   }
 
   /** The row left the ready table, and the database said so. */
@@ -173,21 +210,29 @@ export class Reader {
   /** These rows were read and are given up without a word: they are read again. */
   rewind(messages: Iterable<OutboxMessage>): void {
     const points = new Map<number, string>();
-    // A bucket that is read from its start again may still be below a floor that holds all the same.
-    for (const [bucket, head] of this.heads) points.set(bucket, lowerSeq(head, this.floor.rewindTo(bucket)));
+    // A bucket that is read from its start again may still be below a low-water mark that holds all the same.
+    for (const [bucket, head] of this.heads) points.set(bucket, lowerSeq(head, this.lowWaterMark.rewindTo(bucket)));
     for (const message of messages) {
       const { bucket, seq } = message;
       this.known.delete(message);
       const point = points.get(bucket);
-      if (point !== undefined && compareSeq(seq, point) <= 0) points.set(bucket, (BigInt(seq) - 1n).toString());
+      if (point === undefined) continue;
+      if (compareSeq(seq, point) <= 0) points.set(bucket, (BigInt(seq) - 1n).toString());
+      else this.above?.lookAgain(bucket);
     }
     this.restart(points, 'rewind');
   }
 
   /** @internal */ restart(points: ReadonlyMap<number, string>, how: 'restart' | 'rewind' = 'restart'): void {
     this.restarts += 1;
-    for (const [bucket, seq] of points) this.readFrom(bucket, seq);
-    this.floor[how](points);
+    this.lateRows.walked?.clear();
+    // Where reads prove nothing, a bucket joins after 2 s. What is known of one that is rewound still holds: it need not join anew.
+    const isKnown = how === 'rewind' && !this.lowWaterMark.readsProve;
+    for (const [bucket, seq] of points) {
+      if (isKnown) this.goBack(bucket, seq);
+      else this.readFrom(bucket, seq);
+    }
+    this.lowWaterMark[how](points);
     this.full.clear();
     this.backlog = [];
   }
@@ -213,11 +258,8 @@ export class Reader {
       taken.set(place.bucket, fits ? count + 1 : perBucket);
     }
     const found = await this.store.readPlaces(this.transport, now, this.backlogSeen);
-    if (this.restarts !== restarts) return this.void();
-    if (this.session !== found.session) return this.newSession(found.session);
-    const wrong = await this.numbers.look(found, this.heads);
-    if (wrong !== undefined) return this.startOver(wrong);
-    if (this.restarts !== restarts) return this.void();
+    const ended = await this.contradicted(found, restarts);
+    if (ended !== undefined) return ended;
     this.backlog = later.filter(({ bucket }) => !this.forgotten.has(bucket));
     const messages = this.fresh(found.messages);
     for (const message of messages) this.known.add(message);
@@ -229,14 +271,14 @@ export class Reader {
     this.session = session;
     this.readsBeforeSession = this.reads;
     this.numbers.newSession();
-    return this.fromStart();
+    return { ...this.fromStart(), otherServer: true };
   }
 
   /** What was read proves positions wrong: nothing that was concluded from them holds. @internal */
   startOver(why: string): ReadResult {
     this.readAgain += 1;
     this.told(`${why}: everything is read again, in order`);
-    return this.fromStart();
+    return { ...this.fromStart(), otherServer: this.numbers.isOfOther };
   }
 
   /** All is read again, in order, and numbers alone tell nothing of who has them. @internal */
@@ -251,8 +293,12 @@ export class Reader {
     return messages.filter((message) => this.known.isNew(message) && this.isRead(message.bucket));
   }
 
-  /** Leased since before the read began. @internal */ isRead(bucket: number): boolean {
+  /** Leased since before the read began. @internal */ isOurs(bucket: number): boolean {
     return this.heads.has(bucket) && !this.forgotten.has(bucket);
+  }
+
+  /** What the read found of it goes out. @internal */ isRead(bucket: number): boolean {
+    return this.isOurs(bucket) && !this.lateRows.holds(bucket);
   }
 
   /** Not past the last number that was given out: where a sequence was set back below rows, new ones come before these. @internal */
@@ -284,23 +330,26 @@ export class Reader {
 
   /** Rotated, so that a limit does not always favour the same buckets. @internal */
   positions(only: number | undefined): ReadPosition[] {
-    if (only !== undefined) return this.heads.has(only) ? [this.position(only)] : [];
+    const isDue = (bucket: number): boolean => !this.lateRows.holds(bucket);
+    if (only !== undefined) return this.heads.has(only) && isDue(only) ? [this.position(only)] : [];
     const { bucketsPerRead } = this.store;
     const few = bucketsPerRead !== undefined && this.full.size > 0 && (this.turn = (this.turn + 1) % WIDE_EVERY) !== 0;
     // Who was read goes to the end of `full`.
     if (few) return [...this.full].slice(0, bucketsPerRead).map((bucket) => this.position(bucket));
-    const all = [...this.heads.keys()];
+    const all = [...this.heads.keys()].filter(isDue);
     this.rotation = all.length === 0 ? 0 : (this.rotation + 1) % all.length;
     return [...all.slice(this.rotation), ...all.slice(0, this.rotation)].map((bucket) => this.position(bucket));
   }
 
   /** @internal */ position(bucket: number): ReadPosition {
     const after = this.heads.get(bucket) ?? '0';
-    return this.walks?.bounded(bucket, after) ?? { bucket, after };
+    if (this.walks?.ends.has(bucket) === true) return this.walks.bounded(bucket, after);
+    return this.above?.bounded(bucket, after, this.numbers.source?.last) ?? { bucket, after };
   }
 }
 
-/** Of a row that a scan found at or below the floor. */
+const NO_APPROACH = { walks: undefined, above: undefined };
+/** Of a row that a scan found at or below the low-water mark. */
 const BELOW = 'where none could appear any more (numbers that went back, or a writer that sets them by hand)';
 /** Of the reads under a backlog one in so many looks at all buckets, where the others look at a few. */
 const WIDE_EVERY = 12;

@@ -1,5 +1,5 @@
 /**
- * Whether a sweep covers all above the floor. It does, unless that costs: rows that are gone and still stand in the index (a
+ * Whether a sweep covers all above the low-water mark. It does, unless that costs: rows that are gone and still stand in the index (a
  * held snapshot, a purge that lags) are walked over. Then a pause of 50 times what it cost more follows each, in which sweeps
  * cover what is above the upper mark. A machine that is busy, or a network, is no reason: a number of
  * them in a row must have taken longer, and by more than they differ.

@@ -1,6 +1,6 @@
 import { compareSeq } from '../../outbox-message.js';
 import type { ReadPosition } from '../../store/ready-store.js';
-import type { Heads } from './floor.js';
+import type { Heads } from './low-water-mark.js';
 import { Reach } from './reach.js';
 
 /**
@@ -41,7 +41,7 @@ export class Walks {
 
   /** Milliseconds after which a read is given up: one that grew wide where nothing is may meet all that is gone. */
   limitOf(positions: readonly ReadPosition[]): number | undefined {
-    return this.reach.width > UNTIMED && positions.some(isBounded) ? LIMIT : undefined;
+    return this.reach.width > UNTIMED && this.isIn(positions) ? LIMIT : undefined;
   }
 
   /**
@@ -53,7 +53,7 @@ export class Walks {
   read(positions: readonly ReadPosition[], rows: number, ms: number, isWhole: (bucket: number) => boolean): Heads {
     const points = new Map<number, string>();
     for (const { bucket, upTo } of positions) {
-      if (upTo === undefined || !isWhole(bucket)) continue;
+      if (upTo === undefined || !this.ends.has(bucket) || !isWhole(bucket)) continue;
       points.set(bucket, upTo);
       if (upTo === this.ends.get(bucket)) this.ends.delete(bucket);
     }
@@ -64,7 +64,11 @@ export class Walks {
 
   /** @returns whether less may be asked for */
   cancelled(positions: readonly ReadPosition[], ms: number): boolean {
-    return positions.some(isBounded) && this.reach.cancelled(ms);
+    return this.isIn(positions) && this.reach.cancelled(ms);
+  }
+
+  /** @internal */ isIn(positions: readonly ReadPosition[]): boolean {
+    return positions.some((position) => isBounded(position) && this.ends.has(position.bucket));
   }
 }
 

@@ -8,13 +8,15 @@ import type { InFlight } from '../publish/in-flight.js';
 import type { Outage } from '../publish/outage.js';
 import type { RefusedRows } from './refused-rows.js';
 import type { RunReport } from '../relay.js';
-import { tellPublished } from '../settle/tell-published.js';
+import { batchOf, tellPublished } from '../settle/tell-published.js';
 
 /** What the results need of their relay. */
 export interface LockedRelay {
-  readonly deps: TransportRelayDependencies;
+  readonly deps: TransportRelayDependencies<unknown>;
   readonly outage: Outage;
   readonly flight: InFlight;
+  /** What died of its last try, which may still end well. */
+  readonly died: WeakSet<OutboxMessage>;
 }
 
 interface Transition extends Omit<ReparkEntry, 'parkedId' | 'bucket' | 'attemptsBefore'> {
@@ -48,10 +50,10 @@ export class LockedResults implements LockedOutcome {
     if (transition !== undefined) this.write(message, transition);
   }
 
-  /** Puts it off instead of a try, where it goes to what takes nothing now. */
+  /** Puts it off instead of a try, where it goes to what takes nothing now, or is paused. */
   putOff(message: OutboxMessage): boolean {
     const { outage } = this.relay;
-    const away = outage.destinations.areThere ? undefined : outage.isAway(message);
+    const away = outage.absence.isOn ? outage.isAway(message) : undefined;
     if (away === undefined) return false;
     this.untried += 1;
     const outcome = outage.absence.untried(message, away);
@@ -62,7 +64,7 @@ export class LockedResults implements LockedOutcome {
       attempts: outcome.attempts,
       delay: isDead ? null : outcome.delay,
       error: away.error,
-      tell: () => (isDead ? this.died(message, outcome.attempts, away.error) : outage.absence.written(away)),
+      tell: () => (isDead ? this.died(message, outcome.attempts, away.error ?? '') : outage.absence.written(away)),
     });
     return true;
   }
@@ -70,6 +72,7 @@ export class LockedResults implements LockedOutcome {
   /** @internal */ write(message: OutboxMessage, { tell, ...written }: Transition): void {
     const { id, bucket, seq, parkedId, attempts } = message;
     let entry: ParkEntry | ReparkEntry;
+    if (written.state === 'dead') this.relay.died.add(message);
     if (parkedId === null) this.parked.push((entry = { bucket, seq, id, ...written }));
     else this.reparked.push((entry = { parkedId, bucket, attemptsBefore: attempts, ...written }));
     this.messages.set(entry, message);
@@ -93,14 +96,15 @@ export class LockedResults implements LockedOutcome {
     const { relay, counts, told } = this;
     const { hooks, name } = relay.deps;
     const { id, type, topic } = message;
-    told.push({ tell: () => hooks.emit('failed', { transport: name, count: 1, blame: charged.blame, error }) });
+    const failed = { transport: name, ...batchOf(message), count: 1, blame: charged.blame, error };
+    told.push({ tell: () => hooks.emit('failed', failed) });
     if (outcome.kind === 'release') {
       if (outcome.alone && !relay.flight.onlyOne) relay.flight.markAlone(message);
       else relay.outage.failed(error, message, charged.suspect);
       return undefined;
     }
     const progress = charged.progress === undefined ? {} : { progress: charged.progress };
-    const event = { transport: name, id, type, topic, attempts: outcome.attempts, error };
+    const event = { transport: name, id, type, topic, ...batchOf(message), attempts: outcome.attempts, error };
     if (outcome.kind === 'dead') {
       const tell = (): void => this.died(message, outcome.attempts, error);
       return { state: 'dead', blocks: false, attempts: outcome.attempts, delay: null, error, ...progress, tell };
@@ -113,10 +117,11 @@ export class LockedResults implements LockedOutcome {
     return { state: 'waiting', blocks: false, attempts, delay, error, ...progress, tell };
   }
 
-  /** @internal */ died({ id, type, topic }: OutboxMessage, attempts: number, error: string): void {
+  /** @internal */ died(message: OutboxMessage, attempts: number, error: string): void {
+    const { id, type, topic } = message;
     const { hooks, name, died } = this.relay.deps;
     this.counts.dead += 1;
-    hooks.emit('dead', { transport: name, id, type, topic, attempts, error });
+    hooks.emit('dead', { transport: name, id, type, topic, ...batchOf(message), attempts, error });
     died();
   }
 }

@@ -1,3 +1,4 @@
+import type { Roles } from '../../store/outbox-store.js';
 import type { LockedOutcome } from '../../store/parked-store.js';
 import type { TransportRelayDependencies } from '../relay.types.js';
 
@@ -8,7 +9,9 @@ export class LookAhead {
   /** Milliseconds until then. @internal */
   nextIn: (() => number) | undefined;
 
-  constructor(readonly relay: Pick<TransportRelayDependencies, 'id' | 'store' | 'clock' | 'options'>) {}
+  constructor(
+    readonly relay: Pick<TransportRelayDependencies<Roles<'parked'>>, 'id' | 'store' | 'clock' | 'options'>,
+  ) {}
 
   /** Before anything is locked: what falls due after this look, and before the locks, is there for a look of its own. */
   async begin(buckets: readonly number[]): Promise<void> {
@@ -16,7 +19,7 @@ export class LookAhead {
     this.nextIn = undefined;
     if (this.wasFull) return;
     const askedAt = clock.monotonic();
-    const { nextIn } = await store.due(id, buckets, 1);
+    const { nextIn } = await store.parked.due(id, buckets, 1);
     this.nextIn = () => (nextIn === null ? Infinity : askedAt + nextIn - clock.monotonic());
   }
 

@@ -12,12 +12,15 @@ import { within } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
 import { FirstConnection } from '../publish/first-connection.js';
 import { publisherOf, type TransportRelayDependencies } from '../relay.types.js';
+import { PauseGate } from '../pauses/gate.js';
 import { LookAhead } from './look-ahead.js';
 import { LockedResults } from './locked-results.js';
 import { Loop } from '../../time/loop.js';
 import { Outage, type OutageRelay } from '../publish/outage.js';
+import { LateSuccesses } from './late-successes.js';
 import { RefusedRows } from './refused-rows.js';
 import type { TransportStatus, RunningRelay, RunReport } from '../relay.js';
+import { WakeUps } from '../wake-ups.js';
 
 /**
  * The relay of one transport for slow, unordered work: rows are locked (`SKIP LOCKED`) and the transaction stays open
@@ -39,6 +42,10 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
   readonly payloads: LargePayloads;
   readonly refused: RefusedRows;
   readonly ahead: LookAhead;
+  readonly gate: PauseGate;
+  readonly wakeUps = new WakeUps();
+  readonly died = new WeakSet<OutboxMessage>();
+  /** @internal */ readonly late: LateSuccesses;
   /** @internal */ readonly maxBatch: number;
   /** Nothing is begun any more, neither by the loop nor by a pass. @internal */
   stopping = false;
@@ -50,6 +57,7 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
     succeeded: (operation: 'fetch') => void,
   ) {
     this.publisher = publisherOf(deps);
+    this.late = new LateSuccesses(deps);
     this.maxBatch = Math.min(deps.options.batchSize, deps.transport.maxBatch ?? Infinity);
     this.outage = new Outage(this, deps);
     this.firstConnection = new FirstConnection(this.publisher, this.outage, deps);
@@ -63,9 +71,11 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
         succeeded('fetch');
         return delay;
       },
-      (error) => failed('fetch', error),
+      (error) => (this.kill.signal.aborted ? Infinity : failed('fetch', error)), // broken off by a stop past its deadline
     );
+    this.wakeUps.wake(this.loop, this.loop);
     deps.leases.announce(deps.id, this);
+    this.gate = new PauseGate(this);
     deps.transport.onState = (state, reason) => this.outage.transportState(state, reason);
   }
 
@@ -94,10 +104,6 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
 
   nudge(_where: 'ready' | 'parked', ms: number): void {
     this.loop.within(ms);
-  }
-
-  wanted(): void {
-    this.loop.nudge();
   }
 
   async stop(deadline: Deadline): Promise<void> {
@@ -151,6 +157,7 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
       inFlight: this.flight.messages,
       blockedKeys: 0,
       lastError: circuit.lastError === undefined ? null : errorText(circuit.lastError),
+      paused: this.gate.pause,
       away: destinations.list(this.deps.clock.monotonic()),
       readAgain: 0,
     };
@@ -182,14 +189,19 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
     this.leftOver = this.putOff = false;
     const { options, id, store, clock } = this.deps;
     await this.deps.admitted?.();
+    this.counts.published += await this.late.settle();
     if (!(await this.outage.mayRead()) || this.stopping) return options.pollInterval;
+    if (this.gate.isClosed) {
+      if (this.outage.probing) this.outage.probeAgain(0, 1); // a connection is proof enough
+      return options.pollInterval;
+    }
     await this.ahead.begin(this.buckets);
     // Those that are held back are locked with the others, or none would be seen behind them.
     const limit = (this.outage.probing ? PROBE_CHOICE : this.maxBatch) + this.payloads.waiting + this.refused.waiting;
     const request = { transport: id, limit, onPublished: options.onPublished };
     const results = new LockedResults(this, this.counts);
     const askedAt = clock.monotonic();
-    const report = await store.withLockedRows(request, async (rows, durable, session) => {
+    const report = await store.rowLocks.withLockedRows(request, async (rows, durable, session) => {
       this.deps.cost?.took(clock.monotonic() - askedAt, rows.length);
       const locked = rows.filter((message) => this.payloads.mayRead(message) && this.refused.mayTry(message));
       this.lastLocked = locked.length;
@@ -228,12 +240,12 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
       this.putOff = verdict === 'later';
       if (verdict === 'later') break;
       const flush = verdict === 'go' && !flushed;
-      if (flush) await store.flush();
+      if (flush) await store.ready.flush();
       // Time went by since they were locked: they are ours still, and the server that showed them is the one that flushed.
       const late = clock.monotonic() - session.askedAt > LATE; // after a stand-still rows are read before their session's end is
       if (!first || unread || flush || late) await session.alive();
       flushed ||= flush;
-      if (this.stopping) break;
+      if (this.stopping || this.gate.isClosed) break;
       await this.publish(messages, results, session.ended, verdict === 'go' ? undefined : verdict);
     }
     this.leftOver = left > 0;
@@ -264,8 +276,9 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
     const batch: Batch = { messages, units: undefined };
     this.flight.begin(batch);
     const onResult: OnResult = (index, result) => {
-      this.flight.told();
       const message = messages[index] as OutboxMessage;
+      if (result === 'late') return this.gotThroughLate(message);
+      this.flight.told();
       if (!result.ok) {
         // Broken off by us: that is no outage of the broker, and nothing can be written.
         if (!ended.aborted) results.failed(message, result);
@@ -277,6 +290,13 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
     if (failure === undefined) await this.publisher.publish(messages, onResult, this.kill.signal, ended);
     else onResult(0, failure);
     this.flight.end(batch);
+  }
+
+  /** A call that nobody waited for any more ended well, after it was written that its message is dead. @internal */
+  gotThroughLate(message: OutboxMessage): void {
+    if (!this.died.delete(message)) return;
+    this.late.add(message);
+    this.wakeUps.ready();
   }
 }
 

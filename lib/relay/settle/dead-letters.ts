@@ -1,3 +1,4 @@
+import type { Roles } from '../../store/outbox-store.js';
 import { within, type Clock } from '../../time/clock.js';
 import { readLargePayloads } from '../publish/read-large-payloads.js';
 import { withoutSecrets } from '../../observe/redact/error-text.js';
@@ -5,8 +6,7 @@ import { secretsOf } from '../../observe/redact/secrets.js';
 import type { OutboxHooks } from '../../observe/events.js';
 import { OutboxError } from '../../outbox.errors.js';
 import type { DeadLetterEvent, ResolvedOptions } from '../../outbox.options.js';
-import type { DeadLetter, Death, ParkedStore } from '../../store/parked-store.js';
-import type { ReadyStore } from '../../store/ready-store.js';
+import type { DeadLetter, Death } from '../../store/parked-store.js';
 
 /** Letters in memory. */
 const PAGE = 100;
@@ -31,7 +31,7 @@ export class DeadLetters {
   readonly running = new Map<string, { readonly since: number }>();
 
   constructor(
-    readonly store: Pick<ParkedStore, 'unannouncedDead' | 'markAnnounced'> & Pick<ReadyStore, 'readPayloads'>,
+    readonly store: Roles<'ready' | 'parked'>,
     readonly hook: NonNullable<ResolvedOptions['deadLetter']>,
     readonly transports: ReadonlyMap<number, string>,
     readonly hooks: OutboxHooks,
@@ -44,7 +44,7 @@ export class DeadLetters {
   async runOnce(): Promise<boolean> {
     const transports = [...this.transports.keys()];
     const from = this.after === undefined ? 0 : transports.indexOf(this.after.transport);
-    const letters = await this.store.unannouncedDead(transports.slice(from), PAGE, this.after);
+    const letters = await this.store.parked.unannouncedDead(transports.slice(from), PAGE, this.after);
     const { length } = letters;
     const last = letters.at(-1);
     const told: Death[] = [];
@@ -52,7 +52,7 @@ export class DeadLetters {
     try {
       through = await this.tellAll(letters, told);
     } finally {
-      if (told.length > 0) await this.store.markAnnounced(told);
+      if (told.length > 0) await this.store.parked.markAnnounced(told);
     }
     const full = length === PAGE;
     // What was told is no longer in the way; then the next page begins where this one did.
@@ -91,7 +91,7 @@ export class DeadLetters {
     const { message, transport, error, diedAt } = letter;
     if (this.runs(letter)) return 'running';
     try {
-      if (!(await readLargePayloads(this.store, transport, [message]))) return 'refused'; // an operator was faster
+      if (!(await readLargePayloads(this.store.ready, transport, [message]))) return 'refused'; // an operator was faster
       const name = this.transports.get(transport) ?? String(transport);
       const event: DeadLetterEvent = { message, transport: name, attempts: message.attempts, error, diedAt };
       const call = Promise.resolve(this.hook(event));
@@ -119,7 +119,7 @@ export class DeadLetters {
     const own = { since: this.clock.monotonic() };
     for (const oldest of this.running.keys()) if (this.running.size >= MOST) this.running.delete(oldest);
     this.running.set(place, own);
-    const told = call.then(() => this.store.markAnnounced([{ transport, parkedId, died }]));
+    const told = call.then(() => this.store.parked.markAnnounced([{ transport, parkedId, died }]));
     told
       .catch((failure: unknown) => this.complain(failure, letter))
       .finally(() => this.running.get(place) === own && this.running.delete(place));

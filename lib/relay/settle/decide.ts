@@ -4,12 +4,19 @@ import { INVALID } from '../../options/rules.js';
 import { OutboxConfigurationError, OutboxError } from '../../outbox.errors.js';
 import type { RetryPolicy } from '../../outbox.options.js';
 import type { PublishFailure } from '../../transports/transport.js';
+import { milliseconds } from '../../time/duration.js';
 import { RETRY_RULES } from '../../options/retry-rules.js';
 import { backoff } from './backoff.js';
 
+/** Milliseconds; `refused`: what `retry.backoff` threw, or what was wrong with its answer, so that it had no say. */
+interface Delay {
+  readonly delay: number;
+  readonly refused?: unknown;
+}
+
 /** What becomes of a message whose publish failed. Success needs no decision. */
 export type Outcome =
-  | { readonly kind: 'retry'; readonly attempts: number; readonly delay: number }
+  | ({ readonly kind: 'retry'; readonly attempts: number } & Delay)
   | { readonly kind: 'dead'; readonly attempts: number; readonly blocks: boolean }
   /** Nobody's attempt: the message stays where it is; `alone`: it is published by itself next time. */
   | { readonly kind: 'release'; readonly alone: boolean };
@@ -34,7 +41,8 @@ export function decide(
   const verdict = said ?? failure.blame;
   if (verdict === 'transport' || verdict === 'collateral') return { kind: 'release', alone: verdict === 'collateral' };
 
-  const { initial, max, maxAttempts, maxAge, onDead } = policyFor(message, policy);
+  const own = policyFor(message, policy);
+  const { maxAttempts, maxAge, onDead } = own;
   const attempts = Math.min(message.attempts + 1, MAX_ATTEMPTS);
   const final =
     verdict === 'dead' ||
@@ -42,7 +50,30 @@ export function decide(
     (maxAttempts !== null && attempts >= maxAttempts) ||
     (maxAge !== null && now - message.createdAt.getTime() >= maxAge);
   if (final) return { kind: 'dead', attempts, blocks: message.key !== null && onDead === 'block' };
-  return { kind: 'retry', attempts, delay: backoff(attempts, initial, max, random) };
+  return { kind: 'retry', attempts, ...delayOf(message, attempts, failure.error, own, random) };
+}
+
+function delayOf(message: OutboxMessage, attempts: number, error: unknown, policy: RetryPolicy, random: number): Delay {
+  const { backoff: rule, min, max } = policy;
+  if (typeof rule !== 'function') return { delay: backoff(attempts, { ...policy, backoff: rule }, random) };
+  try {
+    return { delay: Math.max(min, Math.min(max, durationSaid(rule(attempts, message, error)))) };
+  } catch (refused) {
+    return { delay: backoff(attempts, { ...policy, backoff: 'exponential' }, random), refused };
+  }
+}
+
+/** Its text is not shown: it may be anything of the message. */
+function durationSaid(said: unknown): number {
+  const ms = milliseconds(typeof said === 'number' ? Math.round(said) : said);
+  if (ms !== undefined) return ms;
+  const isPromise = isThenable(said);
+  if (isPromise) said.then(undefined, () => undefined); // its failure is nobody's
+  throw new OutboxConfigurationError(
+    'INVALID_OPTIONS',
+    `retry.backoff returned ${isPromise ? 'a Promise, which is not waited for' : 'no duration'}.`,
+    { hint: "Return milliseconds, or text with a unit: '30s'. Until then the delay is the exponential one." },
+  );
 }
 
 /** There is nothing to judge by, and a verdict of the classifier that is final for any error would end what was never tried. */

@@ -19,7 +19,7 @@ export interface Failed {
 export function outcomeOf(
   message: OutboxMessage,
   failure: PublishFailure,
-  { outage, deps }: { readonly outage: Outage; readonly deps: TransportRelayDependencies },
+  { outage, deps }: { readonly outage: Outage; readonly deps: TransportRelayDependencies<unknown> },
 ): Failed {
   const charged = outage.charge(message, failure);
   const decided = decideFor(message, charged, deps);
@@ -27,14 +27,24 @@ export function outcomeOf(
   return { outcome, charged, error: errorText(failure.error, [message]) };
 }
 
-/** A classifier that throws has no say; thrown on, it would undo a whole batch, published or not. */
-function decideFor(message: OutboxMessage, failure: PublishFailure, deps: TransportRelayDependencies): Outcome {
+/** A `classify` or `backoff` that throws has no say, and is told. Thrown on, it would undo a whole batch, published or not. */
+function decideFor(
+  message: OutboxMessage,
+  failure: PublishFailure,
+  deps: TransportRelayDependencies<unknown>,
+): Outcome {
   const { options, leases, random, hooks } = deps;
   const [now, chance] = [leases.now, random()];
-  try {
-    return decide(message, failure, options.retry, now, chance);
-  } catch (error) {
+  const tell = (error: unknown): void => {
     hooks.emit('error', { operation: 'publish', error: withoutSecrets(error, secretsOf([message])), retryIn: null });
-    return decide(message, failure, { ...options.retry, classify: undefined }, now, chance);
+  };
+  let outcome: Outcome;
+  try {
+    outcome = decide(message, failure, options.retry, now, chance);
+  } catch (error) {
+    tell(error);
+    outcome = decide(message, failure, { ...options.retry, classify: undefined }, now, chance);
   }
+  if ('refused' in outcome) tell(outcome.refused);
+  return outcome;
 }

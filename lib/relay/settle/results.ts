@@ -3,19 +3,18 @@ import { errorText } from '../../observe/redact/error-text.js';
 import type { Blame, PublishFailure } from '../../transports/transport.js';
 import type { Outcome } from './decide.js';
 import { outcomeOf } from './outcome-of.js';
-import type { Decided, SettlerEvents, Transition, Written } from './settler.js';
+import type { Settler, Transition } from './settler.js';
 import type { Reader } from '../read/reader.js';
 import type { Ledger } from '../ledger.js';
-import type { Settler } from './settler.js';
 import type { GlobalOrderGate } from '../order/global-order-gate.js';
 import type { TransportRelayDependencies } from '../relay.types.js';
 import type { Outage } from '../publish/outage.js';
 import type { ParkedReader } from '../order/parked-reader.js';
-import { tellPublished } from './tell-published.js';
+import type { WakeUps } from '../wake-ups.js';
 
 /** What results change in a transport relay. */
 interface ResultsRelay {
-  readonly deps: TransportRelayDependencies;
+  readonly deps: TransportRelayDependencies<unknown>;
   readonly open: ReadonlySet<number>;
   readonly reader: Reader;
   readonly ledger: Ledger;
@@ -23,18 +22,19 @@ interface ResultsRelay {
   readonly outage: Outage;
   readonly settler: Settler;
   readonly globalOrder: GlobalOrderGate;
-  roomMade(): void;
-  wanted(what: 'read' | 'parked', ms?: number): void;
+  readonly wakeUps: WakeUps;
 }
 
 /**
- * What follows from the result of a publish, and from the database's answer to what was written about it. The verdict is
- * `decide`'s; this puts it into the queues, the settler and the events.
+ * What follows from the result of a publish. The verdict is `decide`'s; this puts it into the queues and the settler. What follows
+ * from the database's answer is `WriteReports`'.
  */
-export class Results implements SettlerEvents {
+export class Results {
   readonly counts = { published: 0, retried: 0, dead: 0 };
   /** Failures of the batches at hand, one entry for all that are alike. @internal */
-  readonly failures = new Map<string, { blame: Blame; error: string; count: number }>();
+  readonly failures = new Map<string, { batch: number; blame: Blame; error: string; count: number }>();
+  /** What died of its last try, which may still end well. @internal */
+  readonly died = new WeakSet<OutboxMessage>();
 
   constructor(readonly relay: ResultsRelay) {}
 
@@ -43,6 +43,20 @@ export class Results implements SettlerEvents {
     message.state = 'told';
     if (this.relay.outage.isTroubled) this.relay.outage.succeeded(message);
     this.relay.settler.succeed(message);
+  }
+
+  /**
+   * A call that nobody waited for any more ended well: the message is through, although it was written that it is dead. As with
+   * any success the row goes, whatever an operator made of it since, and its key goes on. One that is to be tried again is left
+   * to its next try.
+   */
+  async gotThroughLate(message: OutboxMessage): Promise<void> {
+    const { settler, ledger } = this.relay;
+    if (!this.died.delete(message)) return;
+    await settler.transitions.quiet(); // that it is dead is told before that it is not
+    this.counts.published += 1;
+    ledger.enter([message]);
+    settler.succeed(message);
   }
 
   /** The unit that ends with it is published: its key goes on. */
@@ -55,7 +69,7 @@ export class Results implements SettlerEvents {
     const { ledger } = this.relay;
     if (!this.relay.open.has(message.bucket) || message.state === 'orphan') return this.leave(message, failure);
     const { outcome, charged, error } = outcomeOf(message, failure, this.relay);
-    this.note(charged.blame, error);
+    this.note(message.batch, charged.blame, error);
     if (outcome.kind !== 'release') return this.settleFailure(message, outcome, error, failure.progress);
     if (outcome.alone && !ledger.flight.onlyOne) {
       ledger.flight.markAlone(message);
@@ -70,10 +84,10 @@ export class Results implements SettlerEvents {
   }
 
   get someAreAway(): boolean {
-    return !this.relay.outage.destinations.areThere;
+    return this.relay.outage.absence.isOn;
   }
 
-  /** Puts it off instead of a try, where it goes to what takes nothing now. */
+  /** Puts it off instead of a try, where it goes to what takes nothing now, or is paused. */
   putOff(message: OutboxMessage): boolean {
     const { outage } = this.relay;
     const away = outage.isAway(message);
@@ -91,13 +105,14 @@ export class Results implements SettlerEvents {
     else this.relay.ledger.forget(messages);
   }
 
-  /** @internal */ note(blame: Blame, text: string): void {
-    const known = this.failures.get(`${blame} ${text}`);
+  /** @internal */ note(batch: number, blame: Blame, text: string): void {
+    const alike = `${batch} ${blame} ${text}`;
+    const known = this.failures.get(alike);
     if (known !== undefined) known.count += 1;
-    else this.failures.set(`${blame} ${text}`, { blame, error: text, count: 1 });
+    else this.failures.set(alike, { batch, blame, error: text, count: 1 });
   }
 
-  /** Says what failed since the last batch: once for all that failed alike. */
+  /** Says what failed since the last batch: once for all of a batch that failed alike. */
   tellFailures(): void {
     if (this.failures.size === 0) return;
     const { hooks, name } = this.relay.deps;
@@ -132,7 +147,7 @@ export class Results implements SettlerEvents {
       }
       ledger.forget([message]);
       if (gate !== null) parked.continueKey(bucket, gate);
-      this.relay.wanted('parked');
+      this.relay.wakeUps.parked();
     }
     this.release(others);
     this.rewind();
@@ -157,7 +172,7 @@ export class Results implements SettlerEvents {
     const again = this.relay.ledger.takeAgain();
     if (again.length === 0) return;
     this.relay.reader.rewind(again);
-    this.relay.wanted('read');
+    this.relay.wakeUps.ready();
   }
 
   /**
@@ -177,7 +192,7 @@ export class Results implements SettlerEvents {
   barred(messages: readonly OutboxMessage[]): void {
     for (const message of messages) this.parkBehind(message);
     for (const { bucket, key } of messages.slice(0, 1)) this.relay.parked.continueKey(bucket, key as string);
-    this.relay.wanted('parked');
+    this.relay.wakeUps.parked();
   }
 
   /** A ready row whose key has a blocking row waits with it. */
@@ -185,81 +200,12 @@ export class Results implements SettlerEvents {
     this.park(message, 'blocked', { attempts: message.attempts, delay: null, error: null, blocks: true });
   }
 
-  // ── from the settler ────────────────────────────────────────────────────────────────────────────────────────────
-
-  settled(messages: readonly OutboxMessage[], fence: string | undefined, readsBefore: number): void {
-    const { reader, parked, ledger, deps } = this.relay;
-    reader.floor.wrote(fence, readsBefore);
-    ledger.settled(messages);
-    let unparked = false;
-    for (const message of messages) {
-      if (message.parkedId === null) reader.settled(message);
-      else {
-        unparked = true;
-        const gate = ledger.queues.gateOf(message);
-        if (gate !== null) parked.continueKey(message.bucket, gate);
-      }
-    }
-    if (unparked) this.relay.wanted('parked');
-    this.relay.roomMade();
-    if (reader.isOfOtherServer(readsBefore)) this.lookFor(messages);
-    tellPublished(deps, messages);
-  }
-
-  transitioned(transitions: readonly Decided[], written: Written): void {
-    const { fence, readsBefore, missed } = written;
-    const { reader, parked, ledger, deps } = this.relay;
-    reader.floor.wrote(fence, readsBefore);
-    let soonest = Infinity;
-    for (const transition of transitions) {
-      const { message, blocks, delay, wasAside } = transition;
-      // Under a later lease the row, if it is still there, was read again, and is known for that.
-      const current = deps.leases.lease(deps.id, message.bucket)?.epoch === transition.epoch;
-      if (message.parkedId === null && current) reader.settled(message);
-      ledger.written(transition);
-      parked.parked(transition);
-      const gate = ledger.queues.gateOf(message);
-      // Dead, and its key goes on; or what it waited behind may be gone.
-      if (gate !== null && (missed || wasAside === true || (!blocks && message.parkedId !== null))) {
-        parked.continueKey(message.bucket, gate);
-        soonest = 0;
-      }
-      if (delay !== null) soonest = Math.min(soonest, delay);
-      this.tell(transition);
-    }
-    if (soonest < Infinity) this.relay.wanted('parked', soonest);
-    this.relay.roomMade();
-    if (reader.isOfOtherServer(readsBefore)) this.lookFor(transitions.map(({ message }) => message));
-  }
-
-  /** They were written, and may be there all the same: who reads now asks another server, which may have lost what was written. */
-  lookFor(messages: readonly OutboxMessage[]): void {
-    const { reader, open } = this.relay;
-    const ready = messages.filter(({ parkedId, bucket }) => parkedId === null && open.has(bucket));
-    if (ready.length === 0) return;
-    reader.rewind(ready);
-    this.relay.wanted('read');
-  }
-
-  /** The rows are as they were; whoever has the bucket now has read them, and that may be us. */
-  overtaken(transitions: readonly Decided[]): void {
-    for (const transition of transitions) {
-      this.relay.ledger.written(transition);
-      this.relay.parked.parked(transition);
-    }
-    this.relay.roomMade();
-  }
-
-  failedWrite(operation: 'settle' | 'park', error: unknown, retryIn: number): void {
-    this.relay.deps.hooks.emit('error', { operation, error, retryIn });
-  }
-
   // ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
   /** @internal */ settleFailure(
     message: OutboxMessage,
     outcome: Exclude<Outcome, { kind: 'release' }>,
-    error: string,
+    error: string | null,
     progress: string | undefined,
     onWritten?: () => void,
   ): void {
@@ -269,6 +215,7 @@ export class Results implements SettlerEvents {
     if (!blocks) this.through(message);
     if (outcome.kind === 'dead') {
       this.counts.dead += 1;
+      this.died.add(message);
       this.park(message, 'dead', { attempts: outcome.attempts, delay: null, error, blocks }, progress);
     } else {
       const { attempts, delay } = outcome;
@@ -305,17 +252,5 @@ export class Results implements SettlerEvents {
     ledger.decide(message, decided);
     parked.parking(decided);
     settler.transition(decided);
-  }
-
-  /** @internal */ tell({ message, state, attempts, delay, error, onWritten }: Transition): void {
-    if (onWritten !== undefined) return onWritten();
-    const { hooks, name } = this.relay.deps;
-    const { id, type, topic } = message;
-    if (state === 'dead') {
-      hooks.emit('dead', { transport: name, id, type, topic, attempts, error: error ?? '' });
-      this.relay.deps.died();
-    } else if (state === 'waiting' && error !== null) {
-      hooks.emit('retried', { transport: name, id, type, topic, attempts, delay: delay ?? 0, error });
-    }
   }
 }

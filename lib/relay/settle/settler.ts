@@ -1,10 +1,9 @@
+import type { Roles } from '../../store/outbox-store.js';
 import type { Clock } from '../../time/clock.js';
 import { lengthOf, placeOnly, withoutLargePayload } from '../../message/unread-payload.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import { isOfTheRow, waitedTooLong } from '../../store/database-errors.js';
 import type { Lease } from '../../store/lease-store.js';
-import type { ParkedStore } from '../../store/parked-store.js';
-import type { ReadyStore } from '../../store/ready-store.js';
 import { BatchWriter } from './batch-writer.js';
 
 /** A transition other than success. */
@@ -38,15 +37,30 @@ export interface Decided extends Transition {
   wasAside?: true;
 }
 
-export interface SettlerEvents {
+/** What became of one write. */
+export type WriteReport =
   /** The database has it: these rows are gone, whoever holds the lease. */
-  settled(messages: readonly OutboxMessage[], fence: string | undefined, readsBefore: number): void;
-  /** Moved or updated. */
-  transitioned(transitions: readonly Decided[], written: Written): void;
-  /** Nothing was written: the lease under which they were decided is gone. */
-  overtaken(transitions: readonly Decided[]): void;
-  failedWrite(operation: 'settle' | 'park', error: unknown, retryIn: number): void;
-}
+  | {
+      readonly kind: 'settled';
+      readonly messages: readonly OutboxMessage[];
+      readonly fence: string | undefined;
+      readonly readsBefore: number;
+    }
+  /** Moved or updated; `overtaken` were not: the lease under which they were decided is gone. */
+  | {
+      readonly kind: 'transitioned';
+      readonly transitions: readonly Decided[];
+      readonly overtaken: readonly Decided[];
+      readonly written: Written;
+    }
+  /** It is repeated. */
+  | {
+      readonly kind: 'failed';
+      readonly operation: 'settle' | 'park';
+      readonly error: unknown;
+      /** Milliseconds. */
+      readonly retryIn: number;
+    };
 
 /**
  * Payload bytes of one statement: it is over long before it would be cancelled, also on a slow disk. Moving and archiving
@@ -63,7 +77,7 @@ export class Settler {
   readonly transitions: BatchWriter<Decided>;
 
   constructor(
-    readonly store: Pick<ReadyStore & ParkedStore, 'settle' | 'park' | 'repark'>,
+    readonly store: Roles<'ready' | 'parked'>,
     readonly clock: Clock,
     readonly settings: {
       readonly transport: number;
@@ -74,20 +88,21 @@ export class Settler {
     readonly leaseOf: (bucket: number) => Lease | undefined,
     /** Reads of the ready table that have returned so far. */
     readonly reads: () => number,
-    readonly events: SettlerEvents,
+    /** Told of each write when it is answered: the writers go on by themselves, and nobody waits for one message. */
+    readonly reported: (report: WriteReport) => void,
   ) {
     this.successes = new BatchWriter(
       clock,
       { items: settings.batch, bytes: WRITE_BYTES, bytesOf: lengthOf },
       (batch) => this.writeSuccesses(batch),
-      (error, retryIn) => events.failedWrite('settle', error, retryIn),
+      (error, retryIn) => reported({ kind: 'failed', operation: 'settle', error, retryIn }),
       { isOwn: isOfTheRow, mayBeOwn: waitedTooLong, orderOf: () => undefined, strip: placeOnly },
     );
     this.transitions = new BatchWriter(
       clock,
       { items: settings.batch, bytes: WRITE_BYTES, bytesOf: ({ message }) => lengthOf(message) },
       (batch) => this.writeTransitions(batch),
-      (error, retryIn) => events.failedWrite('park', error, retryIn),
+      (error, retryIn) => reported({ kind: 'failed', operation: 'park', error, retryIn }),
       {
         isOwn: isOfTheRow,
         mayBeOwn: waitedTooLong,
@@ -116,10 +131,9 @@ export class Settler {
     return this.transitions.aside.holds(orderIn(bucket, key));
   }
 
-  /** The leases of these buckets are gone: the next owner reads what could not be written. */
-  forget(buckets: ReadonlySet<number>): void {
-    const dropped = this.transitions.aside.drop(({ message }) => buckets.has(message.bucket));
-    if (dropped.length > 0) this.events.overtaken(dropped);
+  /** The leases of these buckets are gone: the next owner reads what could not be written. @returns it, which is void */
+  forget(buckets: ReadonlySet<number>): readonly Decided[] {
+    return this.transitions.aside.drop(({ message }) => buckets.has(message.bucket));
   }
 
   /** Resolves, whatever happens to them, when the writes that are out now have been answered; `undefined`: none is out. */
@@ -151,15 +165,15 @@ export class Settler {
 
   /** @internal */ async writeSuccesses(batch: readonly OutboxMessage[]): Promise<void> {
     const { transport, onPublished } = this.settings;
-    const reads = this.reads();
-    const { fence } = await this.store.settle(transport, batch, onPublished);
-    this.events.settled(batch, fence, reads);
+    const readsBefore = this.reads();
+    const { fence } = await this.store.ready.settle(transport, batch, onPublished);
+    this.reported({ kind: 'settled', messages: batch, fence, readsBefore });
   }
 
   /** @internal */ async writeTransitions(batch: readonly Decided[]): Promise<void> {
     const { owner } = this.settings;
     const leases = this.leasesOf(batch);
-    const reads = this.reads();
+    const readsBefore = this.reads();
     const isOurs = ({ message, epoch }: Decided): boolean =>
       epoch !== undefined && leases.get(message.bucket)?.epoch === epoch;
     const ours = batch.filter(isOurs);
@@ -175,7 +189,7 @@ export class Settler {
         id: message.id,
         ...rest,
       }));
-      const report = await this.store.park(owner, [...leases.values()], entries);
+      const report = await this.store.ready.park(owner, [...leases.values()], entries);
       fence = report.fence;
       affected += report.affected;
     }
@@ -186,12 +200,12 @@ export class Settler {
         attemptsBefore: message.attempts,
         ...rest,
       }));
-      const report = await this.store.repark(owner, [...leases.values()], entries);
+      const report = await this.store.parked.repark(owner, [...leases.values()], entries);
       fence = report.fence ?? fence;
       affected += report.affected;
     }
-    this.events.transitioned(ours, { fence, readsBefore: reads, missed: affected < ours.length });
-    if (overtaken.length > 0) this.events.overtaken(overtaken);
+    const written = { fence, readsBefore, missed: affected < ours.length };
+    this.reported({ kind: 'transitioned', transitions: ours, overtaken, written });
   }
 
   /** @internal */ leasesOf(batch: readonly Decided[]): Map<number, Lease> {

@@ -7,7 +7,7 @@ const told = new WeakSet<object>();
 /** The database knows that the broker has them. The first of a transport has an event of its own: somebody waits for it. */
 export function tellPublished(
   deps: Pick<TransportRelayDependencies, 'name' | 'hooks'>,
-  messages: readonly Pick<OutboxMessage, 'id' | 'type' | 'topic' | 'parkedState'>[],
+  messages: readonly Pick<OutboxMessage, 'id' | 'type' | 'topic' | 'parkedState' | 'batch'>[],
 ): void {
   const { name: transport, hooks } = deps;
   const [first] = messages;
@@ -17,8 +17,13 @@ export function tellPublished(
     const { id, type, topic } = first;
     hooks.emit('firstPublished', { transport, id, type, topic });
   }
-  if (hooks.has('published')) hooks.emit('published', { transport, ids: idsOf(messages), ...scheduledOf(messages) });
+  if (!hooks.has('published')) return;
+  const batches = [...new Set(messages.map(({ batch }) => batch))];
+  hooks.emit('published', { transport, ids: idsOf(messages), batches, ...scheduledOf(messages) });
 }
+
+/** In which batch it was, of the field `batch` of its events. */
+export const batchOf = ({ batch }: Pick<OutboxMessage, 'batch'>): { batch?: number } => (batch === 0 ? {} : { batch });
 
 const idsOf = (messages: readonly Pick<OutboxMessage, 'id'>[]): string[] => messages.map(({ id }) => id);
 

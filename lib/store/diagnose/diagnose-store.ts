@@ -16,6 +16,8 @@ export interface DiagnoseStore {
   destinations(): Promise<BacklogDestination[]>;
   /** Versions of rows that are gone and not yet purged (InnoDB); `undefined`: this server has no such thing. */
   unpurged?(): Promise<number>;
+  /** The oldest snapshot of the database, whoever holds it: what was removed since stays in the tables. */
+  oldestSnapshot?(): Promise<SnapshotFacts>;
   /** Bytes that are free where the tables are; `undefined`: the database does not tell. */
   freeBytes?(): Promise<number | undefined>;
   /** Whether a pooler stands between, and whether it gives a session to others after each transaction. */
@@ -51,6 +53,13 @@ export interface TableFacts {
   readonly deadRows: number | null;
   readonly lastVacuum: Date | null;
   readonly isVacuumedBySelf: boolean;
+}
+/** `null`: this login, or anybody, may not know it. */
+export interface SnapshotFacts {
+  /** Milliseconds; 0: there is none. */
+  readonly age: number | null;
+  /** Transactions whose dead rows it keeps: those that began since, or that are not purged yet (InnoDB). */
+  readonly transactions: number | null;
 }
 export interface PlanFacts {
   /** What the statement does. */

@@ -9,20 +9,33 @@ export interface MysqlCapabilities {
   readonly statementTimeout: (milliseconds: number) => string;
   /** A `select` that the server cancels by itself. */
   readonly selectWithin: (milliseconds: number, rest: string) => string;
+  /** Of the columns that `explain` answers, the one that names the index. */
+  readonly explainKey: number;
+  /** Whether `information_schema.disks` may be there, which tells how full the disk is. */
+  readonly tellsDisks: boolean;
   /**
    * Session setting by which the server ends a session that does nothing in an open transaction: of a process that stood
-   * still, which would lock its rows for as long as it does. MySQL has none.
+   * still, which would lock its rows for as long as it does. MySQL's ends a session without a transaction, too.
    */
-  readonly idleTransactionTimeout?: (milliseconds: number) => string;
+  readonly idleTransactionTimeout: (milliseconds: number) => string;
   /** What the server would end an idle session by, or one that idles in a transaction and has a limit of its own. */
   readonly idle: readonly string[];
-  /** The same of one that holds row locks while messages are published; with MySQL, also of one without a transaction. */
-  readonly idleWithLocks: (milliseconds: number) => string;
+  /** What begins and commits a transaction that may idle for so long. */
+  readonly transaction: (milliseconds: number) => TransactionBounds;
   /** Session setting without which `information_schema` tells numbers of up to a day ago. */
   readonly freshStatistics?: string;
 }
 
-const mariaDbIdle = (milliseconds: number): string => `idle_transaction_timeout = ${Math.ceil(milliseconds / 1000)}`;
+/** The statements that begin and commit a transaction. After a rollback the second one sets the session's limit back. */
+export interface TransactionBounds {
+  readonly begin: string;
+  readonly commit: string;
+}
+
+/** The session has the limit already. */
+export const PLAIN: TransactionBounds = { begin: 'start transaction', commit: 'commit' };
+
+const waitTimeout = (milliseconds: number): string => `wait_timeout = ${Math.ceil(milliseconds / 1000)}`;
 
 /** Seconds: the most that servers take on any system. */
 const IDLE = 'wait_timeout = 2147483';
@@ -32,17 +45,26 @@ const MARIADB: MysqlCapabilities = {
   since: [10, 6, 0],
   statementTimeout: (milliseconds) => `max_statement_time = ${milliseconds / 1000}`,
   selectWithin: (milliseconds, rest) => `set statement max_statement_time = ${milliseconds / 1000} for select ${rest}`,
+  explainKey: 5,
+  tellsDisks: true,
   idle: [IDLE, 'idle_readonly_transaction_timeout = 0', 'idle_write_transaction_timeout = 0'],
-  idleTransactionTimeout: mariaDbIdle,
-  idleWithLocks: mariaDbIdle,
+  idleTransactionTimeout: (milliseconds) => `idle_transaction_timeout = ${Math.ceil(milliseconds / 1000)}`,
+  transaction: () => PLAIN,
 };
 const MYSQL: MysqlCapabilities = {
   product: 'MySQL',
   since: [8, 0, 15],
   statementTimeout: (milliseconds) => `max_execution_time = ${Math.ceil(milliseconds)}`,
   selectWithin: (milliseconds, rest) => `select /*+ max_execution_time(${Math.ceil(milliseconds)}) */ ${rest}`,
+  explainKey: 6,
+  tellsDisks: false,
   idle: [IDLE],
-  idleWithLocks: (milliseconds) => `wait_timeout = ${Math.ceil(milliseconds / 1000)}`,
+  idleTransactionTimeout: waitTimeout,
+  // The limit holds in the transaction only, at the price of no round trip: with `autocommit` on again, MySQL commits.
+  transaction: (milliseconds) => ({
+    begin: `set session autocommit = 0, ${waitTimeout(milliseconds)}`,
+    commit: `set session autocommit = 1, ${IDLE}`,
+  }),
   freshStatistics: 'information_schema_stats_expiry = 0',
 };
 

@@ -1,3 +1,5 @@
+import type { Place } from '../../outbox-message.js';
+
 /**
  * Lists travel as one JSON parameter that `json_table` unfolds: with a `straight_join` the plan is one primary-key
  * look-up per element at every size, where a list of literals turns into a materialised table above 300 elements.
@@ -10,8 +12,12 @@ export function jsonRows(rows: readonly (readonly JsonCell[])[]): string {
 
 /** Objects, because a null is left out: MySQL 8.0.15 reads one of JSON as the text `null`, or refuses it for a number. */
 function jsonRow(row: readonly JsonCell[]): string {
-  const cells = row.flatMap((cell, index) => (cell === null ? [] : [`"c${index}":${jsonCell(cell)}`]));
-  return `{${cells.join(',')}}`;
+  let cells = '';
+  for (let index = 0; index < row.length; index++) {
+    const cell = row[index] as JsonCell;
+    if (cell !== null) cells += `${cells === '' ? '' : ','}"c${index}":${jsonCell(cell)}`;
+  }
+  return `{${cells}}`;
 }
 
 /** Sequences are passed as bigint: digits in JSON, exact beyond 2^53. */
@@ -41,6 +47,21 @@ export function lookUp(list: string, table: string, index = 'primary'): string {
   return `${list} straight_join ${table} force index (${index})`;
 }
 
-export const PLACES = jsonTable({ b: 'smallint', s: 'bigint unsigned', i: ID });
+/**
+ * The places of rows, with their ids where rows of other ids are not meant. A row of it is an array: no cell is null, and
+ * the driver has no names to escape. Each message that is published is in such a list.
+ */
+export const PLACES = `json_table(?, '$[*]' columns (
+  b smallint path '$[0]', s bigint unsigned path '$[1]', i ${ID} path '$[2]')) k`;
+
+/** The parameter of {@link PLACES}. */
+export function placeRows(places: readonly (Pick<Place, 'bucket' | 'seq'> & { readonly id?: string })[]): string {
+  let list = '';
+  for (const { bucket, seq, id } of places) {
+    list += `${list === '' ? '' : ','}[${bucket},${seq}${id === undefined ? '' : `,${JSON.stringify(id)}`}]`;
+  }
+  return `[${list}]`;
+}
+
 export const PARKED_IDS = jsonTable({ p: 'bigint unsigned' });
 export const LEASES = jsonTable({ t: 'smallint', b: 'smallint', e: 'bigint unsigned' });

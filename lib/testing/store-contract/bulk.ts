@@ -100,7 +100,7 @@ function describeWalks(run: StoreRun): void {
     const bounds = await bulk.bounds();
     const { messages } = await owned.take();
     const deaths = messages.map((message) => repark(message, { state: 'dead', delay: null }));
-    await run.store.repark(run.owner, owned.leases, deaths);
+    await run.store.parked.repark(run.owner, owned.leases, deaths);
     const new_ = await dead(owned);
     const filter = { transport: owned.transport, states: DEAD };
     assert.deepEqual(idsOf(await walked(bulk, filter, { bounds })), ids);
@@ -187,7 +187,7 @@ function describeReady(run: StoreRun): void {
     const ids = await owned.insert(...[1, 2, 1, 3].map((bucket) => ({ key: null, bucket })));
     const audit = await bulk.begin({ ...ACTION, action: 'cancel' });
     assert.equal(await bulk.cancelReady(audit, await readyRows(run, owned)), 0);
-    await run.store.giveBack(
+    await run.store.leases.giveBack(
       run.owner,
       owned.leases.filter(({ bucket }) => bucket !== 3),
     );
@@ -207,7 +207,7 @@ function describeFences(run: StoreRun): void {
     const owned = await run.owned();
     const id = await dead(owned, { key: 'k' });
     const [ready] = await owned.insert({ key: null, bucket: 2 });
-    await run.store.giveBack(run.owner, owned.leases);
+    await run.store.leases.giveBack(run.owner, owned.leases);
     const { transport } = owned;
     const rows = await walked(bulk, { transport, states: DEAD });
     const audit = await bulk.begin(ACTION);
@@ -221,7 +221,7 @@ function describeFences(run: StoreRun): void {
     }
     assert.deepEqual(idsOf(await walked(bulk, { transport, states: DEAD })), [id]);
     assert.deepEqual(await owned.readyIds(), [ready]);
-    if (run.ordered) assert.equal(await run.store.hasBlocking(transport, owned.allBuckets), true);
+    if (run.ordered) assert.equal(await run.store.parked.hasBlocking(transport, owned.allBuckets), true);
     const { outcome, done, error } = (await audited(bulk, audit)) as AuditRow;
     assert.deepEqual([outcome, done, error], ['aborted', 0, null]);
   });
@@ -249,12 +249,12 @@ function describeAudit(run: StoreRun): void {
 
   it('forgets what is older than it is asked for, the oldest first', async () => {
     const { bulk } = run.store;
-    if (bulk === undefined || run.store.cleanAudit === undefined) return;
+    if (bulk === undefined || run.store.cleaner.cleanAudit === undefined) return;
     const audit = await bulk.begin(ACTION);
-    assert.equal(await run.store.cleanAudit(LATER, 10), 0);
+    assert.equal(await run.store.cleaner.cleanAudit(LATER, 10), 0);
     const kept = await bulk.begin(ACTION);
     for (let cleaned = 1; cleaned > 0 && (await audited(bulk, audit)) !== undefined;)
-      cleaned = await run.store.cleanAudit(0, 1);
+      cleaned = await run.store.cleaner.cleanAudit(0, 1);
     assert.equal(await audited(bulk, audit), undefined);
     assert.notEqual(await audited(bulk, kept), undefined);
   });

@@ -26,7 +26,7 @@ export function describeCancel(run: StoreRun): void {
       });
       const { transport } = owned;
       const cancel = async (limit: number): Promise<number[]> => {
-        const { done, left } = await run.store.cancel({ transport, topic: 'a', limit });
+        const { done, left } = await run.store.admin.cancel({ transport, topic: 'a', limit });
         return [done.length, left];
       };
       assert.deepEqual(
@@ -46,22 +46,22 @@ export function describeCancel(run: StoreRun): void {
       const { transport } = owned;
       const ids = await owned.insert({ key: null, topic: 'a' }, { key: null }, { key: null, topic: 'a' });
       const [first, second, third] = ids as [string, string, string];
-      const some = await run.other.cancel({ transport, topic: 'a', limit: 1 });
+      const some = await run.other.admin.cancel({ transport, topic: 'a', limit: 1 });
       assert.deepEqual([some.done, some.tooLate], [[first], [third]]);
-      assert.deepEqual((await run.other.cancel({ ids: [third], limit: 1 })).done, [third]);
+      assert.deepEqual((await run.other.admin.cancel({ ids: [third], limit: 1 })).done, [third]);
       await owned.acquire(run.store, 60_000);
-      assert.deepEqual((await run.other.cancel({ ids: [second], limit: 1 })).tooLate, [second]);
-      await run.store.giveBack(run.owner, owned.leases);
-      assert.deepEqual((await run.other.cancel({ transport, limit: 10 })).done, [second]);
-      assert.deepEqual((await run.other.cancel({ ids, limit: 10 })).notFound, ids);
+      assert.deepEqual((await run.other.admin.cancel({ ids: [second], limit: 1 })).tooLate, [second]);
+      await run.store.leases.giveBack(run.owner, owned.leases);
+      assert.deepEqual((await run.other.admin.cancel({ transport, limit: 10 })).done, [second]);
+      assert.deepEqual((await run.other.admin.cancel({ ids, limit: 10 })).notFound, ids);
     });
 
     it('O5: is done where the owner says that it is idle, as long as it says so', async () => {
       const owned = await run.owned();
       const ids = await owned.insert(...Array.from({ length: 6 }, (_, bucket) => ({ key: null, bucket })));
       const cancelled = async (): Promise<string[]> =>
-        (await run.other.cancel({ transport: owned.transport, limit: 1 })).done;
-      const idle = (owner: string, leases: readonly Lease[], is = true) => run.store.noteIdle(owner, leases, is);
+        (await run.other.admin.cancel({ transport: owned.transport, limit: 1 })).done;
+      const idle = (owner: string, leases: readonly Lease[], is = true) => run.store.leases.noteIdle(owner, leases, is);
       const of = (...buckets: number[]) => owned.leases.filter(({ bucket }) => buckets.includes(bucket));
       await idle(randomUUID(), owned.leases);
       await idle(
@@ -73,11 +73,11 @@ export function describeCancel(run: StoreRun): void {
       assert.deepEqual([await cancelled(), await cancelled(), await cancelled()], [[ids[1]], [ids[3]], []]);
       await idle(run.owner, of(2, 4));
       await idle(run.owner, of(2), false);
-      await run.store.renew(run.owner, 60_000);
-      await run.store.lasted(run.owner, owned.leases);
+      await run.store.leases.renew(run.owner, 60_000);
+      await run.store.leases.lasted(run.owner, owned.leases);
       assert.deepEqual([await cancelled(), await cancelled()], [[ids[4]], []], 'it still is, of one');
       await idle(run.owner, owned.leases);
-      await run.store.giveBack(run.owner, owned.leases);
+      await run.store.leases.giveBack(run.owner, owned.leases);
       await owned.acquire(run.store, 60_000);
       assert.deepEqual(await cancelled(), [], 'that was another epoch');
       assert.equal((await owned.readyIds()).length, 3);
@@ -90,14 +90,17 @@ export function describeCancel(run: StoreRun): void {
       const [id, ofOther] = ids as [string, string];
       for (const transport of [owned.transport, undefined])
         for (const how of ['cancel', 'discard', 'requeue'] as const)
-          assert.deepEqual(await run.other[how]({ ids, key: 'cart-7', limit: 10, ...(transport && { transport }) }), {
-            done: [],
-            tooLate: [id],
-            notFound: [ofOther],
-            left: 0,
-          });
-      await run.store.giveBack(run.owner, owned.leases);
-      const cancel = (): Promise<OperatorReport> => run.other.cancel({ ids, key: 'cart-7', limit: 10 });
+          assert.deepEqual(
+            await run.other.admin[how]({ ids, key: 'cart-7', limit: 10, ...(transport && { transport }) }),
+            {
+              done: [],
+              tooLate: [id],
+              notFound: [ofOther],
+              left: 0,
+            },
+          );
+      await run.store.leases.giveBack(run.owner, owned.leases);
+      const cancel = (): Promise<OperatorReport> => run.other.admin.cancel({ ids, key: 'cart-7', limit: 10 });
       assert.deepEqual(await cancel(), { done: [id], tooLate: [], notFound: [ofOther], left: 0 });
       assert.deepEqual((await cancel()).notFound, ids);
       assert.deepEqual(await owned.readyIds(), [ofOther]);
@@ -107,7 +110,7 @@ export function describeCancel(run: StoreRun): void {
       const owned = await run.owned();
       const old = `00000000-0001-7${randomUUID().slice(15)}`;
       await owned.insert({}, { id: old }, {});
-      assert.deepEqual(await run.other.cancel({ ids: [old], limit: 10 }), all(old).tooLate);
+      assert.deepEqual(await run.other.admin.cancel({ ids: [old], limit: 10 }), all(old).tooLate);
     });
   });
 
@@ -116,13 +119,13 @@ export function describeCancel(run: StoreRun): void {
       const [one, two] = await both();
       const [id] = (await one.insert({ key: null, delay: LATER })) as [string];
       await two.insert({ id, key: null });
-      const cancel = () => run.other.cancel({ ids: [id], limit: 10 });
+      const cancel = () => run.other.admin.cancel({ ids: [id], limit: 10 });
       assert.deepEqual(await cancel(), all(id).tooLate);
       await one.parked({ id, key: null });
       await two.park(await two.ready());
       assert.equal((await two.take()).messages.length, 1);
       assert.deepEqual(await cancel(), all(id).tooLate);
-      await run.store.giveBack(run.owner, two.leases);
+      await run.store.leases.giveBack(run.owner, two.leases);
       assert.deepEqual(await cancel(), all(id).done);
       assert.deepEqual(await cancel(), all(id).notFound);
     });
@@ -132,15 +135,15 @@ export function describeCancel(run: StoreRun): void {
       const id = await one.parked({ key: null });
       await two.insert({ id, key: null });
       await two.settle(await two.ready());
-      assert.deepEqual(await run.other.cancel({ ids: [id], limit: 10 }), all(id).done);
+      assert.deepEqual(await run.other.admin.cancel({ ids: [id], limit: 10 }), all(id).done);
     });
 
     it('is too late for what the limit leaves to one of them', async () => {
       const [one, two] = await both();
       const [id] = (await one.insert({ delay: LATER })) as [string];
       await two.insert({ id, delay: LATER });
-      assert.deepEqual(await run.other.cancel({ ids: [id], limit: 1 }), { ...all(id).tooLate, left: 1 });
-      assert.deepEqual(await run.other.cancel({ ids: [id], limit: 1 }), all(id).done);
+      assert.deepEqual(await run.other.admin.cancel({ ids: [id], limit: 1 }), { ...all(id).tooLate, left: 1 });
+      assert.deepEqual(await run.other.admin.cancel({ ids: [id], limit: 1 }), all(id).done);
     });
 
     it('answers a filter without ids in the same way', async () => {
@@ -151,7 +154,7 @@ export function describeCancel(run: StoreRun): void {
         string,
       ];
       await two.insert({ id, topic });
-      const report = await run.other.cancel({ topic, limit: 10 });
+      const report = await run.other.admin.cancel({ topic, limit: 10 });
       assert.deepEqual(report, { done: [alone], tooLate: [id], notFound: [], left: 0 });
     });
 
@@ -160,8 +163,8 @@ export function describeCancel(run: StoreRun): void {
       const [id] = (await one.insert({ delay: LATER })) as [string];
       await two.insert({ id });
       const { transport } = one;
-      assert.deepEqual(await run.other.cancel({ ids: [id], transport, limit: 10 }), all(id).done);
-      assert.deepEqual(await run.other.cancel({ ids: [id], transport, limit: 10 }), all(id).notFound);
+      assert.deepEqual(await run.other.admin.cancel({ ids: [id], transport, limit: 10 }), all(id).done);
+      assert.deepEqual(await run.other.admin.cancel({ ids: [id], transport, limit: 10 }), all(id).notFound);
       assert.deepEqual(await two.readyIds(), [id]);
     });
 
@@ -169,22 +172,22 @@ export function describeCancel(run: StoreRun): void {
       const [one, two] = await both();
       const id = await one.parked({ key: null }, { state: 'dead', delay: null });
       await two.insert({ id, key: null });
-      assert.deepEqual(await run.other.discard({ ids: [id], limit: 10 }), all(id).done);
+      assert.deepEqual(await run.other.admin.discard({ ids: [id], limit: 10 }), all(id).done);
     });
 
     it('misses none that is parked meanwhile', async () => {
+      const [one, two] = await both();
       for (let round = 0; round < ROUNDS; round++) {
-        const [one, two] = await both();
         const [id] = (await one.insert({ key: null, delay: LATER })) as [string];
         await two.insert({ id, key: null });
         const [message] = await two.ready();
         const [report] = await Promise.all([
-          run.other.cancel({ ids: [id], limit: 10 }),
+          run.other.admin.cancel({ ids: [id], limit: 10 }),
           two.park([message as NonNullable<typeof message>]),
         ]);
         const { messages } = await two.take();
         assert.deepEqual(report, messages.length === 0 ? all(id).done : all(id).tooLate);
-        await run.store.settle(two.transport, messages.map(settled), 'delete');
+        await run.store.ready.settle(two.transport, messages.map(settled), 'delete');
       }
     });
   });

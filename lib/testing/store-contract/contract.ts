@@ -1,6 +1,7 @@
 import { describeBulk } from './bulk.js';
 import { describeCancel } from './cancel.js';
 import { describeCleaning, describeSetup } from './keeping.js';
+import { describeCopies } from './copies.js';
 import { describeDead } from './dead.js';
 import { describeDedupKeys } from './dedup.js';
 import { describeEdge } from './edge.js';
@@ -14,6 +15,7 @@ import { describeStates } from './states.js';
 import { describeGlobalOrder, describeScheduled, describeUnordered } from './scheduled.js';
 import { describeOperators } from './operators.js';
 import { describeParked } from './parked.js';
+import { describePauses } from './pauses.js';
 import { describeRaces } from './races.js';
 import { describePayloads } from './payloads.js';
 import { describeReady } from './ready.js';
@@ -45,6 +47,7 @@ export function describeStoreContract(
     if (harness.proof === 'snapshot') describeEdge(run);
     describePayloads(run);
     describeParked(run);
+    describeCopies(run);
     describeHasten(run);
     if (run.ordered) describeScheduled(run);
     else describeUnordered(run);
@@ -53,6 +56,7 @@ export function describeStoreContract(
     describeCancel(run);
     describeInspect(run);
     describeBulk(run);
+    describePauses(run);
     describeStates(run);
     describeDedupKeys(run);
     describeNamedIds(run);

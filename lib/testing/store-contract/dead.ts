@@ -7,11 +7,11 @@ export function describeDead(run: StoreRun): void {
   const { describe, it } = run.runner;
   const { inOrder } = run;
   async function dieAgain(owned: OwnedTransport, id: string): Promise<void> {
-    assert.deepEqual((await run.store.requeue({ ids: [id], limit: 10 })).done, [id]);
+    assert.deepEqual((await run.store.admin.requeue({ ids: [id], limit: 10 })).done, [id]);
     const { messages } = await owned.take();
     assert.equal(messages[0]?.attempts, 0);
     const entries = messages.map((message) => repark(message, { state: 'dead', delay: null }));
-    assert.equal((await run.store.repark(run.owner, owned.leases, entries)).affected, 1);
+    assert.equal((await run.store.parked.repark(run.owner, owned.leases, entries)).affected, 1);
   }
   describe('dead', () => {
     it('is announced until marked, once per death', async () => {
@@ -21,7 +21,7 @@ export function describeDead(run: StoreRun): void {
         { state: 'dead', delay: null, attempts: 9, error: 'no' },
       );
       const before = Date.now();
-      const [letter] = await run.store.unannouncedDead([owned.transport], 10);
+      const [letter] = await run.store.parked.unannouncedDead([owned.transport], 10);
       assert.ok(letter);
       assert.deepEqual(
         [letter.message.id, letter.transport, letter.error, letter.message.attempts],
@@ -29,26 +29,26 @@ export function describeDead(run: StoreRun): void {
       );
       assert.deepEqual(letter.message.payload, Buffer.from([0, 255]));
       assert.ok(Math.abs(letter.diedAt.getTime() - before) < 600_000);
-      assert.deepEqual(await run.store.unannouncedDead([owned.transport + 1000], 10), []);
-      await run.store.markAnnounced([letter]);
-      assert.deepEqual(await run.store.unannouncedDead([owned.transport], 10), []);
+      assert.deepEqual(await run.store.parked.unannouncedDead([owned.transport + 1000], 10), []);
+      await run.store.parked.markAnnounced([letter]);
+      assert.deepEqual(await run.store.parked.unannouncedDead([owned.transport], 10), []);
       await dieAgain(owned, id);
-      assert.equal((await run.store.unannouncedDead([owned.transport], 10)).length, 1);
+      assert.equal((await run.store.parked.unannouncedDead([owned.transport], 10)).length, 1);
     });
 
     it('is announced again when it died a second time before the first was marked', async () => {
       const owned = await run.owned();
       const id = await owned.parked({}, { state: 'dead', delay: null });
-      const first = await run.store.unannouncedDead([owned.transport], 10);
+      const first = await run.store.parked.unannouncedDead([owned.transport], 10);
       await dieAgain(owned, id);
-      await run.store.markAnnounced(first);
-      const second = await run.store.unannouncedDead([owned.transport], 10);
+      await run.store.parked.markAnnounced(first);
+      const second = await run.store.parked.unannouncedDead([owned.transport], 10);
       assert.deepEqual(
         second.map(({ message, parkedId }) => [message.id, parkedId]),
         [[id, first[0]?.parkedId]],
       );
-      await run.store.markAnnounced([...first, ...second]);
-      assert.deepEqual(await run.store.unannouncedDead([owned.transport], 10), []);
+      await run.store.parked.markAnnounced([...first, ...second]);
+      assert.deepEqual(await run.store.parked.unannouncedDead([owned.transport], 10), []);
     });
 
     it('is found page by page, also those that died together', async () => {
@@ -61,7 +61,7 @@ export function describeDead(run: StoreRun): void {
       const [one, two] = ownedTransports.map(({ transport }) => transport) as [number, number];
       const pages: string[][] = [];
       for (let after: DeadLetter | undefined; ;) {
-        const page = await run.store.unannouncedDead(after?.transport === two ? [two] : [one, two], 2, after);
+        const page = await run.store.parked.unannouncedDead(after?.transport === two ? [two] : [one, two], 2, after);
         if (page.length === 0) break;
         after = page.at(-1);
         pages.push(page.map(({ message }) => message.id));
@@ -77,7 +77,7 @@ export function describeDead(run: StoreRun): void {
     it('holds nobody when it does not block', async () => {
       const owned = await run.owned();
       await owned.parked({}, { state: 'dead', delay: null, blocks: false });
-      assert.deepEqual(await run.store.blockingKeys(owned.transport, owned.allBuckets, 10), []);
+      assert.deepEqual(await run.store.parked.blockingKeys(owned.transport, owned.allBuckets, 10), []);
       assert.deepEqual((await owned.take(['k'])).clear, [{ bucket: 1, key: 'k' }]);
     });
 
@@ -88,9 +88,11 @@ export function describeDead(run: StoreRun): void {
       }
       const messages = await owned.ready();
       await owned.park(messages, { state: 'blocked', delay: null });
-      const keys = await run.store.blockingKeys(owned.transport, owned.allBuckets, 2);
+      const keys = await run.store.parked.blockingKeys(owned.transport, owned.allBuckets, 2);
       assert.equal(keys.length, 2);
-      const all = await eventually('all keys', () => run.store.blockingKeys(owned.transport, owned.allBuckets, 10));
+      const all = await eventually('all keys', () =>
+        run.store.parked.blockingKeys(owned.transport, owned.allBuckets, 10),
+      );
       assert.deepEqual(all.map(({ key: name, ready }) => [name, ready]).sort(), [
         ['a', true],
         ['b', true],
@@ -106,7 +108,7 @@ export function describeDead(run: StoreRun): void {
       const after = new Map<number, string>();
       const seen: string[] = [];
       for (let page: { bucket: number; key: string; ready: boolean }[] | undefined; page?.length !== 0;) {
-        page = await run.store.blockingKeys(owned.transport, [1, 2, 3], 5, after);
+        page = await run.store.parked.blockingKeys(owned.transport, [1, 2, 3], 5, after);
         assert.ok(page.length <= 5 && seen.length <= 2 * names.length);
         for (const { bucket, key, ready } of page) {
           assert.ok(ready);

@@ -3,7 +3,8 @@ import { randomUUID } from 'node:crypto';
 import type { NewMessage } from '../../outbox-message.js';
 import { OutboxTransactionConflictError } from '../../outbox.errors.js';
 import type { MessageFilter } from '../../store/admin-store.js';
-import { eventually, type OwnedTransport, type StoreRun } from './harness.js';
+import type { BulkStore } from '../../store/bulk-store.js';
+import { eventually, type OpenTransaction, type OwnedTransport, type StoreRun } from './harness.js';
 
 const LATER = 3_600_000;
 const ROUNDS = 5;
@@ -15,18 +16,19 @@ export function describeDedupKeys(run: StoreRun): void {
   describe('dedup keys of what is deleted', () => {
     describeOneTransport(run);
     describeSeveralTransports(run);
+    describeActions(run);
 
     it('O4: a transaction that found the key taken keeps nobody from cancelling, and the key is free when it has ended', async () => {
       const owned = await run.owned();
       const dedupKey = randomUUID();
       const [id] = (await owned.insert({ dedupKey, delay: LATER })) as [string];
       const open = await run.harness.begin();
-      const { duplicates } = await run.store.insert(open.tx, [owned.message({ dedupKey })]);
+      const { duplicates } = await run.store.writer.insert(open.tx, [owned.message({ dedupKey })]);
       assert.deepEqual([...duplicates.values()], [id]);
-      const cancelled = run.other.cancel({ ids: [id], limit: 10 });
+      const cancelled = run.other.admin.cancel({ ids: [id], limit: 10 });
       // By a question that a busy server answers at once: the key is waited for, and not for long.
       await eventually('its row is deleted', async () => {
-        const { nextIn } = await run.store.due(owned.transport, [1], 1);
+        const { nextIn } = await run.store.parked.due(owned.transport, [1], 1);
         return nextIn === null || undefined;
       });
       await open.commit();
@@ -35,14 +37,15 @@ export function describeDedupKeys(run: StoreRun): void {
     });
 
     it('O4: cancelled while others enqueue with the key: each is told of a message that is there, or writes one, and none fails', async () => {
-      for (let round = 0; round < ROUNDS; round++) await cancelAmongEnqueues(await run.owned());
+      const owned = await run.owned();
+      for (let round = 0; round < ROUNDS; round++) await cancelAmongEnqueues(owned);
     });
   });
 }
 
 function describeOneTransport(run: StoreRun): void {
   const { it } = run.runner;
-  const remove = (how: 'cancel' | 'discard', filter: MessageFilter) => run.other[how](filter);
+  const remove = (how: 'cancel' | 'discard', filter: MessageFilter) => run.other.admin[how](filter);
 
   for (const how of ['cancel', 'discard'] as const) {
     for (const state of ['waiting', 'blocked', 'dead'] as const) {
@@ -100,7 +103,7 @@ function describeSeveralTransports(run: StoreRun): void {
     const [one, two] = [await run.owned(), await run.owned()];
     const [id, dedupKey] = [randomUUID(), randomUUID()];
     const rows = [one, two].map((owned) => owned.message({ id, dedupKey, key: null, ...fields }));
-    await run.committed((tx) => run.store.insert(tx, rows));
+    await run.committed((tx) => run.store.writer.insert(tx, rows));
     return { one, two, id, dedupKey };
   }
 
@@ -109,7 +112,7 @@ function describeSeveralTransports(run: StoreRun): void {
       const { one, two, id, dedupKey } = await both(state === 'scheduled' ? { delay: LATER } : {});
       if (state !== 'scheduled') await one.park(await one.ready(), { delay: LATER });
       if (state === 'waiting') await two.park(await two.ready(), { delay: LATER });
-      const cancel = ({ transport }: OwnedTransport) => run.other.cancel({ ids: [id], transport, limit: 10 });
+      const cancel = ({ transport }: OwnedTransport) => run.other.admin.cancel({ ids: [id], transport, limit: 10 });
       assert.deepEqual((await cancel(one)).done, [id]);
       assert.equal(await holderOf(one, dedupKey), id);
       if (state === 'ready') await two.park(await two.ready(), { delay: LATER });
@@ -122,7 +125,7 @@ function describeSeveralTransports(run: StoreRun): void {
     const { one, two, id, dedupKey } = await both({});
     await one.park(await one.ready(), { state: 'dead', delay: null });
     await two.settle(await two.ready(), 'archive');
-    assert.deepEqual((await run.other.discard({ ids: [id], limit: 10 })).done, [id]);
+    assert.deepEqual((await run.other.admin.discard({ ids: [id], limit: 10 })).done, [id]);
     assert.equal(await holderOf(one, dedupKey), undefined);
   });
 
@@ -130,7 +133,7 @@ function describeSeveralTransports(run: StoreRun): void {
     for (let round = 0; round < ROUNDS; round++) {
       const { one, two, id, dedupKey } = await both({ delay: LATER });
       const cancel = ({ transport }: OwnedTransport, i: number) =>
-        (i === 0 ? run.store : run.other).cancel({ ids: [id], transport, limit: 10 });
+        (i === 0 ? run.store : run.other).admin.cancel({ ids: [id], transport, limit: 10 });
       const reports = await Promise.all([one, two].map(cancel));
       assert.deepEqual(
         reports.map(({ done }) => done),
@@ -141,11 +144,74 @@ function describeSeveralTransports(run: StoreRun): void {
   });
 }
 
+/** As one call does, so does an action that goes through many rows. A store without `bulk` has none. */
+function describeActions(run: StoreRun): void {
+  const { it } = run.runner;
+  const kinds = [
+    ['cancel', 'ready'],
+    ['cancel', 'scheduled'],
+    ['discard', 'dead'],
+  ] as const;
+  for (const [how, state] of kinds) {
+    it(`O4: an action to ${how} what is ${state} frees its key, and no other one`, () => removed(run, how, state));
+    it(`O4: so it does when a transaction that found the key taken goes on: ${how}, ${state}`, async () => {
+      const open = await run.harness.begin();
+      await removed(run, how, state, open);
+    });
+  }
+}
+
+/** @param open finds the key taken, and ends when the row is gone */
+async function removed(
+  run: StoreRun,
+  how: 'cancel' | 'discard',
+  state: 'ready' | 'scheduled' | 'dead',
+  open?: OpenTransaction,
+): Promise<void> {
+  const { bulk } = run.other;
+  const { inspect } = run.store; // not by the connection on which the key is waited for
+  if (bulk === undefined || inspect === undefined) return open?.rollback();
+  const owned = await run.owned();
+  const { transport } = owned;
+  const write = async (dedupKey: string): Promise<string> => {
+    const message = { dedupKey, key: null, ...(state === 'scheduled' ? { delay: LATER } : {}) };
+    if (state === 'dead') return owned.parked(message, { state, delay: null });
+    return (await owned.insert(message))[0] as string;
+  };
+  const [dedupKey, other] = [randomUUID(), randomUUID()];
+  const [id, neighbour] = [await write(dedupKey), await write(other)];
+  await run.store.leases.giveBack(run.owner, owned.leases);
+  if (open !== undefined) await run.store.writer.insert(open.tx, [owned.message({ dedupKey })]);
+  const rows = async () => (await inspect.page({ state, transport, after: null, limit: 10 })).rows;
+  const audit = await bulk.begin({ action: how, actor: 'test', filter: '{}' });
+  const ours = (await rows()).filter((row) => row.id === id);
+  const change = state === 'ready' ? bulk.cancelReady(audit, ours) : changeParked(bulk, audit, how, transport, id);
+  await eventually('its row is deleted', async () => (await rows()).length === 1 || undefined);
+  await open?.commit();
+  assert.equal(await change, 1);
+  assert.equal(await holderOf(owned, dedupKey), undefined);
+  assert.equal(await holderOf(owned, other), neighbour);
+}
+
+async function changeParked(
+  bulk: BulkStore,
+  audit: string,
+  how: 'cancel' | 'discard',
+  transport: number,
+  id: string,
+): Promise<number | undefined> {
+  const states = how === 'cancel' ? (['scheduled'] as const) : (['dead'] as const);
+  const bounds = await bulk.bounds();
+  const request = { bounds, after: null, backwards: false, limit: 10, withErrors: false };
+  const { rows } = await bulk.find({ filter: { ids: [id], transport, states }, ...request });
+  return bulk.change(audit, how, states, rows);
+}
+
 /** Who has the key, as an enqueue is told that writes nothing. */
 async function holderOf(owned: OwnedTransport, dedupKey: string): Promise<string | undefined> {
   const transaction = await owned.run.harness.begin();
   try {
-    const { duplicates } = await owned.store.insert(transaction.tx, [owned.message({ dedupKey })]);
+    const { duplicates } = await owned.store.writer.insert(transaction.tx, [owned.message({ dedupKey })]);
     return duplicates.get(0);
   } finally {
     await transaction.rollback();
@@ -168,12 +234,12 @@ async function cancelAmongEnqueues(owned: OwnedTransport): Promise<void> {
   const [first] = (await owned.insert({ dedupKey, delay: LATER })) as [string];
   const enqueue = async (): Promise<{ id: string; holder: string | undefined }> => {
     const message = owned.message({ dedupKey, delay: LATER });
-    const write = () => run.committed((tx) => run.store.insert(tx, [message]));
+    const write = () => run.committed((tx) => run.store.writer.insert(tx, [message]));
     const { duplicates } = await (run.harness.dedupConflicts === true ? afterConflicts(write) : write());
     return { id: message.id, holder: duplicates.get(0) };
   };
   let isCancelled = false;
-  const cancelled = run.other.cancel({ ids: [first], limit: 10 }).finally(() => (isCancelled = true));
+  const cancelled = run.other.admin.cancel({ ids: [first], limit: 10 }).finally(() => (isCancelled = true));
   const writers = Array.from({ length: WRITERS }, async () => {
     const results = [await enqueue()];
     while (!isCancelled) results.push(await enqueue());
@@ -185,5 +251,5 @@ async function cancelAmongEnqueues(owned: OwnedTransport): Promise<void> {
   assert.ok(written.length <= 1, 'one message has a key');
   for (const { holder } of enqueued) assert.ok([undefined, first, ...written].includes(holder));
   assert.equal(await holderOf(owned, dedupKey), written[0]);
-  assert.deepEqual((await run.store.cancel({ ids: written, limit: 10 })).done, written);
+  assert.deepEqual((await run.store.admin.cancel({ ids: written, limit: 10 })).done, written);
 }

@@ -18,9 +18,9 @@ export function describeEdge(run: StoreRun): void {
         { bucket: 3, after: '0', upTo },
       ];
       const late = await run.harness.begin();
-      await run.store.insert(late.tx, [owned.message({ key: null })]);
+      await run.store.writer.insert(late.tx, [owned.message({ key: null })]);
       await owned.insert({ bucket: 3 }); // or no snapshot would list the one that is open
-      const looked = await run.store.lowest?.(owned.transport, ranges, 10_000);
+      const looked = await run.store.ready.lowest?.(owned.transport, ranges, 10_000);
       if (looked === undefined) return late.rollback();
       const second = messages.find(({ bucket }) => bucket === 2);
       assert.deepEqual(
@@ -31,7 +31,7 @@ export function describeEdge(run: StoreRun): void {
         ],
       );
       await late.commit();
-      const after = await run.store.lowest?.(owned.transport, ranges, 10_000);
+      const after = await run.store.ready.lowest?.(owned.transport, ranges, 10_000);
       assert.equal(looked.snapshot === undefined, run.harness.proof === 'probe');
       if (looked.snapshot === undefined) return;
       assert.ok(looked.snapshot.open.some((id) => after?.snapshot?.open.includes(id) === false));
@@ -41,11 +41,11 @@ export function describeEdge(run: StoreRun): void {
       const owned = await run.owned();
       await owned.insert({});
       const late = await run.harness.begin();
-      await run.store.insert(late.tx, [owned.message({ key: null })]);
-      const edge = await run.store.edge?.();
+      await run.store.writer.insert(late.tx, [owned.message({ key: null })]);
+      const edge = await run.store.ready.edge?.();
       if (edge === undefined) return late.rollback();
       assert.ok(edge.source?.last !== undefined);
-      const { snapshot } = (await run.store.lowest?.(owned.transport, [], 10_000)) ?? {};
+      const { snapshot } = (await run.store.ready.lowest?.(owned.transport, [], 10_000)) ?? {};
       assert.ok(snapshot && BigInt(snapshot.xmax) > BigInt(edge.fence), 'it has ended');
       assert.ok(
         snapshot.open.some((id) => BigInt(id) < BigInt(edge.fence)),
@@ -62,7 +62,7 @@ export function describeEdge(run: StoreRun): void {
     });
 
     it('is read from up to a number, without what is above it, also in a limited time', async () => {
-      if (run.store.edge === undefined) return;
+      if (run.store.ready.edge === undefined) return;
       const owned = await run.owned();
       await owned.insert({}, {}, { bucket: 2 }, {}, {});
       const [first, ...rest] = (await owned.ready()).filter(({ bucket }) => bucket === 1).map(({ seq }) => seq);
@@ -73,7 +73,7 @@ export function describeEdge(run: StoreRun): void {
       ];
       const request = { transport: owned.transport, positions, perBucket: 10, limit: 10 };
       for (const within of [undefined, 10_000]) {
-        const { messages, snapshot } = await run.store.fetch({ ...request, within });
+        const { messages, snapshot } = await run.store.ready.fetch({ ...request, within });
         assert.deepEqual(
           messages.map(({ bucket, seq }) => ({ bucket, seq })),
           rest.slice(0, 2).map((seq) => ({ bucket: 1, seq })),
@@ -81,7 +81,7 @@ export function describeEdge(run: StoreRun): void {
         assert.ok(snapshot !== undefined);
       }
       const toTheEnd = [{ bucket: 1, after: first as string }];
-      assert.equal((await run.store.fetch({ ...request, positions: toTheEnd })).messages.length, rest.length);
+      assert.equal((await run.store.ready.fetch({ ...request, positions: toTheEnd })).messages.length, rest.length);
     });
   });
 }

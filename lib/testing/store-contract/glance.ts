@@ -3,20 +3,24 @@ import { randomUUID } from 'node:crypto';
 import type { TransportGlance } from '../../store/admin-store.js';
 import type { OwnedTransport, StoreRun } from './harness.js';
 
+/** Milliseconds in which a busy server has time for one look. */
+const PATIENCE = 20_000;
+
 /** What a probe asks. A store without `glance` leaves it to `stats`. */
 export function describeGlance(run: StoreRun): void {
   const { describe, it } = run.runner;
   /** A store that has no time left answers nothing; the next look may get through. */
   const look = async (owned: OwnedTransport, after = '0', limit = 1_000): Promise<TransportGlance | undefined> => {
-    for (let tries = 0; run.store.glance !== undefined && tries < 20; tries++) {
-      const glances = await run.store.glance({ limit, buckets: owned.allBuckets, after: () => after });
+    const until = Date.now() + PATIENCE;
+    while (run.store.admin.glance !== undefined && Date.now() < until) {
+      const glances = await run.store.admin.glance({ limit, buckets: owned.allBuckets, after: () => after });
       if (glances !== undefined) return glances.find(({ transport }) => transport === owned.transport);
     }
     return undefined;
   };
   describe('glance', () => {
     run.inOrder('counts by state as stats does, and names the first ready message of each bucket', async () => {
-      if (run.store.glance === undefined) return;
+      if (run.store.admin.glance === undefined) return;
       const owned = await run.owned();
       await owned.insert({ key: 'a' }, { key: 'a' }, { key: 'b', delay: 3_600_000 });
       const [dead, behind] = await owned.ready();
@@ -49,7 +53,7 @@ export function describeGlance(run: StoreRun): void {
     });
 
     run.inOrder('counts what waits by topic, and what is behind it, each up to a limit', async () => {
-      const { parkedByTopic } = run.store;
+      const { parkedByTopic } = run.store.admin;
       if (parkedByTopic === undefined) return;
       const owned = await run.owned();
       await owned.insert({ key: 'a', topic: 'A' }, { key: 'a', topic: 'a' });
@@ -60,7 +64,7 @@ export function describeGlance(run: StoreRun): void {
       await owned.parked({ key: null, topic: 'A' }, { state: 'dead', delay: null });
       await owned.insert({ topic: 'A' }, { topic: 'A', delay: 3_600_000 });
       const counted = async (limit: number) =>
-        [...(await parkedByTopic.call(run.store, owned.transport, limit))].sort(([a], [b]) => (a < b ? -1 : 1));
+        [...(await parkedByTopic.call(run.store.admin, owned.transport, limit))].sort(([a], [b]) => (a < b ? -1 : 1));
       assert.deepEqual(await counted(1_000), [
         ['A', 2],
         ['a', 1],
@@ -69,24 +73,24 @@ export function describeGlance(run: StoreRun): void {
     });
 
     it('says whose lease a bucket has, and whether its owner lives', async () => {
-      if (run.store.glance === undefined) return;
+      if (run.store.admin.glance === undefined) return;
       const owned = await run.owned();
       await owned.insert({ bucket: 1 });
       const owner = run.owner;
       const lease = async () => (await look(owned))?.heads[0]?.lease;
-      await run.store.leave(owner);
+      await run.store.leases.leave(owner);
       assert.deepEqual({ ...(await lease()), remaining: 0 }, { owner, remaining: 0, alive: false });
-      await run.store.beat({ owner, transports: [owned.transport], info: '' }, 60_000);
+      await run.store.leases.beat({ owner, transports: [owned.transport], info: '' }, 60_000);
       const held = await lease();
-      await run.store.leave(owner);
+      await run.store.leases.leave(owner);
       assert.equal(held?.alive, true);
       assert.ok((held?.remaining as number) > 1_000 && (held?.remaining as number) <= 60_000);
-      await run.store.giveBack(owner, owned.leases);
+      await run.store.leases.giveBack(owner, owned.leases);
       assert.equal(await lease(), null);
     });
 
     it('stops each count near the limit, and says so', async () => {
-      if (run.store.glance === undefined) return;
+      if (run.store.admin.glance === undefined) return;
       const owned = await run.owned();
       const { length } = owned.allBuckets;
       const most = 3 * length;

@@ -32,6 +32,11 @@ export interface StoreHarness {
    * Default: none does.
    */
   readonly dedupConflicts?: boolean;
+  /**
+   * Takes what is left of these transports, by number, out of all tables: the tests that had them are over. Without it they stay,
+   * and what looks at each transport takes longer from test to test.
+   */
+  forget?(transports: readonly number[]): Promise<void>;
 }
 
 /** One suite run: two stores, as two processes have them, and transports of their own for each test. */
@@ -39,11 +44,24 @@ export class StoreRun {
   store!: OutboxStore;
   other!: OutboxStore;
   readonly owner = randomUUID();
+  readonly runner: ContractRunner;
+  /** Numbers of transports that tests have had. @internal */
+  used: number[] = [];
 
   constructor(
     readonly harness: StoreHarness,
-    readonly runner: ContractRunner,
-  ) {}
+    { describe, it, beforeAll, afterAll }: ContractRunner,
+  ) {
+    const alone: ContractRunner['it'] = (name, body) => it(name, () => this.forgetUsed().then(body));
+    this.runner = { describe, it: alone, beforeAll, afterAll };
+  }
+
+  /** All but the last: the next number is one more than the largest that is there, and none comes twice. @internal */
+  async forgetUsed(): Promise<void> {
+    const former = this.used.slice(0, -1);
+    this.used = this.used.slice(-1);
+    if (former.length > 0) await this.harness.forget?.(former);
+  }
 
   /** Without an order no row holds another back. */
   get ordered(): boolean {
@@ -73,7 +91,8 @@ export class StoreRun {
   /** A transport that no other test sees, with all of its buckets leased to {@link owner} unless told otherwise. */
   async owned(options: { leased?: boolean; leaseMs?: number } = {}): Promise<OwnedTransport> {
     const name = `contract-${randomBytes(6).toString('hex')}`;
-    const transport = (await this.store.registerTransports([name], 'default')).get(name) as number;
+    const transport = (await this.store.setup.registerTransports([name], 'default')).get(name) as number;
+    this.used.push(transport);
     const owned = new OwnedTransport(this, name, transport);
     if (options.leased !== false) await owned.acquire(this.store, options.leaseMs ?? 60_000);
     return owned;
@@ -113,7 +132,12 @@ export class OwnedTransport {
 
   async acquire(store: OutboxStore, leaseMs: number): Promise<Lease[]> {
     const { owner } = this.run;
-    this.leases = await store.acquire({ owner, leaseMs, transport: this.transport, limit: this.allBuckets.length });
+    this.leases = await store.leases.acquire({
+      owner,
+      leaseMs,
+      transport: this.transport,
+      limit: this.allBuckets.length,
+    });
     return this.leases;
   }
 
@@ -140,14 +164,14 @@ export class OwnedTransport {
   /** Commits messages and returns their ids. */
   async insert(...fields: Partial<NewMessage>[]): Promise<string[]> {
     const messages = fields.map((field) => this.message(field));
-    await this.run.committed((tx) => this.store.insert(tx, messages));
+    await this.run.committed((tx) => this.store.writer.insert(tx, messages));
     return messages.map(({ id }) => id);
   }
 
   /** Everything in the ready table, by place. */
   async ready(store = this.store): Promise<OutboxMessage[]> {
     const positions = this.allBuckets.map((bucket) => ({ bucket, after: NOTHING }));
-    const { messages } = await store.fetch({
+    const { messages } = await store.ready.fetch({
       transport: this.transport,
       positions,
       perBucket: 100_000,
@@ -161,7 +185,7 @@ export class OwnedTransport {
 
   /** Parks messages of the ready table; `waiting` ones are due at once unless a delay is given. */
   async park(messages: readonly OutboxMessage[], entry: Partial<ParkEntry> = {}): Promise<WriteReport> {
-    return this.store.park(
+    return this.store.ready.park(
       this.run.owner,
       this.leases,
       messages.map((message) => parkEntry(message, { blocks: this.run.ordered && message.key !== null, ...entry })),
@@ -178,14 +202,18 @@ export class OwnedTransport {
     return id;
   }
 
-  async due(limit = 1000): ReturnType<OutboxStore['due']> {
-    return this.store.due(this.transport, this.allBuckets, limit);
+  async due(limit = 1000): ReturnType<OutboxStore['parked']['due']> {
+    return this.store.parked.due(this.transport, this.allBuckets, limit);
   }
 
   /** Takes what is due and goes on with these keys. */
-  async take(keys: readonly string[] = [], perKey = 100, store = this.store): ReturnType<OutboxStore['take']> {
+  async take(
+    keys: readonly string[] = [],
+    perKey = 100,
+    store = this.store,
+  ): ReturnType<OutboxStore['parked']['take']> {
     const { rows } = await this.due();
-    return store.take({
+    return store.parked.take({
       owner: this.run.owner,
       transport: this.transport,
       leases: this.leases,
@@ -196,7 +224,7 @@ export class OwnedTransport {
   }
 
   settle(messages: readonly OutboxMessage[], onPublished: 'delete' | 'archive' = 'delete'): Promise<WriteReport> {
-    return this.store.settle(this.transport, messages.map(settled), onPublished);
+    return this.store.ready.settle(this.transport, messages.map(settled), onPublished);
   }
 }
 

@@ -24,7 +24,11 @@ async function hastenAll(
 ): Promise<[number, number]> {
   let [sum, parts] = [0, 0];
   for (let from: string | null = null; ; parts += 1) {
-    const { hastened, next } = await owned.store.hasten(owned.transport, owned.allBuckets, { topics, from, limit });
+    const { hastened, next } = await owned.store.parked.hasten(owned.transport, owned.allBuckets, {
+      topics,
+      from,
+      limit,
+    });
     sum += hastened;
     if (next === null) return [sum, parts + 1];
     from = next;
@@ -50,7 +54,7 @@ export function describeHasten(run: StoreRun): void {
       assert.deepEqual(messages.map(({ id }) => id).sort(), [...ids].sort());
       assert.deepEqual(await hastenAll(owned, null, 100), [7, 1]);
       assert.deepEqual(await hastenAll(owned, null, 100), [0, 1]);
-      assert.deepEqual(await owned.store.hasten(owned.transport, [], { topics: null, from: null, limit: 9 }), {
+      assert.deepEqual(await owned.store.parked.hasten(owned.transport, [], { topics: null, from: null, limit: 9 }), {
         hastened: 0,
         next: null,
       });

@@ -21,7 +21,7 @@ export function describeNamedIds(run: StoreRun): void {
           const [ready] = (await owned.insert({ key: null })) as [string];
           const nowhere = randomUUID();
           const ids = [...scheduled, nowhere, ...dead, sending, ready];
-          const { done, tooLate, notFound } = await run.other[action]({ ids: [...ids, nowhere, ready], limit });
+          const { done, tooLate, notFound } = await run.other.admin[action]({ ids: [...ids, nowhere, ready], limit });
           assert.deepEqual([...done, ...tooLate, ...notFound].sort(), [...ids].sort());
           assert.deepEqual(notFound, [nowhere]);
           assert.ok(done.length <= limit);
@@ -37,7 +37,7 @@ export function describeNamedIds(run: StoreRun): void {
         await owned.take();
         for (let i = 0; i < 2; i += 1) ids.push(await owned.parked({ key: null }, { state: 'dead', delay: null }));
         const [sending, first, second] = ids as [string, string, string];
-        const report = await run.other[action]({ ids: [...ids].reverse(), limit: 2 });
+        const report = await run.other.admin[action]({ ids: [...ids].reverse(), limit: 2 });
         assert.deepEqual(report, { done: [first], tooLate: [second, sending], notFound: [], left: 1 });
       });
 
@@ -52,11 +52,11 @@ export function describeNamedIds(run: StoreRun): void {
         const ids = [dead, sending, ready, scheduled];
         const { transport } = owned;
         for (const other of [{ key: 'two' }, { topic: 'two' }, { type: 'two' }, { transport: transport + 1_000 }]) {
-          const report = await run.other[action]({ ids, transport, ...one, ...other, limit: 10 });
+          const report = await run.other.admin[action]({ ids, transport, ...one, ...other, limit: 10 });
           assert.deepEqual(report, { done: [], tooLate: [], notFound: ids, left: 0 });
         }
         const named = [dead, ready, scheduled]; // the other one has no key
-        const { done, tooLate, notFound } = await run.other[action]({ ids, transport, ...one, limit: 10 });
+        const { done, tooLate, notFound } = await run.other.admin[action]({ ids, transport, ...one, limit: 10 });
         assert.deepEqual([...done, ...tooLate].sort(), [...named].sort());
         assert.deepEqual([notFound, done.includes(dead), tooLate.includes(ready)], [[sending], true, true]);
       });

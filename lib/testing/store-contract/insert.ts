@@ -10,7 +10,7 @@ export function describeInsert(run: StoreRun): void {
     it('writes nothing when the transaction rolls back', async () => {
       const owned = await run.owned();
       const transaction = await run.harness.begin();
-      await run.store.insert(transaction.tx, [owned.message(), owned.message({ delay: 0 })]);
+      await run.store.writer.insert(transaction.tx, [owned.message(), owned.message({ delay: 0 })]);
       await transaction.rollback();
       assert.deepEqual(await owned.readyIds(), []);
       assert.deepEqual((await owned.due()).rows, []);
@@ -21,7 +21,7 @@ export function describeInsert(run: StoreRun): void {
       const messages = Array.from({ length: 7_000 }, (_, i) =>
         owned.message({ bucket: i % 2, payload: Buffer.from(String(i)) }),
       );
-      await run.committed((tx) => run.store.insert(tx, messages));
+      await run.committed((tx) => run.store.writer.insert(tx, messages));
       const ready = await owned.ready();
       assert.equal(ready.length, 7_000);
       assert.deepEqual(new Set(ready.map(({ id }) => id)), new Set(messages.map(({ id }) => id)));
@@ -44,7 +44,7 @@ export function describeInsert(run: StoreRun): void {
         '9007199254740993',
         '9007199254740994',
       ]);
-      const page = await run.store.fetch({
+      const page = await run.store.ready.fetch({
         transport: owned.transport,
         positions: [{ bucket: 1, after: '9007199254740992' }],
         perBucket: 10,
@@ -89,7 +89,9 @@ function describeFields(run: StoreRun): void {
     it(`returns what was enqueued: ${name}`, async () => {
       const owned = await run.owned();
       const message = owned.message(fields);
-      await run.committed((tx) => run.store.insert(tx, [owned.message({ payload: Buffer.from('text') }), message]));
+      await run.committed((tx) =>
+        run.store.writer.insert(tx, [owned.message({ payload: Buffer.from('text') }), message]),
+      );
       const found = (await owned.ready()).find(({ id }) => id === message.id);
       assert.ok(found);
       const { topic, key, type, version, contentType } = message;
@@ -124,7 +126,7 @@ function describeDedup(run: StoreRun): void {
       const [first] = await owned.insert({ dedupKey });
       const again = owned.message({ dedupKey });
       const unrelated = owned.message();
-      const report = await run.committed((tx) => run.store.insert(tx, [again, unrelated]));
+      const report = await run.committed((tx) => run.store.writer.insert(tx, [again, unrelated]));
       assert.deepEqual([...report.duplicates], [[0, first]]);
       assert.deepEqual(await owned.readyIds(), [first, unrelated.id]);
     });
@@ -146,10 +148,12 @@ function describeDedup(run: StoreRun): void {
       const dedupKey = randomUUID();
       const message = owned.message({ dedupKey, delay: 60_000 });
       const twin = { ...message, transport: second.transport };
-      const report = await run.committed((tx) => run.store.insert(tx, [message, twin, owned.message({ dedupKey })]));
+      const report = await run.committed((tx) =>
+        run.store.writer.insert(tx, [message, twin, owned.message({ dedupKey })]),
+      );
       assert.deepEqual([...report.duplicates], [[2, message.id]]);
       assert.equal((await owned.due()).nextIn !== null && (await second.due()).nextIn !== null, true);
-      const repeated = await run.committed((tx) => run.store.insert(tx, [message, twin]));
+      const repeated = await run.committed((tx) => run.store.writer.insert(tx, [message, twin]));
       assert.deepEqual(
         [...repeated.duplicates],
         [
@@ -165,8 +169,8 @@ function describeDedup(run: StoreRun): void {
         const dedupKey = randomUUID();
         const first = owned.message({ dedupKey });
         const holder = await run.harness.begin();
-        await run.store.insert(holder.tx, [first]);
-        const waiting = run.committed((tx) => run.store.insert(tx, [owned.message({ dedupKey })]));
+        await run.store.writer.insert(holder.tx, [first]);
+        const waiting = run.committed((tx) => run.store.writer.insert(tx, [owned.message({ dedupKey })]));
         await holder[end]();
         assert.deepEqual([...(await waiting).duplicates], end === 'commit' ? [[0, first.id]] : []);
       }

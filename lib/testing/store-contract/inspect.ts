@@ -15,6 +15,7 @@ export function describeInspect(run: StoreRun): void {
     describePages(run);
     describeById(run);
     describeSurroundings(run);
+    describeRest(run);
     describeFailures(run);
   });
 }
@@ -171,7 +172,7 @@ function describeById(run: StoreRun): void {
       assert.deepEqual(found?.preview, n === 3 ? null : payload.subarray(0, 4));
     }
     const [row] = (await inspect.byIds([parked])).rows as [StoredRow];
-    await run.store.discard({ ids: [parked], limit: 1 });
+    await run.store.admin.discard({ ids: [parked], limit: 1 });
     assert.equal(await inspect.content(row, 0), undefined);
   });
 }
@@ -196,7 +197,7 @@ function describeSurroundings(run: StoreRun): void {
       { owner: run.owner, epoch, isLive: true, isIdle: false, trial: null, expiresAt: null },
     );
     assert.ok((held.lease?.expiresAt?.getTime() ?? 0) > held.now.getTime());
-    await run.store.noteIdle(run.owner, owned.leases, true);
+    await run.store.leases.noteIdle(run.owner, owned.leases, true);
     assert.equal((await inspect.surroundings(last)).lease?.isIdle, true);
   });
 
@@ -218,7 +219,9 @@ function describeSurroundings(run: StoreRun): void {
     assert.equal(messages[0]?.id, first?.id);
     const { epoch } = owned.leases.find(({ bucket }) => bucket === 1) as { epoch: string };
     assert.equal((await one(first?.id as string)).sendingEpoch, epoch);
-    await run.store.repark(run.owner, owned.leases, [repark(messages[0] as never, { state: 'dead', delay: null })]);
+    await run.store.parked.repark(run.owner, owned.leases, [
+      repark(messages[0] as never, { state: 'dead', delay: null }),
+    ]);
     assert.deepEqual((await inspect.surroundings(await one(last?.id as string))).blocker?.state, 'dead');
   });
 
@@ -227,7 +230,7 @@ function describeSurroundings(run: StoreRun): void {
     if (inspect === undefined) return;
     const owned = await run.owned({ leased: false });
     const open = await run.harness.begin();
-    await run.store.insert(open.tx, [owned.message()]);
+    await run.store.writer.insert(open.tx, [owned.message()]);
     const count = await inspect.openTransactions();
     await open.rollback();
     assert.ok(count === undefined || count >= 1);
@@ -251,6 +254,35 @@ function describeSurroundings(run: StoreRun): void {
     const held = all.filter(({ transport }) => transport === owned.transport);
     assert.ok(all.length > held.length || all.length === owned.allBuckets.length);
     assert.ok(held.every(({ lease }) => lease?.isLive === true && lease.owner === run.owner));
+  });
+}
+
+function describeRest(run: StoreRun): void {
+  run.runner.it('says which buckets have ready rows up to a number, of each transport', async () => {
+    const { inspect } = run.store;
+    if (inspect === undefined) return;
+    const owned = await run.owned();
+    const [bucket = 0, other = 0] = owned.allBuckets.slice(-2);
+    const first = await owned.insert({ key: null, bucket }, { key: null, bucket: other }, { key: null, bucket });
+    const highest = (await inspect.highestReady()) as string;
+    await owned.insert({ key: null, bucket }, { key: null, bucket: other });
+    const rows = (await owned.ready()).filter(({ id }) => first.includes(id));
+    const of = (place: number) => rows.filter((row) => row.bucket === place).map(({ seq }) => seq);
+    const rest = (await inspect.readyUpTo(highest, owned.transport)).sort((a, b) => a.bucket - b.bucket);
+    const expected = [...new Set([bucket, other])].sort((a, b) => a - b);
+    assert.deepEqual(
+      rest,
+      expected.map((place) => ({
+        transport: owned.transport,
+        bucket: place,
+        first: of(place)[0],
+        count: of(place).length,
+      })),
+    );
+    const all = await inspect.readyUpTo(highest);
+    assert.deepEqual(all.filter(({ transport }) => transport === owned.transport).length, rest.length);
+    await owned.settle(rows, 'delete');
+    assert.deepEqual(await inspect.readyUpTo(highest, owned.transport), []);
   });
 }
 

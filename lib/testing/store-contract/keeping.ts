@@ -12,10 +12,10 @@ export function describeCleaning(run: StoreRun): void {
       const owned = await run.owned();
       await owned.insert({}, {}, {});
       await owned.settle(await owned.ready(), 'archive');
-      assert.equal(await run.store.cleanArchive(AGES, 100), 0);
-      assert.equal(await run.store.cleanArchive(0, 2), 2);
-      while ((await run.store.cleanArchive(0, 100)) > 0);
-      assert.equal(await run.store.cleanArchive(0, 100), 0);
+      assert.equal(await run.store.cleaner.cleanArchive(AGES, 100), 0);
+      assert.equal(await run.store.cleaner.cleanArchive(0, 2), 2);
+      while ((await run.store.cleaner.cleanArchive(0, 100)) > 0);
+      assert.equal(await run.store.cleaner.cleanArchive(0, 100), 0);
     });
 
     inOrder('removes dead messages only, and lets their keys go on', async () => {
@@ -25,13 +25,13 @@ export function describeCleaning(run: StoreRun): void {
       await owned.park(ready.slice(0, 1), { state: 'dead', delay: null });
       await owned.park(ready.slice(1, 2), { state: 'blocked', delay: null });
       await owned.park(ready.slice(2, 3), { state: 'waiting', delay: AGES });
-      assert.equal(await run.store.cleanDead(AGES, 100, false), 0);
-      while ((await run.store.cleanDead(0, 100, false)) > 0);
+      assert.equal(await run.store.cleaner.cleanDead(AGES, 100, false), 0);
+      while ((await run.store.cleaner.cleanDead(0, 100, false)) > 0);
       assert.deepEqual(
         (await owned.take()).messages.map(({ id }) => id),
         [ready[1]?.id],
       );
-      const stats = (await run.store.stats()).find(({ transport }) => transport === owned.transport);
+      const stats = (await run.store.admin.stats()).find(({ transport }) => transport === owned.transport);
       assert.deepEqual([stats?.ready, stats?.scheduled, stats?.waiting, stats?.blocked, stats?.dead], [1, 1, 1, 1, 0]);
     });
 
@@ -39,17 +39,18 @@ export function describeCleaning(run: StoreRun): void {
       const owned = await run.owned();
       await owned.insert({ key: null }, { key: 'recheck' });
       await owned.park(await owned.ready(), { state: 'dead', delay: null });
-      const letters = await run.store.unannouncedDead([owned.transport], 10);
+      const letters = await run.store.parked.unannouncedDead([owned.transport], 10);
       const told = letters.find(({ message }) => message.key === null);
-      await run.store.markAnnounced(told === undefined ? [] : [told]);
-      while ((await run.store.cleanDead(0, 100, true)) > 0);
-      const left = async () => (await run.store.stats()).find(({ transport }) => transport === owned.transport)?.dead;
+      await run.store.parked.markAnnounced(told === undefined ? [] : [told]);
+      while ((await run.store.cleaner.cleanDead(0, 100, true)) > 0);
+      const left = async () =>
+        (await run.store.admin.stats()).find(({ transport }) => transport === owned.transport)?.dead;
       assert.equal(await left(), 1);
       assert.deepEqual(
-        (await run.store.unannouncedDead([owned.transport], 10)).map(({ message }) => message.key),
+        (await run.store.parked.unannouncedDead([owned.transport], 10)).map(({ message }) => message.key),
         ['recheck'],
       );
-      while ((await run.store.cleanDead(0, 100, false)) > 0);
+      while ((await run.store.cleaner.cleanDead(0, 100, false)) > 0);
       assert.equal(await left(), 0);
     });
 
@@ -60,17 +61,17 @@ export function describeCleaning(run: StoreRun): void {
       const duplicates = async () => {
         const messages = dedupKeys.map((dedupKey) => owned.message({ dedupKey }));
         const transaction = await run.harness.begin();
-        const report = await run.store.insert(transaction.tx, messages);
+        const report = await run.store.writer.insert(transaction.tx, messages);
         await transaction.rollback();
         return [...report.duplicates.keys()];
       };
       const clean = async () => {
-        while ((await run.store.cleanDedup(0, 100)).looked === 100);
+        while ((await run.store.cleaner.cleanDedup(0, 100)).looked === 100);
         return duplicates();
       };
       assert.deepEqual(await clean(), [0, 1]);
       await owned.settle(await owned.ready());
-      assert.deepEqual(await run.store.cleanDedup(AGES, 100), { removed: 0, looked: 0 });
+      assert.deepEqual(await run.store.cleaner.cleanDedup(AGES, 100), { removed: 0, looked: 0 });
       assert.deepEqual(await clean(), [1]);
       await owned.settle((await owned.take()).messages);
       assert.deepEqual(await eventually('clean', clean), []);
@@ -83,22 +84,22 @@ export function describeSetup(run: StoreRun): void {
   const { settings } = run.harness;
   describe('setup', () => {
     it('accepts what it made, made twice', async () => {
-      await run.store.create(settings);
-      await run.store.check(settings);
-      assert.ok(Array.isArray(await run.store.warnings()));
+      await run.store.setup.create(settings);
+      await run.store.setup.check(settings);
+      assert.ok(Array.isArray(await run.store.setup.warnings()));
     });
 
     it('refuses other settings than those of the tables', async () => {
       const ordering = settings.ordering === 'none' ? 'key' : 'none';
       for (const other of [{ buckets: settings.buckets + 1 }, { ordering }] as const) {
-        await assert.rejects(run.store.check({ ...settings, ...other }), { code: 'SCHEMA_MISMATCH' });
+        await assert.rejects(run.store.setup.check({ ...settings, ...other }), { code: 'SCHEMA_MISMATCH' });
       }
     });
 
     it('names every setting that differs, with both values', async () => {
       const ordering = settings.ordering === 'none' ? 'key' : 'none';
       const buckets = settings.buckets + 1;
-      const error = await run.store.check({ ...settings, buckets, ordering }).then(
+      const error = await run.store.setup.check({ ...settings, buckets, ordering }).then(
         () => assert.fail('It was accepted.'),
         ({ message }: Error) => message,
       );
@@ -110,15 +111,22 @@ export function describeSetup(run: StoreRun): void {
 
     it('numbers transports once, whoever registers them', async () => {
       const names = Array.from({ length: 4 }, () => `t-${randomBytes(6).toString('hex')}`);
-      const all = await Promise.all([run.store, run.other].map((store) => store.registerTransports(names, 'default')));
+      const all = await Promise.all(
+        [run.store, run.other].map((store) => store.setup.registerTransports(names, 'default')),
+      );
       assert.deepEqual(all[0], all[1]);
       const first = all[0]?.get(names[0] as string) as number;
       assert.equal(new Set(all[0]?.values()).size, 4);
       assert.equal(
-        (await run.other.registerTransports([names[0] as string, 'another'], 'default')).get(names[0] as string),
+        (await run.other.setup.registerTransports([names[0] as string, 'another'], 'default')).get(names[0] as string),
         first,
       );
-      const leases = await run.store.acquire({ owner: randomUUID(), leaseMs: 1, transport: first, limit: 10_000 });
+      const leases = await run.store.leases.acquire({
+        owner: randomUUID(),
+        leaseMs: 1,
+        transport: first,
+        limit: 10_000,
+      });
       assert.equal(leases.length, settings.buckets);
     });
   });

@@ -9,7 +9,7 @@ export function describeLeases(run: StoreRun): void {
   const { describe, it } = run.runner;
   type Fields = { limit?: number; only?: number[]; leaseMs?: number };
   const acquired = (owned: OwnedTransport, owner: string, fields: Fields = {}): Promise<Acquired[]> =>
-    run.other.acquire({ owner, transport: owned.transport, leaseMs: MINUTE, limit: 1000, ...fields });
+    run.other.leases.acquire({ owner, transport: owned.transport, leaseMs: MINUTE, limit: 1000, ...fields });
   const acquire = async (owned: OwnedTransport, owner: string, fields: Fields = {}): Promise<Lease[]> =>
     (await acquired(owned, owner, fields)).map(({ transport, bucket, epoch }) => ({ transport, bucket, epoch }));
   /** Bucket 5 in the hands of somebody whose lease has run out. */
@@ -31,13 +31,13 @@ export function describeLeases(run: StoreRun): void {
       const owned = await run.owned({ leased: false });
       const owner = randomUUID();
       const [first] = (await acquire(owned, owner, { limit: 1 })) as [Lease];
-      assert.deepEqual(await run.store.renew(owner, MINUTE), [first]);
-      await run.store.giveBack(owner, [first]);
-      assert.deepEqual(await run.store.renew(owner, MINUTE), []);
+      assert.deepEqual(await run.store.leases.renew(owner, MINUTE), [first]);
+      await run.store.leases.giveBack(owner, [first]);
+      assert.deepEqual(await run.store.leases.renew(owner, MINUTE), []);
       const [second] = (await acquire(owned, owner, { only: [first.bucket] })) as [Lease];
       assert.equal(BigInt(second.epoch), BigInt(first.epoch) + 1n);
-      await run.store.giveBack(owner, [first]); // an epoch of before: not its lease any more
-      assert.deepEqual(await run.store.renew(owner, MINUTE), [second]);
+      await run.store.leases.giveBack(owner, [first]); // an epoch of before: not its lease any more
+      assert.deepEqual(await run.store.leases.renew(owner, MINUTE), [second]);
     });
 
     it('is lost when it expires: not renewed, free for others', async () => {
@@ -55,9 +55,9 @@ export function describeLeases(run: StoreRun): void {
         byBucket(taken),
         byBucket(old).map((lease) => ({ ...lease, epoch: String(BigInt(lease.epoch) + 1n) })),
       );
-      assert.deepEqual(await run.store.renew(late, MINUTE), []);
-      await run.store.giveBack(late, old);
-      assert.deepEqual(byBucket(await run.store.renew(next, MINUTE)), byBucket(taken));
+      assert.deepEqual(await run.store.leases.renew(late, MINUTE), []);
+      await run.store.leases.giveBack(late, old);
+      assert.deepEqual(byBucket(await run.store.leases.renew(next, MINUTE)), byBucket(taken));
     });
 
     it('is cleared by the unlocker once expired, never before', async () => {
@@ -66,13 +66,13 @@ export function describeLeases(run: StoreRun): void {
       const [expired] = (await acquire(owned, dead, { leaseMs: 1, limit: 1 })) as [Lease];
       const held = await acquire(owned, alive, { limit: 1, only: [3] });
       const cleared = await eventually('expiry', async () => {
-        const all = (await run.store.expire()).filter(({ transport }) => transport === owned.transport);
+        const all = (await run.store.leases.expire()).filter(({ transport }) => transport === owned.transport);
         return all.length > 0 ? all : undefined;
       });
       assert.deepEqual(cleared, [{ ...expired, owner: dead }]);
-      assert.deepEqual(await run.store.renew(alive, MINUTE), held);
+      assert.deepEqual(await run.store.leases.renew(alive, MINUTE), held);
       assert.deepEqual(
-        (await run.store.expire()).filter(({ transport }) => transport === owned.transport),
+        (await run.store.leases.expire()).filter(({ transport }) => transport === owned.transport),
         [],
       );
     });
@@ -80,7 +80,7 @@ export function describeLeases(run: StoreRun): void {
 
   describe('leases that somebody holds', () => {
     const held = async (owned: OwnedTransport): Promise<HeldLease[]> =>
-      (await run.other.heldLeases()).filter(({ transport }) => transport === owned.transport);
+      (await run.other.leases.heldLeases()).filter(({ transport }) => transport === owned.transport);
 
     it('are told with their owner and their end, until they are given back', async () => {
       const owned = await run.owned({ leased: false });
@@ -92,9 +92,9 @@ export function describeLeases(run: StoreRun): void {
       assert.deepEqual(rest, { ...lease, owner });
       assert.ok(remaining > MINUTE / 2 && remaining <= MINUTE, `${remaining} ms remain`);
       assert.equal((await held(owned))[0]?.until, until);
-      await run.store.renew(owner, MINUTE);
+      await run.store.leases.renew(owner, MINUTE);
       assert.notEqual((await held(owned))[0]?.until, until);
-      await run.store.giveBack(owner, [lease]);
+      await run.store.leases.giveBack(owner, [lease]);
       assert.deepEqual(await held(owned), []);
     });
 
@@ -103,19 +103,19 @@ export function describeLeases(run: StoreRun): void {
       const [gone, next] = [randomUUID(), randomUUID()];
       const leases = await acquire(owned, gone, { limit: 3 });
       const before = await held(owned);
-      await run.store.renew(gone, 2 * MINUTE);
-      assert.deepEqual(await run.store.endLeases(before), [], 'it was renewed');
+      await run.store.leases.renew(gone, 2 * MINUTE);
+      assert.deepEqual(await run.store.leases.endLeases(before), [], 'it was renewed');
       const seen = await held(owned);
       const strange = seen.map((lease) => ({ ...lease, owner: next }));
-      assert.deepEqual(await run.store.endLeases(strange), [], 'somebody else’s');
-      assert.deepEqual(byBucket(await run.store.endLeases(seen.slice(0, 2))), leases.slice(0, 2));
+      assert.deepEqual(await run.store.leases.endLeases(strange), [], 'somebody else’s');
+      assert.deepEqual(byBucket(await run.store.leases.endLeases(seen.slice(0, 2))), leases.slice(0, 2));
       assert.deepEqual((await held(owned)).map(bucketOf), [leases[2]?.bucket]);
       const taken = await acquired(owned, next, { only: leases.map(bucketOf) });
       assert.deepEqual(
         taken.map(({ crashes, former }) => ({ crashes, former })),
         [gone, gone].map((former) => ({ crashes: 1, former })),
       );
-      assert.deepEqual(await run.store.renew(gone, MINUTE), [leases[2]]);
+      assert.deepEqual(await run.store.leases.renew(gone, MINUTE), [leases[2]]);
     });
   });
 
@@ -133,16 +133,16 @@ export function describeLeases(run: StoreRun): void {
       assert.equal(second.former, a);
       const third = await next(owned, a);
       assert.equal(third.crashes, 2);
-      await run.store.giveBack(a, [third]);
+      await run.store.leases.giveBack(a, [third]);
       const fourth = await next(owned, b);
       assert.equal(fourth.crashes, 2, 'given back is not lasted');
-      await run.store.lasted(a, [fourth]);
-      await run.store.lasted(b, [third]);
-      await run.store.giveBack(b, [fourth]);
+      await run.store.leases.lasted(a, [fourth]);
+      await run.store.leases.lasted(b, [third]);
+      await run.store.leases.giveBack(b, [fourth]);
       const fifth = await next(owned, b);
       assert.equal(fifth.crashes, 2, 'only its owner can say so, in its epoch');
-      await run.store.lasted(b, [fifth]);
-      await run.store.giveBack(b, [fifth]);
+      await run.store.leases.lasted(b, [fifth]);
+      await run.store.leases.giveBack(b, [fifth]);
       assert.equal((await next(owned, a)).crashes, 0);
     });
 
@@ -150,7 +150,7 @@ export function describeLeases(run: StoreRun): void {
       const owned = await run.owned({ leased: false });
       await expired(owned);
       await eventually('expiry', async () =>
-        (await run.store.expire()).some(({ transport }) => transport === owned.transport) ? true : undefined,
+        (await run.store.leases.expire()).some(({ transport }) => transport === owned.transport) ? true : undefined,
       );
       assert.equal((await next(owned)).crashes, 1);
     });
@@ -158,26 +158,28 @@ export function describeLeases(run: StoreRun): void {
     it('tells what its owner was publishing by itself, unless that said that it is through', async () => {
       const owned = await run.owned({ leased: false });
       const [owner, id] = [randomUUID(), randomUUID()];
-      const first = await next(owned, owner, 5_000);
+      const first = await next(owned, owner, MINUTE);
       assert.equal(first.trial, null);
-      assert.equal(await run.store.noteTrial(randomUUID(), first, id), false);
-      assert.equal(await run.store.noteTrial(owner, { ...first, epoch: '999' }, id), false);
-      assert.equal(await run.store.noteTrial(owner, first, id), true);
+      assert.equal(await run.store.leases.noteTrial(randomUUID(), first, id), false);
+      assert.equal(await run.store.leases.noteTrial(owner, { ...first, epoch: '999' }, id), false);
+      assert.equal(await run.store.leases.noteTrial(owner, first, id), true);
+      await run.store.leases.renew(owner, 1);
       const second = await next(owned, owner);
       assert.equal(second.trial, id);
-      assert.equal(await run.store.noteTrial(owner, first, null), false, 'not in this epoch');
-      assert.equal(await run.store.noteTrial(owner, second, null), true);
-      assert.equal(await run.store.noteTrial(owner, second, id), true);
-      await run.store.giveBack(owner, [second]);
+      assert.equal(await run.store.leases.noteTrial(owner, first, null), false, 'not in this epoch');
+      assert.equal(await run.store.leases.noteTrial(owner, second, null), true);
+      assert.equal(await run.store.leases.noteTrial(owner, second, id), true);
+      await run.store.leases.giveBack(owner, [second]);
       assert.equal((await next(owned)).trial, null, 'given back in peace');
     });
 
     it('tells the last one of the owner only, in whatever bucket', async () => {
       const owned = await run.owned({ leased: false });
       const [owner, id] = [randomUUID(), randomUUID()];
-      const [former, last] = (await acquired(owned, owner, { only: [5, 6], leaseMs: 5_000 })) as [Acquired, Acquired];
-      assert.equal(await run.store.noteTrial(owner, former, randomUUID()), true);
-      assert.equal(await run.store.noteTrial(owner, last, id), true);
+      const [former, last] = (await acquired(owned, owner, { only: [5, 6], leaseMs: MINUTE })) as [Acquired, Acquired];
+      assert.equal(await run.store.leases.noteTrial(owner, former, randomUUID()), true);
+      assert.equal(await run.store.leases.noteTrial(owner, last, id), true);
+      await run.store.leases.renew(owner, 1);
       const taken = new Map<number, string | null>();
       await eventually('takeover', async () => {
         for (const { bucket, trial } of await acquired(owned, randomUUID(), { only: [5, 6] })) taken.set(bucket, trial);
@@ -192,14 +194,17 @@ export function describeLeases(run: StoreRun): void {
         const owner = randomUUID();
         const [former] = (await acquired(owned, owner, { only: [5] })) as [Acquired];
         const [elsewhere] = (await acquired(await run.owned({ leased: false }), owner, { only: [5] })) as [Acquired];
-        for (const lease of [former, elsewhere]) assert.ok(await run.store.noteTrial(owner, lease, randomUUID()));
-        await eventually('expiry', async () => ((await run.store.renew(owner, 1)).length === 0 ? true : undefined));
+        for (const lease of [former, elsewhere])
+          assert.ok(await run.store.leases.noteTrial(owner, lease, randomUUID()));
+        await eventually('expiry', async () =>
+          (await run.store.leases.renew(owner, 1)).length === 0 ? true : undefined,
+        );
         const [last] = (await acquired(owned, owner, { only: [6] })) as [Acquired];
         const named = answer ? last : { ...last, epoch: '999' };
-        assert.equal(await run.store.noteTrial(owner, named, randomUUID()), answer);
+        assert.equal(await run.store.leases.noteTrial(owner, named, randomUUID()), answer);
         assert.equal((await next(owned)).trial, null);
         const { transport } = elsewhere;
-        const [other] = await run.other.acquire({ owner, transport, leaseMs: MINUTE, limit: 1, only: [5] });
+        const [other] = await run.other.leases.acquire({ owner, transport, leaseMs: MINUTE, limit: 1, only: [5] });
         assert.ok(other?.trial, 'of another transport');
       });
     }
@@ -208,16 +213,21 @@ export function describeLeases(run: StoreRun): void {
       const owned = await run.owned({ leased: false });
       const owner = randomUUID();
       const lease = await expired(owned, owner);
-      await eventually('expiry', async () => ((await run.store.renew(owner, 1)).length === 0 ? true : undefined));
-      assert.equal(await run.store.noteTrial(owner, lease, randomUUID()), false);
+      await eventually('expiry', async () =>
+        (await run.store.leases.renew(owner, 1)).length === 0 ? true : undefined,
+      );
+      assert.equal(await run.store.leases.noteTrial(owner, lease, randomUUID()), false);
     });
   });
 
   describe('instances', () => {
     it('sees who is alive, with what, until they leave or stop beating', async () => {
       const [a, b] = [randomUUID(), randomUUID()];
-      await run.store.beat({ owner: a, transports: [1, 2], info: 'a' }, MINUTE);
-      const { instances: both } = await run.other.beat({ owner: b, transports: [], info: 'b \u{1F4A5}' }, MINUTE);
+      await run.store.leases.beat({ owner: a, transports: [1, 2], info: 'a' }, MINUTE);
+      const { instances: both } = await run.other.leases.beat(
+        { owner: b, transports: [], info: 'b \u{1F4A5}' },
+        MINUTE,
+      );
       assert.deepEqual(withoutTime(both.find(({ owner }) => owner === a)), {
         owner: a,
         transports: [1, 2],
@@ -230,38 +240,38 @@ export function describeLeases(run: StoreRun): void {
         info: 'b \u{1F4A5}',
         until: undefined,
       });
-      await run.store.leave(a);
-      await run.other.beat({ owner: a, transports: [3], info: 'a' }, 1);
+      await run.store.leases.leave(a);
+      await run.other.leases.beat({ owner: a, transports: [3], info: 'a' }, 1);
       await eventually('death of a', async () => {
-        const { instances: alive } = await run.store.beat({ owner: b, transports: [7], info: 'b' }, MINUTE);
+        const { instances: alive } = await run.store.leases.beat({ owner: b, transports: [7], info: 'b' }, MINUTE);
         assert.deepEqual(alive.find(({ owner }) => owner === b)?.transports, [7]);
         return alive.some(({ owner }) => owner === a) ? undefined : true;
       });
-      await run.store.leave(b);
+      await run.store.leases.leave(b);
     });
 
     it('B17: looks who is alive, and what time it is, without a word of its own', async () => {
       const [a, b] = [randomUUID(), randomUUID()];
-      const said = await run.store.beat({ owner: a, transports: [3, 5], info: 'a \u{1F4A5}' }, MINUTE);
+      const said = await run.store.leases.beat({ owner: a, transports: [3, 5], info: 'a \u{1F4A5}' }, MINUTE);
       const before = said.instances.find(({ owner }) => owner === a);
-      await run.store.beat({ owner: b, transports: [], info: 'b' }, 1);
+      await run.store.leases.beat({ owner: b, transports: [], info: 'b' }, 1);
       const { instances, now } = await eventually('death of b', async () => {
-        const looked = await run.other.living();
+        const looked = await run.other.leases.living();
         return looked.instances.some(({ owner }) => owner === b) ? undefined : looked;
       });
       const after = instances.find(({ owner }) => owner === a);
       assert.deepEqual(after, { owner: a, transports: [3, 5], info: 'a \u{1F4A5}', until: before?.until });
       assert.ok(now >= said.now, `${now} after ${said.now}`);
-      await run.store.leave(a);
+      await run.store.leases.leave(a);
     });
 
     it('hears what time it is by the clock that dates messages', async () => {
       const owned = await run.owned();
       const instance = { owner: randomUUID(), transports: [], info: '' };
-      const before = (await run.other.beat(instance, MINUTE)).now;
+      const before = (await run.other.leases.beat(instance, MINUTE)).now;
       await owned.insert({});
-      const after = (await run.store.beat(instance, MINUTE)).now;
-      await run.store.leave(instance.owner);
+      const after = (await run.store.leases.beat(instance, MINUTE)).now;
+      await run.store.leases.leave(instance.owner);
       const created = (await owned.ready())[0]?.createdAt.getTime() ?? Number.NaN;
       assert.ok(Math.floor(before) <= created && created <= after, `${before} ${created} ${after}`);
     });

@@ -13,7 +13,7 @@ type Work = Parameters<RowLockStore['withLockedRows']>[1];
 
 async function lock(owned: OwnedTransport, work: Work, { store = owned.store, limit = 100 } = {}): Promise<number> {
   const request = { transport: owned.transport, limit, onPublished: 'delete' } as const;
-  return (await store.withLockedRows(request, work)).locked;
+  return (await store.rowLocks.withLockedRows(request, work)).locked;
 }
 
 /** What is there for the next one to lock, and what becomes of it. */
@@ -83,7 +83,7 @@ export function describeRowLocks(run: StoreRun): void {
       assert.deepEqual(await collect(owned), []);
       const [ready] = await owned.insert({ key: null });
       assert.deepEqual(idsOf(await collect(owned, all)), [ready]);
-      assert.deepEqual((await run.store.requeue({ ids: [dead as string], limit: 1 })).done, [dead]);
+      assert.deepEqual((await run.store.admin.requeue({ ids: [dead as string], limit: 1 })).done, [dead]);
       assert.deepEqual(idsOf(await collect(owned, all)), [dead]);
     });
 
@@ -140,10 +140,10 @@ export function describeRowLocks(run: StoreRun): void {
   describe('a global order', () => {
     it('is held by any blocking row, with a key or without', async () => {
       const owned = await run.owned();
-      assert.equal(await run.store.hasBlocking(owned.transport, owned.allBuckets), false);
+      assert.equal(await run.store.parked.hasBlocking(owned.transport, owned.allBuckets), false);
       await owned.parked({ key: null }, { blocks: true });
-      assert.equal(await run.store.hasBlocking(owned.transport, owned.allBuckets), true);
-      assert.equal(await run.store.hasBlocking(owned.transport, [5]), false);
+      assert.equal(await run.store.parked.hasBlocking(owned.transport, owned.allBuckets), true);
+      assert.equal(await run.store.parked.hasBlocking(owned.transport, [5]), false);
     });
   });
 }

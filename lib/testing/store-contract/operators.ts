@@ -26,7 +26,7 @@ export function describeOperators(run: StoreRun): void {
       await owned.take();
       const [ready] = (await owned.insert({ key: null })) as [string];
       const nowhere = randomUUID();
-      const report = await run.other.cancel({ ids: [scheduled, sending, ready, nowhere], limit: 10 });
+      const report = await run.other.admin.cancel({ ids: [scheduled, sending, ready, nowhere], limit: 10 });
       assert.deepEqual(report.done, [scheduled]);
       assert.deepEqual(new Set(report.tooLate), new Set([sending, ready]));
       assert.deepEqual(report.notFound, [nowhere]);
@@ -36,8 +36,8 @@ export function describeOperators(run: StoreRun): void {
       const owned = await run.owned();
       const id = await owned.parked({ key: null });
       await owned.take();
-      await run.store.giveBack(run.owner, owned.leases);
-      assert.deepEqual((await run.other.cancel({ ids: [id], limit: 1 })).done, [id]);
+      await run.store.leases.giveBack(run.owner, owned.leases);
+      assert.deepEqual((await run.other.admin.cancel({ ids: [id], limit: 1 })).done, [id]);
     });
 
     it('touches as many rows as allowed, of those that the filter names', async () => {
@@ -48,12 +48,12 @@ export function describeOperators(run: StoreRun): void {
         { delay: LATER, key: 'other' },
       );
       const { transport } = owned;
-      assert.equal((await run.store.cancel({ transport, topic: 'a', type: 'y', limit: 10 })).done.length, 0);
-      assert.equal((await run.store.cancel({ transport, topic: 'a', type: 'x', limit: 10 })).done.length, 1);
-      assert.equal((await run.store.cancel({ transport, key: 'other', limit: 10 })).done.length, 1);
+      assert.equal((await run.store.admin.cancel({ transport, topic: 'a', type: 'y', limit: 10 })).done.length, 0);
+      assert.equal((await run.store.admin.cancel({ transport, topic: 'a', type: 'x', limit: 10 })).done.length, 1);
+      assert.equal((await run.store.admin.cancel({ transport, key: 'other', limit: 10 })).done.length, 1);
       await owned.insert({ delay: LATER, topic: 'a' });
-      assert.equal((await run.store.cancel({ transport, topic: 'a', limit: 1 })).done.length, 1);
-      assert.equal((await run.store.cancel({ transport, limit: 10 })).done.length, 1);
+      assert.equal((await run.store.admin.cancel({ transport, topic: 'a', limit: 1 })).done.length, 1);
+      assert.equal((await run.store.admin.cancel({ transport, limit: 10 })).done.length, 1);
     });
   });
 
@@ -63,7 +63,7 @@ export function describeOperators(run: StoreRun): void {
       const owned = await run.owned();
       const ids = await blockedKey(owned);
       assert.deepEqual(
-        (await run.other.requeue({ transport: owned.transport, key: 'k', type: 'order.placed', limit: 1 })).done,
+        (await run.other.admin.requeue({ transport: owned.transport, key: 'k', type: 'order.placed', limit: 1 })).done,
         ids.slice(0, 1),
       );
       const first = await owned.take();
@@ -81,7 +81,7 @@ export function describeOperators(run: StoreRun): void {
     inOrder('does not let a later message pass an earlier one', async () => {
       const owned = await run.owned();
       const ids = await blockedKey(owned);
-      assert.deepEqual((await run.other.requeue({ ids: ids.slice(2), limit: 10 })).done, ids.slice(2));
+      assert.deepEqual((await run.other.admin.requeue({ ids: ids.slice(2), limit: 10 })).done, ids.slice(2));
       assert.deepEqual((await owned.take(['k'])).messages, []);
       assert.deepEqual((await owned.due()).rows, []);
     });
@@ -89,7 +89,7 @@ export function describeOperators(run: StoreRun): void {
     it('says that ready messages are too late, and scheduled ones are not requeued', async () => {
       const owned = await run.owned();
       const [ready, scheduled] = (await owned.insert({}, { delay: LATER })) as [string, string];
-      assert.deepEqual(await run.store.requeue({ ids: [ready, scheduled], limit: 10 }), {
+      assert.deepEqual(await run.store.admin.requeue({ ids: [ready, scheduled], limit: 10 }), {
         done: [],
         tooLate: [ready, scheduled],
         notFound: [],
@@ -102,7 +102,7 @@ export function describeOperators(run: StoreRun): void {
     inOrder('deletes the first of a key, and the key goes on', async () => {
       const owned = await run.owned();
       const ids = await blockedKey(owned);
-      assert.deepEqual((await run.other.discard({ ids: [ids[0] as string], limit: 1 })).done, [ids[0]]);
+      assert.deepEqual((await run.other.admin.discard({ ids: [ids[0] as string], limit: 1 })).done, [ids[0]]);
       assert.deepEqual(
         (await owned.take()).messages.map(({ id }) => id),
         ids.slice(1),
@@ -116,9 +116,9 @@ export function describeOperators(run: StoreRun): void {
       await owned.park(messages.slice(0, 1), { state: 'waiting', delay: LATER });
       await owned.park(messages.slice(1, 3), { state: 'blocked', delay: null });
       await owned.park(messages.slice(3), { state: 'dead', delay: null });
-      assert.deepEqual((await run.other.discard({ ids: [ids[2] as string], limit: 1 })).done, [ids[2]]);
-      assert.deepEqual((await run.other.cancel({ ids: [ids[1] as string], limit: 1 })).done, [ids[1]]);
-      while ((await run.store.cleanDead(0, 100, false)) > 0);
+      assert.deepEqual((await run.other.admin.discard({ ids: [ids[2] as string], limit: 1 })).done, [ids[2]]);
+      assert.deepEqual((await run.other.admin.cancel({ ids: [ids[1] as string], limit: 1 })).done, [ids[1]]);
+      while ((await run.store.cleaner.cleanDead(0, 100, false)) > 0);
       assert.deepEqual((await owned.due()).rows, []);
     });
 
@@ -130,8 +130,8 @@ export function describeOperators(run: StoreRun): void {
       const ids = await owned.insert({ key, bucket }, { key, bucket }, { key, bucket });
       for (const message of (await owned.ready()).reverse())
         await owned.park([message], { state: 'dead', delay: null });
-      assert.deepEqual((await run.other.discard({ transport, limit: 1 })).done, ids.slice(0, 1));
-      assert.deepEqual((await run.other.cancel({ key, limit: 1 })).done, ids.slice(1, 2));
+      assert.deepEqual((await run.other.admin.discard({ transport, limit: 1 })).done, ids.slice(0, 1));
+      assert.deepEqual((await run.other.admin.cancel({ key, limit: 1 })).done, ids.slice(1, 2));
     });
 
     inOrder('lets a key go on past its dead message, which stays', async () => {
@@ -146,16 +146,16 @@ export function describeOperators(run: StoreRun): void {
       const messages = await owned.ready();
       await owned.park(messages.slice(0, 1), { state: 'dead', delay: null });
       await owned.park(messages.slice(1), { state: 'blocked', delay: null });
-      assert.deepEqual(await run.other.release({ key, transport: owned.transport }), { released: 1 });
+      assert.deepEqual(await run.other.admin.release({ key, transport: owned.transport }), { released: 1 });
       const taken = await owned.take();
       assert.deepEqual(
         taken.messages.map(({ id }) => id),
         ids.slice(1),
       );
       await owned.settle(taken.messages);
-      assert.deepEqual(await run.store.blockingKeys(owned.transport, owned.allBuckets, 10), []);
-      assert.deepEqual((await run.store.requeue({ ids: [ids[0] as string], limit: 1 })).done, [ids[0]]);
-      assert.deepEqual(await run.other.release({ key: randomUUID() }), { released: 0 });
+      assert.deepEqual(await run.store.parked.blockingKeys(owned.transport, owned.allBuckets, 10), []);
+      assert.deepEqual((await run.store.admin.requeue({ ids: [ids[0] as string], limit: 1 })).done, [ids[0]]);
+      assert.deepEqual(await run.other.admin.release({ key: randomUUID() }), { released: 0 });
     });
   });
   describeStats(run);
@@ -177,7 +177,7 @@ function describeTooLate(run: StoreRun): void {
         await owned.take();
         const [ready] = (await owned.insert({ key, bucket, topic: 't' }, { key: 'other' })) as [string];
         const tooLate = async (filter: object): Promise<Set<string>> => {
-          const report = await run.other[action]({ transport, limit: 10, ...filter });
+          const report = await run.other.admin[action]({ transport, limit: 10, ...filter });
           assert.deepEqual([report.done, report.notFound], [[], []]);
           assert.equal(new Set(report.tooLate).size, report.tooLate.length);
           return new Set(report.tooLate);
@@ -199,7 +199,7 @@ function describeTooLate(run: StoreRun): void {
       const key = randomUUID();
       const bucket = await bucketByStore(run, key);
       const ids = [...(await one.insert({ key, bucket })), ...(await two.insert({ key, bucket }))];
-      assert.deepEqual(new Set((await run.other.cancel({ key, limit: 10 })).tooLate), new Set(ids));
+      assert.deepEqual(new Set((await run.other.admin.cancel({ key, limit: 10 })).tooLate), new Set(ids));
     });
 
     it('stops what it can, and names the rest', async () => {
@@ -210,9 +210,9 @@ function describeTooLate(run: StoreRun): void {
         string,
         string,
       ];
-      const requeued = await run.other.requeue({ key, limit: 10 });
+      const requeued = await run.other.admin.requeue({ key, limit: 10 });
       assert.deepEqual(requeued, { done: [], tooLate: [ready], notFound: [], left: 0 }); // it waits for its time, which is no fault
-      const report = await run.other.cancel({ key, limit: 10 });
+      const report = await run.other.admin.cancel({ key, limit: 10 });
       assert.deepEqual(report, { done: [scheduled], tooLate: [ready], notFound: [], left: 0 });
     });
 
@@ -221,7 +221,7 @@ function describeTooLate(run: StoreRun): void {
       const { transport } = owned;
       const id = await owned.parked({ key: null });
       const [ready] = (await owned.insert({ key: null })) as [string];
-      const report = await run.other.requeue({ transport, limit: 10 });
+      const report = await run.other.admin.requeue({ transport, limit: 10 });
       assert.deepEqual(report, { done: [id], tooLate: [ready], notFound: [], left: 0 });
     });
 
@@ -231,15 +231,15 @@ function describeTooLate(run: StoreRun): void {
       const bucket = await bucketByStore(run, key);
       const [ready] = (await owned.insert({ key, bucket })) as [string];
       const writing = await run.harness.begin();
-      await run.store.insert(writing.tx, [owned.message({ key, bucket })]);
-      assert.deepEqual((await run.other.cancel({ key, limit: 10 })).tooLate, [ready]);
+      await run.store.writer.insert(writing.tx, [owned.message({ key, bucket })]);
+      assert.deepEqual((await run.other.admin.cancel({ key, limit: 10 })).tooLate, [ready]);
       await writing.rollback();
       const request = { transport: owned.transport, limit: 10, onPublished: 'delete' } as const;
-      await run.store.withLockedRows(request, async (messages) => {
-        assert.deepEqual((await run.other.cancel({ key, limit: 10 })).tooLate, [ready]);
+      await run.store.rowLocks.withLockedRows(request, async (messages) => {
+        assert.deepEqual((await run.other.admin.cancel({ key, limit: 10 })).tooLate, [ready]);
         return { published: messages.map(settled), parked: [], reparked: [] };
       });
-      assert.deepEqual((await run.other.cancel({ key, limit: 10 })).tooLate, []);
+      assert.deepEqual((await run.other.admin.cancel({ key, limit: 10 })).tooLate, []);
     });
   });
 }
@@ -257,13 +257,13 @@ function describeStats(run: StoreRun): void {
     inOrder('counts by transport and state', async () => {
       const owned = await run.owned();
       const owner = randomUUID();
-      await run.store.beat({ owner, transports: [owned.transport], info: '' }, 60_000);
+      await run.store.leases.beat({ owner, transports: [owned.transport], info: '' }, 60_000);
       await blockedKey(owned);
       await owned.insert({ delay: LATER });
       await owned.parked({ key: null }, { delay: LATER });
       await owned.insert({}, { bucket: 2 });
-      const stats = (await run.store.stats()).find(({ transport }) => transport === owned.transport);
-      await run.store.leave(owner);
+      const stats = (await run.store.admin.stats()).find(({ transport }) => transport === owned.transport);
+      await run.store.leases.leave(owner);
       assert.ok(stats?.oldestReadyAge !== null && (stats?.oldestReadyAge as number) >= 0);
       const {
         missingLeases = 0,

@@ -50,7 +50,7 @@ export function describeParked(run: StoreRun): void {
       const { rows, nextIn } = await owned.due();
       assert.deepEqual(rows, []);
       assert.ok(nextIn !== null && nextIn > LATER - 60_000 && nextIn <= LATER, String(nextIn));
-      assert.equal((await run.store.due(owned.transport, [5], 10)).nextIn, null);
+      assert.equal((await run.store.parked.due(owned.transport, [5], 10)).nextIn, null);
       const [second] = await owned.insert(
         { deliverAt: new Date(0), key: 'x' },
         { deliverAt: new Date(1000), key: null },
@@ -98,11 +98,11 @@ export function describeParked(run: StoreRun): void {
         keys: [],
         perKey: 10,
       };
-      assert.deepEqual((await run.store.take({ ...request, owner: randomUUID() })).messages, []);
-      await run.store.giveBack(run.owner, owned.leases);
-      assert.deepEqual((await run.store.take({ ...request, owner: run.owner })).messages, []);
+      assert.deepEqual((await run.store.parked.take({ ...request, owner: randomUUID() })).messages, []);
+      await run.store.leases.giveBack(run.owner, owned.leases);
+      assert.deepEqual((await run.store.parked.take({ ...request, owner: run.owner })).messages, []);
       const [old] = [owned.leases, await owned.acquire(run.store, 60_000)];
-      assert.deepEqual((await run.store.take({ ...request, leases: old, owner: run.owner })).messages, []);
+      assert.deepEqual((await run.store.parked.take({ ...request, leases: old, owner: run.owner })).messages, []);
       assert.equal((await owned.take()).messages.length, 1);
     });
 
@@ -115,11 +115,15 @@ export function describeParked(run: StoreRun): void {
       await owned.settle(first.messages.filter((message) => message.key !== null));
       const next = await owned.take(['k']);
       assert.deepEqual(idsOf(next.messages), ordered.slice(1));
-      await run.store.giveBack(run.owner, owned.leases);
+      await run.store.leases.giveBack(run.owner, owned.leases);
       await owned.acquire(run.store, 60_000);
-      assert.deepEqual(await run.store.blockingKeys(owned.transport, [1], 10), [{ bucket: 1, key: 'k', ready: true }]);
+      assert.deepEqual(await run.store.parked.blockingKeys(owned.transport, [1], 10), [
+        { bucket: 1, key: 'k', ready: true },
+      ]);
       assert.deepEqual(idsOf((await owned.take(['k'])).messages), [keyless, ...ordered.slice(1)]);
-      assert.deepEqual(await run.store.blockingKeys(owned.transport, [1], 10), [{ bucket: 1, key: 'k', ready: false }]);
+      assert.deepEqual(await run.store.parked.blockingKeys(owned.transport, [1], 10), [
+        { bucket: 1, key: 'k', ready: false },
+      ]);
     });
 
     inOrder('sends the first of a key alone, then the rest in order, then reports the key as clear', async () => {
@@ -151,7 +155,7 @@ export function describeParked(run: StoreRun): void {
         await key(owned, state, delay);
         const taken = await owned.take(['k']);
         assert.deepEqual([taken.messages, taken.clear], [[], []]);
-        assert.deepEqual(await run.store.blockingKeys(owned.transport, [1], 10), [
+        assert.deepEqual(await run.store.parked.blockingKeys(owned.transport, [1], 10), [
           { bucket: 1, key: 'k', ready: false },
         ]);
       }
@@ -172,11 +176,11 @@ export function describeParked(run: StoreRun): void {
     inOrder('lets a scheduled message hold its key only from its time on', async () => {
       const owned = await run.owned();
       await owned.insert({ delay: LATER });
-      assert.deepEqual(await run.store.blockedAmong(owned.transport, [{ bucket: 1, key: 'k' }]), []);
+      assert.deepEqual(await run.store.parked.blockedAmong(owned.transport, [{ bucket: 1, key: 'k' }]), []);
       await owned.insert({ delay: 0, key: 'now' });
       await owned.take();
       const asked = ['k', 'now', 'none'].map((name) => ({ bucket: 1, key: name }));
-      assert.deepEqual(await run.store.blockedAmong(owned.transport, asked), [{ bucket: 1, key: 'now' }]);
+      assert.deepEqual(await run.store.parked.blockedAmong(owned.transport, asked), [{ bucket: 1, key: 'now' }]);
     });
   });
   describeRepark(run);
@@ -193,10 +197,14 @@ function describeRepark(run: StoreRun): void {
       const [message] = messages as [OutboxMessage];
       const stale = owned.leases.map((lease) => ({ ...lease, epoch: String(BigInt(lease.epoch) - 1n) }));
       const entry = repark(message, { attempts: 5, delay: 0, blocks: run.ordered });
-      assert.equal((await run.store.repark(run.owner, stale, [entry])).affected, 0);
-      assert.equal((await run.store.repark(randomUUID(), owned.leases, [entry])).affected, 0);
-      assert.equal((await run.store.repark(run.owner, owned.leases, [entry])).affected, 1);
-      assert.equal((await run.store.repark(run.owner, owned.leases, [entry])).affected, 0, 'not being sent any more');
+      assert.equal((await run.store.parked.repark(run.owner, stale, [entry])).affected, 0);
+      assert.equal((await run.store.parked.repark(randomUUID(), owned.leases, [entry])).affected, 0);
+      assert.equal((await run.store.parked.repark(run.owner, owned.leases, [entry])).affected, 1);
+      assert.equal(
+        (await run.store.parked.repark(run.owner, owned.leases, [entry])).affected,
+        0,
+        'not being sent any more',
+      );
       const again = await owned.take();
       assert.deepEqual(
         again.messages.map((m) => [m.id, m.attempts]),
@@ -212,14 +220,14 @@ function describeRepark(run: StoreRun): void {
       const seen = async (fields: Partial<ReparkEntry>) => {
         const { messages } = await owned.take();
         const entries = messages.map((message) => repark(message, fields));
-        assert.equal((await run.store.repark(run.owner, owned.leases, entries)).affected, 2);
+        assert.equal((await run.store.parked.repark(run.owner, owned.leases, entries)).affected, 2);
         return messages.map((message) => message.progress);
       };
       assert.deepEqual(await seen({}), [null, progress]);
       assert.deepEqual(await seen({ progress: '["a"]' }), [null, progress], 'absent: unchanged');
       assert.deepEqual(await seen({ progress: null }), ['["a"]', '["a"]']);
       assert.deepEqual(await seen({ state: 'dead', delay: null, progress }), [null, null]);
-      const letters = await run.store.unannouncedDead([owned.transport], 10);
+      const letters = await run.store.parked.unannouncedDead([owned.transport], 10);
       assert.deepEqual(
         letters.map(({ message, transport, error }) => [message.progress, transport, error]),
         [
@@ -235,11 +243,13 @@ function describeRepark(run: StoreRun): void {
       const { messages } = await owned.take();
       const [ready] = await owned.insert({ key: null });
       const rows = await owned.ready();
-      await run.store.renew(run.owner, 1);
-      await eventually('expiry', async () => ((await run.store.renew(run.owner, 1)).length === 0 ? true : undefined));
+      await run.store.leases.renew(run.owner, 1);
+      await eventually('expiry', async () =>
+        (await run.store.leases.renew(run.owner, 1)).length === 0 ? true : undefined,
+      );
       assert.equal((await owned.park(rows)).affected, 1);
       const failed = messages.map((message) => repark(message, { attempts: 5 }));
-      assert.equal((await run.store.repark(run.owner, owned.leases, failed)).affected, 1);
+      assert.equal((await run.store.parked.repark(run.owner, owned.leases, failed)).affected, 1);
       assert.deepEqual((await owned.take()).messages, []);
       await owned.acquire(run.store, 60_000);
       const attempts = new Map((await owned.take()).messages.map((message) => [message.id, message.attempts]));
@@ -258,7 +268,7 @@ function describeRepark(run: StoreRun): void {
         const { messages } = await owned.take();
         assert.deepEqual(idsOf(messages), [waiting]);
         const entries = messages.map((message) => repark(message, fields));
-        assert.equal((await run.store.repark(run.owner, owned.leases, entries)).affected, 1);
+        assert.equal((await run.store.parked.repark(run.owner, owned.leases, entries)).affected, 1);
       };
       await write({ state: 'waiting', delay: null });
       await write({ state: 'dead', ...unset });
@@ -269,13 +279,13 @@ function describeRepark(run: StoreRun): void {
       const owned = await run.owned();
       const ids = await key(owned, 'waiting', 0, 3);
       const [first] = (await owned.take()).messages as [OutboxMessage];
-      await run.store.repark(run.owner, owned.leases, [repark(first, { delay: LATER })]);
+      await run.store.parked.repark(run.owner, owned.leases, [repark(first, { delay: LATER })]);
       const { rows, nextIn } = await owned.due();
       assert.ok(rows.length === 0 && nextIn !== null && nextIn > LATER - 60_000);
       await owned.settle([first]);
       const sent = (await owned.take()).messages; // the settle of a row that was not being sent woke the key
       assert.equal(sent.length, 3);
-      await run.store.repark(
+      await run.store.parked.repark(
         run.owner,
         owned.leases,
         sent.map((message) => repark(message, { state: 'blocked', delay: null })),

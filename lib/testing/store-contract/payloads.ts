@@ -11,7 +11,7 @@ const BYTES = Buffer.alloc(2 * LARGE_PAYLOAD, 0xff);
 export function describePayloads(run: StoreRun): void {
   const { describe, it } = run.runner;
   const read = async (owned: OwnedTransport, messages: readonly OutboxMessage[]): Promise<(Buffer | undefined)[]> => {
-    const payloads = await run.store.readPayloads(owned.transport, messages);
+    const payloads = await run.store.ready.readPayloads(owned.transport, messages);
     return payloads.map((payload) => (payload === undefined ? undefined : Buffer.from(payload as string)));
   };
   const unreadOf = (messages: readonly OutboxMessage[]): number[] => messages.map(({ unread }) => unread);

@@ -18,7 +18,7 @@ export function describeRaces(run: StoreRun): void {
         const owned = await run.owned({ leased: false });
         const owners = [randomUUID(), randomUUID()];
         const acquire = (i: number) =>
-          [run.store, run.other][i]?.acquire({
+          [run.store, run.other][i]?.leases.acquire({
             owner: owners[i] as string,
             transport: owned.transport,
             leaseMs: 60_000,
@@ -36,13 +36,13 @@ export function describeRaces(run: StoreRun): void {
         const owned = await run.owned({ leaseMs: 1 });
         await owned.insert({}, {});
         const messages = await owned.ready();
-        const zombie = run.store.park(
+        const zombie = run.store.ready.park(
           run.owner,
           owned.leases,
           messages.map((message) => parkEntry(message)),
         );
         const takeover = async () => {
-          const leases = await run.other.acquire({
+          const leases = await run.other.leases.acquire({
             owner: randomUUID(),
             transport: owned.transport,
             leaseMs: 60_000,
@@ -65,13 +65,18 @@ export function describeRaces(run: StoreRun): void {
         await owned.parked({ key: null });
         const { messages } = await owned.take();
         const old = owned.leases;
-        await run.store.giveBack(run.owner, old);
-        const zombie = run.store.repark(
+        await run.store.leases.giveBack(run.owner, old);
+        const zombie = run.store.parked.repark(
           run.owner,
           old,
           messages.map((m) => repark(m, { state: 'dead', delay: null })),
         );
-        await run.other.acquire({ owner: randomUUID(), transport: owned.transport, leaseMs: 60_000, limit: 1000 });
+        await run.other.leases.acquire({
+          owner: randomUUID(),
+          transport: owned.transport,
+          leaseMs: 60_000,
+          limit: 1000,
+        });
         assert.equal((await zombie).affected, 0);
       }
     });
@@ -81,9 +86,10 @@ export function describeRaces(run: StoreRun): void {
       const id = await owned.parked({}, { attempts: 2 });
       const take = async (): Promise<OutboxMessage> => ((await owned.take()).messages as [OutboxMessage])[0];
       const former = repark(await take(), { state: 'dead', attempts: 3, delay: null });
-      const write = async (entry: ReparkEntry) => (await run.store.repark(run.owner, owned.leases, [entry])).affected;
+      const write = async (entry: ReparkEntry) =>
+        (await run.store.parked.repark(run.owner, owned.leases, [entry])).affected;
       assert.equal(await write(former), 1);
-      assert.deepEqual((await run.store.requeue({ ids: [id], limit: 1 })).done, [id]);
+      assert.deepEqual((await run.store.admin.requeue({ ids: [id], limit: 1 })).done, [id]);
       const again = await take();
       assert.equal(again.attempts, 0);
       assert.equal(await write(former), 0);
@@ -93,10 +99,10 @@ export function describeRaces(run: StoreRun): void {
 
     it('cancels or sends, never both', async () => {
       const outcomes = new Set<string>();
+      const owned = await run.owned();
       for (let round = 0; round < ROUNDS; round++) {
-        const owned = await run.owned();
         const [id] = (await owned.insert({ delay: 0, key: round % 2 ? 'k' : null })) as [string];
-        const [taken, cancelled] = await Promise.all([owned.take(), run.other.cancel({ ids: [id], limit: 1 })]);
+        const [taken, cancelled] = await Promise.all([owned.take(), run.other.admin.cancel({ ids: [id], limit: 1 })]);
         const sent = taken.messages.length === 1;
         outcomes.add(sent ? 'sent' : 'cancelled');
         assert.deepEqual(
@@ -105,37 +111,40 @@ export function describeRaces(run: StoreRun): void {
             ? { done: [], tooLate: [id], notFound: [], left: 0 }
             : { done: [id], tooLate: [], notFound: [], left: 0 },
         );
+        await owned.settle(taken.messages);
       }
       assert.ok(outcomes.size > 0);
     });
 
     it('O5: cancels what is ready, or its owner, no longer idle, reads it; never both', async () => {
       const outcomes = new Set<string>();
+      const owned = await run.owned();
       for (let round = 0; round < ROUNDS; round++) {
-        const owned = await run.owned();
         const ids = await owned.insert({ key: null }, { key: null });
-        await run.store.noteIdle(run.owner, owned.leases, true);
+        await run.store.leases.noteIdle(run.owner, owned.leases, true);
         const read = async () => {
           if (round % 2) await owned.ready(); // as long as it takes the other to look for them
-          await run.store.noteIdle(run.owner, owned.leases, false);
-          return owned.readyIds();
+          await run.store.leases.noteIdle(run.owner, owned.leases, false);
+          return owned.ready();
         };
-        const [found, { done, tooLate }] = await Promise.all([read(), run.other.cancel({ ids, limit: 10 })]);
+        const [messages, { done, tooLate }] = await Promise.all([read(), run.other.admin.cancel({ ids, limit: 10 })]);
+        const found = messages.map(({ id }) => id);
         outcomes.add(found.length === 0 ? 'cancelled' : 'read');
         assert.deepEqual([...found, ...done].sort(), [...ids].sort());
         assert.deepEqual([...tooLate].sort(), [...found].sort());
+        await owned.settle(messages);
       }
       assert.ok(outcomes.size > 0);
     });
 
     it('settles a message while the next owner parks it', async () => {
+      const owned = await run.owned();
       for (let round = 0; round < ROUNDS; round++) {
-        const owned = await run.owned();
         await owned.insert({}, {});
         const messages = await owned.ready();
         const [parked, settled] = await Promise.all([
           owned.park(messages, { state: 'blocked', delay: null }),
-          run.other.settle(
+          run.other.ready.settle(
             owned.transport,
             messages.map(({ id, bucket, seq }) => ({ id, bucket, seq, attempts: 0, parkedId: null })),
             round % 2 ? 'archive' : 'delete',
@@ -143,13 +152,13 @@ export function describeRaces(run: StoreRun): void {
         ]);
         assert.equal(settled.affected, 2, `parked ${parked.affected}`);
         assert.deepEqual(await owned.ready(), []);
-        assert.deepEqual(await run.store.blockingKeys(owned.transport, owned.allBuckets, 10), []);
+        assert.deepEqual(await run.store.parked.blockingKeys(owned.transport, owned.allBuckets, 10), []);
       }
     });
 
     it('settles a message once, whoever says so', async () => {
+      const owned = await run.owned();
       for (let round = 0; round < ROUNDS / 2; round++) {
-        const owned = await run.owned();
         await owned.insert({}, {}, {});
         const messages = (await owned.ready()).map(({ id, bucket, seq }) => ({
           id,
@@ -159,7 +168,7 @@ export function describeRaces(run: StoreRun): void {
           parkedId: null,
         }));
         const reports = await Promise.all(
-          [run.store, run.other].map((store) => store.settle(owned.transport, messages, 'archive')),
+          [run.store, run.other].map((store) => store.ready.settle(owned.transport, messages, 'archive')),
         );
         assert.equal(
           reports.reduce((sum, { affected }) => sum + affected, 0),
@@ -174,9 +183,9 @@ export function describeRaces(run: StoreRun): void {
 function describeRequeuedMeanwhile(run: StoreRun): void {
   const takeRequeued = async (owned: OwnedTransport, id: string): Promise<string[]> => {
     const due = (await owned.due()).rows;
-    assert.deepEqual((await run.other.requeue({ ids: [id], limit: 1 })).done, [id]);
+    assert.deepEqual((await run.other.admin.requeue({ ids: [id], limit: 1 })).done, [id]);
     const { transport, leases } = owned;
-    const taken = await run.store.take({ owner: run.owner, transport, leases, due, keys: [], perKey: 1 });
+    const taken = await run.store.parked.take({ owner: run.owner, transport, leases, due, keys: [], perKey: 1 });
     return taken.messages.map((message) => message.id);
   };
 
@@ -193,7 +202,7 @@ function describeRequeuedMeanwhile(run: StoreRun): void {
     await owned.park([dead], { state: 'dead', delay: null });
     await owned.park([later], { blocks: false });
     assert.deepEqual(await takeRequeued(owned, second), []);
-    await run.other.discard({ ids: [first], limit: 1 });
+    await run.other.admin.discard({ ids: [first], limit: 1 });
     assert.deepEqual(
       (await owned.take()).messages.map(({ id }) => id),
       [second],

@@ -10,7 +10,7 @@ export function describeReady(run: StoreRun): void {
       const owned = await run.owned();
       const ids = await owned.insert(...Array.from({ length: 12 }, (_, i) => ({ bucket: i % 2 })));
       const positions = [0, 1].map((bucket) => ({ bucket, after: '0' }));
-      const page = await run.store.fetch({ transport: owned.transport, positions, perBucket: 2, limit: 100 });
+      const page = await run.store.ready.fetch({ transport: owned.transport, positions, perBucket: 2, limit: 100 });
       for (const bucket of [0, 1]) {
         const expected = ids.filter((_, i) => i % 2 === bucket).slice(0, 2);
         assert.deepEqual(
@@ -18,11 +18,11 @@ export function describeReady(run: StoreRun): void {
           expected,
         );
       }
-      const limited = await run.store.fetch({ transport: owned.transport, positions, perBucket: 100, limit: 7 });
+      const limited = await run.store.ready.fetch({ transport: owned.transport, positions, perBucket: 100, limit: 7 });
       assert.equal(limited.messages.length, 7);
       const all = await owned.ready();
       const after = all.filter((m) => m.bucket === 1)[2]?.seq as string;
-      const rest = await run.store.fetch({
+      const rest = await run.store.ready.fetch({
         transport: owned.transport,
         positions: [{ bucket: 1, after }],
         perBucket: 100,
@@ -41,12 +41,12 @@ export function describeReady(run: StoreRun): void {
         .filter(({ bucket }) => bucket === 1)
         .map(({ bucket, seq }) => ({ bucket, seq }));
       assert.ok(first && second && third);
-      const { places } = await run.store.sweep(owned.transport, [
+      const { places } = await run.store.ready.sweep(owned.transport, [
         { bucket: 1, after: first.seq, upTo: third.seq },
         { bucket: 3, after: '0', upTo: third.seq },
       ]);
       assert.deepEqual(places, [second, third]);
-      const { messages } = await run.store.readPlaces(
+      const { messages } = await run.store.ready.readPlaces(
         owned.transport,
         [third, { bucket: 1, seq: '1' }, first],
         undefined,
@@ -55,7 +55,7 @@ export function describeReady(run: StoreRun): void {
         messages.map(({ id }) => id),
         [ids[0], ids[2]],
       );
-      assert.deepEqual((await run.store.sweep(owned.transport, [])).places, []);
+      assert.deepEqual((await run.store.ready.sweep(owned.transport, [])).places, []);
     });
 
     it('does not show a transport another one’s messages', async () => {
@@ -63,7 +63,7 @@ export function describeReady(run: StoreRun): void {
       await foreign.insert({});
       assert.deepEqual(await owned.ready(), []);
       assert.equal(
-        (await run.store.settle(owned.transport, (await foreign.ready()).map(settled), 'delete')).affected,
+        (await run.store.ready.settle(owned.transport, (await foreign.ready()).map(settled), 'delete')).affected,
         0,
       );
       assert.equal((await foreign.ready()).length, 1);
@@ -72,8 +72,8 @@ export function describeReady(run: StoreRun): void {
     it('says whether what was read is durable, and makes it so', async () => {
       const owned = await run.owned();
       await owned.insert({});
-      await run.store.flush();
-      const { durable, session } = await run.store.fetch({
+      await run.store.ready.flush();
+      const { durable, session } = await run.store.ready.fetch({
         transport: owned.transport,
         positions: [{ bucket: 1, after: '0' }],
         perBucket: 1,
@@ -81,9 +81,10 @@ export function describeReady(run: StoreRun): void {
       });
       if (run.harness.proof === 'snapshot') assert.equal(durable, true);
       assert.equal(typeof durable, 'boolean');
-      await run.store.flush(session);
+      assert.equal(run.store.ready.session, session);
+      await run.store.ready.flush(session);
       // What another session showed may have died with its server.
-      await assert.rejects(run.store.flush(session + 1));
+      await assert.rejects(run.store.ready.flush(session + 1));
     });
   });
   if (run.harness.proof === 'snapshot') describeSnapshot(run);
@@ -98,10 +99,10 @@ function describeSnapshot(run: StoreRun): void {
     it('lists the open transaction whose row may still appear, and not after it ended', async () => {
       const owned = await run.owned();
       const late = await run.harness.begin();
-      await run.store.insert(late.tx, [owned.message({ key: null })]); // with a key, a strict order gives it a later place
+      await run.store.writer.insert(late.tx, [owned.message({ key: null })]); // with a key, a strict order gives it a later place
       const [visible] = await owned.insert({});
       const request = { transport: owned.transport, positions: [{ bucket: 1, after: '0' }], perBucket: 10, limit: 10 };
-      const before = await run.store.fetch(request);
+      const before = await run.store.ready.fetch(request);
       assert.deepEqual(
         before.messages.map(({ id }) => id),
         [visible],
@@ -110,16 +111,16 @@ function describeSnapshot(run: StoreRun): void {
       const { fence } = await owned.settle(before.messages);
       assert.ok(fence !== undefined && BigInt(fence) >= BigInt(before.snapshot.xmin), 'newer than what was open');
       const range = { bucket: 1, after: '0', upTo: before.messages[0]?.seq as string };
-      assert.deepEqual(await run.store.sweep(owned.transport, [range]), { places: [], complete: true });
+      assert.deepEqual(await run.store.ready.sweep(owned.transport, [range]), { places: [], complete: true });
       await late.commit();
-      const { places } = await run.store.sweep(owned.transport, [range]);
+      const { places } = await run.store.ready.sweep(owned.transport, [range]);
       assert.equal(places.length, 1, 'behind the head that was read');
-      const now = await run.store.readPlaces(owned.transport, places, undefined);
+      const now = await run.store.ready.readPlaces(owned.transport, places, undefined);
       assert.equal(now.messages.length, 1);
       assert.ok(before.snapshot.open.some((xid) => !now.snapshot?.open.includes(xid)));
-      const then = await run.store.readPlaces(owned.transport, places, before.snapshot);
+      const then = await run.store.ready.readPlaces(owned.transport, places, before.snapshot);
       assert.deepEqual(then.messages, [], 'committed after that snapshot');
-      const found = await run.store.readPlaces(owned.transport, places, now.snapshot);
+      const found = await run.store.ready.readPlaces(owned.transport, places, now.snapshot);
       assert.equal(found.messages.length, 1);
     });
   });
@@ -131,12 +132,12 @@ function describeProbe(run: StoreRun): void {
     it('fails for a range with an uncommitted insert, and only for that', async () => {
       const owned = await run.owned();
       const late = await run.harness.begin();
-      await run.store.insert(late.tx, [owned.message({ key: null })]); // with a key, a strict order gives it a later place
+      await run.store.writer.insert(late.tx, [owned.message({ key: null })]); // with a key, a strict order gives it a later place
       await owned.insert({}, { bucket: 2 });
       const messages = await owned.ready();
       const ranges = messages.map(({ bucket, seq }) => ({ bucket, after: '0', upTo: seq }));
       let limit: number | undefined;
-      const probe = () => run.store.probe?.(owned.transport, ranges, limit);
+      const probe = () => run.store.ready.probe?.(owned.transport, ranges, limit);
       assert.deepEqual(
         (await probe())?.clean,
         ranges.map(({ bucket }) => bucket === 2),
@@ -179,7 +180,7 @@ function describeSettle(run: StoreRun): void {
         await owned.insert({});
         const [message] = await owned.ready();
         assert.ok(message);
-        const report = await run.store.settle(
+        const report = await run.store.ready.settle(
           owned.transport,
           [{ ...settled(message), id: randomUUID() }],
           onPublished,
@@ -195,7 +196,7 @@ function describeSettle(run: StoreRun): void {
         const states = ['waiting', 'dead', 'blocked', 'waiting'] as const;
         for (const [i, state] of states.entries()) await owned.park(messages.slice(i, i + 1), { state, delay: 60_000 });
         assert.equal((await owned.settle(messages, onPublished)).affected, 4);
-        assert.deepEqual(await run.store.blockingKeys(owned.transport, owned.allBuckets, 10), []);
+        assert.deepEqual(await run.store.parked.blockingKeys(owned.transport, owned.allBuckets, 10), []);
         assert.equal((await owned.due()).nextIn, null);
       });
     }
@@ -207,9 +208,9 @@ function describeSettle(run: StoreRun): void {
         const ready = await owned.ready();
         if (where === 'parked') await owned.park(ready);
         const messages = where === 'parked' ? (await owned.take()).messages : ready;
-        while ((await run.store.cleanArchive(0, 100)) > 0);
+        while ((await run.store.cleaner.cleanArchive(0, 100)) > 0);
         assert.equal((await owned.settle([...messages, ...ready, ...messages], 'archive')).affected, 1);
-        assert.equal(await run.store.cleanArchive(0, 100), 1);
+        assert.equal(await run.store.cleaner.cleanArchive(0, 100), 1);
       });
     }
 
@@ -240,11 +241,11 @@ function describePark(run: StoreRun): void {
       const entries = messages.map((message) => parkEntry(message));
       const held = owned.leases.filter(({ bucket }) => bucket !== 3);
       const stale = held.map((lease) => ({ ...lease, epoch: String(BigInt(lease.epoch) - 1n) }));
-      assert.equal((await run.store.park(run.owner, stale, entries)).affected, 0, 'an epoch of before');
-      assert.equal((await run.store.park(randomUUID(), held, entries)).affected, 0, 'somebody else');
+      assert.equal((await run.store.ready.park(run.owner, stale, entries)).affected, 0, 'an epoch of before');
+      assert.equal((await run.store.ready.park(randomUUID(), held, entries)).affected, 0, 'somebody else');
       assert.equal((await owned.ready()).length, 3);
-      assert.equal((await run.store.park(run.owner, held, entries)).affected, 2);
-      assert.equal((await run.store.park(run.owner, held, entries)).affected, 0);
+      assert.equal((await run.store.ready.park(run.owner, held, entries)).affected, 2);
+      assert.equal((await run.store.ready.park(run.owner, held, entries)).affected, 0);
       assert.deepEqual(
         await owned.readyIds(),
         messages.filter(({ bucket }) => bucket === 3).map(({ id }) => id),

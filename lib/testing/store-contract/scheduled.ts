@@ -28,7 +28,7 @@ export function describeScheduled(run: StoreRun): void {
         await owned.park(await owned.ready(), BLOCKED);
         const later = await owned.parked({}, BLOCKED);
         assert.deepEqual((await owned.take(['k'])).messages, []);
-        assert.deepEqual((await run.store.discard({ ids: [first], limit: 1 })).done, [first]);
+        assert.deepEqual((await run.store.admin.discard({ ids: [first], limit: 1 })).done, [first]);
         const { messages } = await owned.take(['k']);
         assert.deepEqual(idsOf(messages), [parked, ready, before, after, later]);
         assert.equal((await owned.settle(messages)).affected, 5);
@@ -68,7 +68,7 @@ export function describeScheduled(run: StoreRun): void {
         delay: 0,
         error: 'no',
       } as const;
-      await run.store.repark(run.owner, owned.leases, [{ bucket, parkedId: parkedId as string, ...failed }]);
+      await run.store.parked.repark(run.owner, owned.leases, [{ bucket, parkedId: parkedId as string, ...failed }]);
       const again = (await owned.take(['k'])).messages;
       assert.deepEqual(idsOf(again), [first]);
       await owned.settle(again);
@@ -91,9 +91,9 @@ export function describeUnordered(run: StoreRun): void {
       assert.deepEqual(new Set(rows.map(({ key }) => key)), new Set([null]));
       const { messages, clear } = await owned.take();
       assert.deepEqual([new Set(idsOf(messages)), clear], [new Set([...scheduled, failed]), []]);
-      assert.deepEqual((await run.store.requeue({ ids: [dead], limit: 1 })).done, [dead]);
+      assert.deepEqual((await run.store.admin.requeue({ ids: [dead], limit: 1 })).done, [dead]);
       assert.deepEqual(idsOf((await owned.take()).messages), [dead]);
-      assert.deepEqual(await run.store.blockingKeys(owned.transport, owned.allBuckets, 10), []);
+      assert.deepEqual(await run.store.parked.blockingKeys(owned.transport, owned.allBuckets, 10), []);
     });
   });
 }
@@ -104,7 +104,7 @@ export function describeGlobalOrder(run: StoreRun): void {
   const insert = async (owned: OwnedTransport, fields: Partial<NewMessage>): Promise<string> =>
     (await owned.insert({ bucket: 0, ...fields }))[0] as string;
   const take = async (owned: OwnedTransport, perKey = 100): Promise<TakeResult> =>
-    run.store.take({
+    run.store.parked.take({
       owner: run.owner,
       transport: owned.transport,
       leases: owned.leases,
@@ -128,7 +128,7 @@ export function describeGlobalOrder(run: StoreRun): void {
         const first = await take(owned);
         assert.deepEqual([first.messages, first.clear], [[], []]);
         assert.deepEqual((await owned.due()).rows, []);
-        assert.deepEqual((await run.store.discard({ ids: [failed], limit: 1 })).done, [failed]);
+        assert.deepEqual((await run.store.admin.discard({ ids: [failed], limit: 1 })).done, [failed]);
         const { messages } = await take(owned);
         assert.deepEqual(idsOf(messages), [keyed, keyless, before, after]);
         assert.deepEqual((await take(owned)).messages, [], 'one unit at a time');
@@ -145,7 +145,7 @@ export function describeGlobalOrder(run: StoreRun): void {
         await owned.parked({ bucket: 0, key: 'a' }, dead),
         await owned.parked({ bucket: 0, key: null }, dead),
       ];
-      assert.equal((await run.store.requeue({ ids, limit: 10 })).done.length, 3);
+      assert.equal((await run.store.admin.requeue({ ids, limit: 10 })).done.length, 3);
       const first = await take(owned);
       assert.deepEqual(idsOf(first.messages), ids.slice(0, 1));
       const { bucket, parkedId, attempts } = first.messages[0] as OutboxMessage;
@@ -157,13 +157,13 @@ export function describeGlobalOrder(run: StoreRun): void {
         delay: LATER,
         error: 'no',
       } as const;
-      await run.store.repark(run.owner, owned.leases, [{ bucket, parkedId: parkedId as string, ...failed }]);
+      await run.store.parked.repark(run.owner, owned.leases, [{ bucket, parkedId: parkedId as string, ...failed }]);
       assert.deepEqual((await take(owned)).messages, []);
     });
 
     it('is held by any blocking row, and by one that is due', async () => {
       const owned = await run.owned();
-      const isHeld = () => run.store.hasBlocking(owned.transport, [0]);
+      const isHeld = () => run.store.parked.hasBlocking(owned.transport, [0]);
       await insert(owned, { delay: LATER });
       assert.equal(await isHeld(), false);
       const due = await insert(owned, { delay: 0, key: null });

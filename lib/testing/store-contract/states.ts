@@ -13,15 +13,15 @@ export function describeStates(run: StoreRun): void {
       const { transport } = owned;
       const [dead, blocked, waiting, ready] = await oneOfEach(owned);
       const filter = { transport, states: ['dead'], limit: 10 } as const;
-      assert.equal(await run.other.count('discard', filter), 1);
-      assert.deepEqual(await run.other.discard(filter), { done: [dead], tooLate: [], notFound: [], left: 0 });
-      assert.equal(await run.other.count('discard', filter), 0);
-      assert.equal(await run.other.count('discard', { transport, limit: 10 }), 2);
-      assert.equal(await run.other.count('discard', { transport, limit: 1 }), 1);
+      assert.equal(await run.other.admin.count('discard', filter), 1);
+      assert.deepEqual(await run.other.admin.discard(filter), { done: [dead], tooLate: [], notFound: [], left: 0 });
+      assert.equal(await run.other.admin.count('discard', filter), 0);
+      assert.equal(await run.other.admin.count('discard', { transport, limit: 10 }), 2);
+      assert.equal(await run.other.admin.count('discard', { transport, limit: 1 }), 1);
       assert.deepEqual(await owned.readyIds(), [ready]);
       if (run.ordered) assert.deepEqual((await owned.take()).messages[0]?.id, blocked);
       const others = { transport, states: ['waiting', 'blocked'], limit: 10 } as const;
-      const { done, tooLate } = await run.other.discard(others);
+      const { done, tooLate } = await run.other.admin.discard(others);
       assert.deepEqual(new Set([...done, ...tooLate]), new Set([blocked, waiting]));
     });
 
@@ -30,15 +30,15 @@ export function describeStates(run: StoreRun): void {
       const { transport } = owned;
       const [dead] = await oneOfEach(owned);
       const filter = { transport, states: ['dead'], limit: 10 } as const;
-      assert.equal(await run.other.count('requeue', filter), 1);
-      assert.deepEqual(await run.other.requeue(filter), { done: [dead], tooLate: [], notFound: [], left: 0 });
-      assert.deepEqual((await run.other.requeue(filter)).done, []);
+      assert.equal(await run.other.admin.count('requeue', filter), 1);
+      assert.deepEqual(await run.other.admin.requeue(filter), { done: [dead], tooLate: [], notFound: [], left: 0 });
+      assert.deepEqual((await run.other.admin.requeue(filter)).done, []);
     });
 
     it('U1: with ids too, and says of what is in another state that it is there', async () => {
       const owned = await run.owned();
       const ids = await oneOfEach(owned);
-      const report = await run.other.discard({ ids, states: ['dead'], limit: 10 });
+      const report = await run.other.admin.discard({ ids, states: ['dead'], limit: 10 });
       assert.deepEqual([report.done, new Set(report.tooLate), report.notFound], [[ids[0]], new Set(ids.slice(1)), []]);
     });
 
@@ -46,7 +46,8 @@ export function describeStates(run: StoreRun): void {
       const owned = await run.owned({ leased: false });
       const { transport } = owned;
       const [scheduled, ready] = await owned.insert({ key: null, delay: LATER }, { key: null });
-      const cancel = (state: 'scheduled' | 'ready') => run.other.cancel({ transport, states: [state], limit: 10 });
+      const cancel = (state: 'scheduled' | 'ready') =>
+        run.other.admin.cancel({ transport, states: [state], limit: 10 });
       assert.deepEqual(await cancel('scheduled'), { done: [scheduled], tooLate: [], notFound: [], left: 0 });
       assert.deepEqual(await owned.readyIds(), [ready]);
       assert.deepEqual((await cancel('ready')).done, [ready]);

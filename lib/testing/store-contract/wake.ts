@@ -5,12 +5,12 @@ import { settled, type OwnedTransport, type StoreRun } from './harness.js';
 const LATER = 3_600_000;
 type Remove = (run: StoreRun, message: OutboxMessage, owned: OwnedTransport) => Promise<unknown>;
 const REMOVALS: Readonly<Record<string, Remove>> = {
-  discard: ({ other }, { id }) => other.discard({ ids: [id], limit: 1 }),
-  cancel: ({ other }, { id }) => other.cancel({ ids: [id], limit: 1 }),
+  discard: ({ other }, { id }) => other.admin.discard({ ids: [id], limit: 1 }),
+  cancel: ({ other }, { id }) => other.admin.cancel({ ids: [id], limit: 1 }),
   cleanDead: async ({ other }) => {
-    while ((await other.cleanDead(0, 100, false)) > 0);
+    while ((await other.cleaner.cleanDead(0, 100, false)) > 0);
   },
-  settle: ({ other }, message, { transport }) => other.settle(transport, [settled(message)], 'delete'),
+  settle: ({ other }, message, { transport }) => other.ready.settle(transport, [settled(message)], 'delete'),
 };
 
 /** Who removes a row of a key makes the key's first row due, if that only waited for the ones before it. */
@@ -29,7 +29,7 @@ export function describeWake(run: StoreRun): void {
         await owned.settle((await owned.take()).messages);
         assert.equal((await owned.take(['k'])).messages[0]?.id, second.id);
         await remove(run, last, owned);
-        await run.store.giveBack(run.owner, owned.leases);
+        await run.store.leases.giveBack(run.owner, owned.leases);
         await owned.acquire(run.store, 60_000);
         assert.deepEqual((await owned.due()).rows, []);
         assert.equal((await owned.take(['k'])).messages[0]?.id, second.id);
@@ -56,7 +56,7 @@ export function describeGlobalWake(run: StoreRun): void {
   };
   const dueIds = async (owned: OwnedTransport): Promise<(string | undefined)[]> => {
     const { rows } = await owned.due();
-    const { messages } = await run.store.take({
+    const { messages } = await run.store.parked.take({
       ...{ owner: run.owner, transport: owned.transport, leases: owned.leases, due: rows, keys: [], perKey: 1 },
     });
     assert.deepEqual(
@@ -88,23 +88,23 @@ export function describeGlobalWake(run: StoreRun): void {
     it('when a key before it is released', async () => {
       const owned = await run.owned();
       const [, next] = await parked(owned, ['a', 'dead'], ['b', 'blocked'], ['a', 'blocked']);
-      assert.deepEqual(await run.other.release({ key: 'a', transport: owned.transport }), { released: 1 });
+      assert.deepEqual(await run.other.admin.release({ key: 'a', transport: owned.transport }), { released: 1 });
       assert.deepEqual(await dueIds(owned), [next?.id]);
     });
 
     it('when it waits for its next try and its own key is released, not another one', async () => {
       const owned = await run.owned();
       const [first] = await parked(owned, ['b', 'waiting'], ['a', 'blocked']);
-      assert.deepEqual(await run.other.release({ key: 'a', transport: owned.transport }), { released: 0 });
+      assert.deepEqual(await run.other.admin.release({ key: 'a', transport: owned.transport }), { released: 0 });
       assert.deepEqual((await owned.due()).rows, []);
-      assert.deepEqual(await run.other.release({ key: 'b', transport: owned.transport }), { released: 0 });
+      assert.deepEqual(await run.other.admin.release({ key: 'b', transport: owned.transport }), { released: 0 });
       assert.deepEqual(await dueIds(owned), [first?.id]);
     });
 
     it('also when nothing of the released key is there', async () => {
       const owned = await run.owned();
       const [first] = await parked(owned, ['b', 'blocked']);
-      assert.deepEqual(await run.other.release({ key: 'none', transport: owned.transport }), { released: 0 });
+      assert.deepEqual(await run.other.admin.release({ key: 'none', transport: owned.transport }), { released: 0 });
       assert.deepEqual(await dueIds(owned), [first?.id]);
     });
   });

@@ -37,6 +37,8 @@ export class HandlerCall {
 export class HandlerCalls {
   /** Row → handlers that succeeded while others have not. */
   /** @internal */ readonly succeeded = new Map<string, Set<string>>();
+  /** Row whose last try failed while calls go on → who is not through yet, and who wants to know when all are. */
+  /** @internal */ readonly late = new Map<string, { readonly missing: Set<string>; through(): void }>();
   /** Row and handler id → its last call, until that settles. */
   /** @internal */ readonly running = new Map<string, HandlerCall>();
 
@@ -60,14 +62,30 @@ export class HandlerCalls {
     const call = new HandlerCall(handler, message, this.running.get(place));
     if (this.running.size >= MAX_REMEMBERED) this.running.delete(this.running.keys().next().value as string);
     this.running.set(place, call);
-    const forget = (): void => {
-      if (this.running.get(place) === call) this.running.delete(place);
-    };
-    call.ended.then(() => {
-      forget();
-      this.remember(rowOf(message), handler.id);
-    }, forget);
+    const forget = (): boolean => this.running.get(place) === call && this.running.delete(place);
+    call.ended.then(
+      () => {
+        forget();
+        this.remember(rowOf(message), handler.id);
+      },
+      () => forget() && this.late.delete(rowOf(message)),
+    );
     return call;
+  }
+
+  /** Asked again: what became of the try before does not matter any more. */
+  tried(message: OutboxMessage): void {
+    this.late.delete(rowOf(message));
+  }
+
+  /**
+   * Its try failed. Those that are not through may be later on, where their calls go on.
+   * @param through called once, when all are
+   */
+  whenThrough(message: OutboxMessage, missing: readonly string[], through: () => void): void {
+    if (!missing.every((id) => this.running.has(placeOf(message, id)))) return;
+    if (this.late.size >= MAX_LATE) this.late.delete(this.late.keys().next().value as string);
+    this.late.set(rowOf(message), { missing: new Set(missing), through });
   }
 
   /** The handlers that returned for this message and are not called again, as far as this process knows. */
@@ -82,6 +100,11 @@ export class HandlerCalls {
 
   /** Also what ended too late to be reported. @internal */
   remember(row: string, handlerId: string): void {
+    const late = this.late.get(row);
+    if (late?.missing.delete(handlerId) === true && late.missing.size === 0) {
+      this.late.delete(row);
+      late.through();
+    }
     const ids = this.succeeded.get(row);
     if (ids !== undefined) {
       ids.add(handlerId);
@@ -107,3 +130,5 @@ const FIRST_LOOK = 1_000;
 const LAST_LOOK = 60_000;
 /** Messages whose partial success, and calls whose going on, are remembered in memory. */
 const MAX_REMEMBERED = 10_000;
+/** Messages of which a call may still end well. Each holds the batch that it was in. */
+const MAX_LATE = 200;

@@ -75,7 +75,7 @@ export class InProcessTransport extends OutboxTransport {
         const result =
           this.closed || deadline.passed
             ? blameFor({ kind: 'not-started' })
-            : await this.deliver(batch[index] as OutboxMessage, deadline);
+            : await this.deliver(batch[index] as OutboxMessage, deadline, () => context.report(index, PUBLISHED));
         results[index] = result;
         context.report(index, result);
       }
@@ -101,8 +101,12 @@ export class InProcessTransport extends OutboxTransport {
     return this.handlers.names;
   }
 
-  /** @internal */
-  async deliver(message: OutboxMessage, deadline: Deadline): Promise<PublishResult> {
+  /**
+   * @param through called when its handlers are through after all
+   * @internal
+   */
+  async deliver(message: OutboxMessage, deadline: Deadline, through: () => void): Promise<PublishResult> {
+    this.calls.tried(message);
     const handlers = this.handlers.of(message.type, message.version);
     if (handlers.length === 0) return blameFor({ kind: 'missing', message });
     const done = this.doneOf(message);
@@ -111,11 +115,13 @@ export class InProcessTransport extends OutboxTransport {
       handlers.filter(({ id }) => !done.has(id)).map((handler) => this.call(handler, message, deadline, calling)),
     );
     const failure = calling.failure();
-    if (failure === undefined) {
+    const succeeded = this.doneOf(message);
+    const missing = handlers.flatMap(({ id }) => (succeeded.has(id) ? [] : [id]));
+    if (failure === undefined || missing.length === 0) {
       this.calls.published(message);
       return PUBLISHED;
     }
-    const succeeded = this.doneOf(message);
+    this.calls.whenThrough(message, missing, through);
     return succeeded.size === 0 ? failure : { ...failure, progress: writeProgress(succeeded) };
   }
 

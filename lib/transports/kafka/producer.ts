@@ -100,7 +100,7 @@ export class KafkaProducer {
   send(chunk: Chunk, timeout: number): Promise<number[]> {
     const { transactional } = this.settings;
     this.guard.isIdle = (topic) => !chunk.topics.has(topic);
-    this.guard.answers = new ProduceAnswers(this.guard.onThrottle);
+    this.guard.answers = new ProduceAnswers();
     return this.orKilled(
       transactional ? this.sendInTransaction(chunk, timeout) : this.sendToAll(chunk, timeout, this.guard.answers),
     );

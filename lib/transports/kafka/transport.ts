@@ -29,7 +29,7 @@ import {
   UNSENT,
 } from './results.js';
 import { KafkaSlots, retire, withProducer, type KafkaSlot } from './producer-pool.js';
-import { KafkaThrottle } from './throttle.js';
+import { KafkaThrottle } from '../kafkajs/throttle.js';
 import { RefusedTopics } from './topics.js';
 import { topicName } from '../kafkajs/names.js';
 

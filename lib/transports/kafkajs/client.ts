@@ -7,6 +7,7 @@ import { cutSocket } from '../cut-socket.js';
 import { keepAnswers, type ProduceAnswers, type RequestSender } from './produce-response.js';
 import { askAboutNoOthers, keepTopicsApart, type TopicNews, type TopicQuestion } from './metadata.js';
 import { keepApart, keepTokensApart } from './providers.js';
+import { Seeds } from './seeds.js';
 import { leaveIfSilent } from './silence.js';
 
 type KafkaModule = typeof import('kafkajs');
@@ -34,9 +35,10 @@ export const RETRY: RetryOptions = { initialRetryTime: 50, maxRetryTime: 1000, r
  */
 export class SocketGuard implements TopicNews {
   dead = false;
-  /** Of the last server that took a connection and answered nothing. */
-  silence: string | undefined;
-  /** @internal */ onSilent: ((server: string) => void) | undefined;
+  /** Of all producers that are made from one configuration. */
+  seeds = new Seeds();
+  /** @internal of the last server that took a connection and answered nothing */ left: string | undefined;
+  /** @internal each with its server, of which nothing was heard yet */ readonly unheard = new Map<Socket, string>();
   /** @internal */ readonly sockets = new Set<Socket>();
   /** @internal */ onKill: (() => void) | undefined;
   /**
@@ -63,19 +65,40 @@ export class SocketGuard implements TopicNews {
       this.sockets.add(socket);
       socket.once('close', () => this.sockets.delete(socket));
       askBeforeWrites(socket, () => !this.dead && !this.isTooLate());
-      const server = `${args.host}:${args.port}`;
-      leaveIfSilent(socket, server, (text) => {
-        this.silence = text;
-        this.onSilent?.(server);
-      });
+      this.listen(socket, `${args.host}:${args.port}`);
       return socket;
     };
+  }
+
+  /** For people: which server said nothing. */
+  get silence(): string | undefined {
+    const [server] = this.unheard.values();
+    return this.left ?? (server && `Kafka's server ${server} has not answered`);
+  }
+
+  /** @internal */ listen(socket: Socket, server: string): void {
+    this.unheard.set(socket, server);
+    const heard = (): unknown => this.unheard.delete(socket);
+    leaveIfSilent(socket, server, {
+      answered: () => {
+        heard();
+        this.left = undefined;
+        this.seeds.answered(server);
+      },
+      silent: (text) => {
+        heard();
+        this.left = text;
+        this.seeds.note(server);
+      },
+      closed: heard,
+    });
   }
 
   /** Synchronous: after it returned no byte leaves this process, or waits in the kernel, through these sockets. */
   kill(): void {
     this.dead = true;
     this.onKill?.();
+    for (const server of this.unheard.values()) this.seeds.note(server);
     // With an error, or kafkajs does not notice and keeps its timers until the request timeout.
     for (const socket of this.sockets) cutSocket(socket, ended());
   }
@@ -91,16 +114,11 @@ export type GuardedKafka = (guard: SocketGuard) => Kafka;
 
 export function fromConfig({ Kafka }: KafkaModule, config: KafkaConfig): GuardedKafka {
   const silent = config.logLevel === undefined && config.logCreator === undefined;
-  let first = 0;
+  const seeds = new Seeds();
   return (guard) => {
-    const { brokers } = config;
-    // The next producer begins behind the one that was silent.
-    guard.onSilent = (server) => {
-      if (Array.isArray(brokers) && brokers.includes(server)) first = brokers.indexOf(server) + 1;
-    };
+    guard.seeds = seeds;
     const kafka = new Kafka({
       ...config,
-      brokers: Array.isArray(brokers) ? [...brokers.slice(first), ...brokers.slice(0, first)] : brokers,
       ...(silent ? { logLevel: 0, logCreator: () => () => undefined } : {}),
       retry: { ...RETRY, ...config.retry },
       socketFactory: guard.wrap(config.socketFactory ?? openSocket),
@@ -114,14 +132,17 @@ export function fromConfig({ Kafka }: KafkaModule, config: KafkaConfig): Guarded
 }
 
 /** The producers are ours, the application's Kafka object and its other clients are not touched. */
-export function fromInstance(kafka: Kafka): GuardedKafka {
+export function fromInstance(kafka: Kafka, seeds = new Seeds()): GuardedKafka {
   const guarded = (guard: SocketGuard): Kafka | undefined =>
     withCluster(kafka, (cluster) => {
       watchPools(cluster, guard, (connections) => guardSockets(connections, guard));
       stopOnKill(cluster, guard);
     });
   if (guarded(new SocketGuard()) === undefined) throw notUsable();
-  return (guard) => guarded(guard)!;
+  return (guard) => {
+    guard.seeds = seeds;
+    return guarded(guard)!;
+  };
 }
 
 function notUsable(): OutboxConfigurationError {
@@ -137,6 +158,8 @@ interface Cluster extends TopicQuestion {
   readonly connectionPoolBuilder: { build: (destination?: object) => Promise<ConnectionPool> };
 }
 interface ConnectionPool extends RequestSender {
+  readonly host: string;
+  readonly port: number;
   readonly pool: { socketFactory: ISocketFactory }[];
 }
 
@@ -159,11 +182,12 @@ function watchPools(cluster: Cluster, guard: SocketGuard, onPool: (pool: Connect
   const build = connectionPoolBuilder?.build;
   if (typeof build !== 'function') throw notUsable();
   guard.topics = cluster;
+  const nextSeed = guard.seeds.inOrder(() => build());
   connectionPoolBuilder.build = async (destination) => {
-    const pool = await keepApart(() => build(destination));
+    const pool = await keepApart(() => (destination === undefined ? nextSeed() : build(destination)));
     onPool(pool);
     pool.pool.forEach(keepTokensApart);
-    keepAnswers(pool, () => guard.answers);
+    keepAnswers(pool, guard);
     askAboutNoOthers(pool);
     keepTopicsApart(pool, guard);
     return pool;

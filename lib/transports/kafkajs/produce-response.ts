@@ -57,10 +57,7 @@ export class ProduceAnswers {
     if (this.stored.length < this.said.length) await Promise.allSettled(this.outstanding);
   }
 
-  constructor(/** @internal */ readonly throttled: (ms: number) => void) {}
-
-  /** @internal */ hear({ topics, clientSideThrottleTime = 0 }: ProduceAnswer): void {
-    this.throttled(clientSideThrottleTime);
+  /** @internal */ hear({ topics }: ProduceAnswer): void {
     for (const { topicName, partitions } of topics)
       for (const answer of partitions) this.said.push({ ...answer, topicName });
   }
@@ -80,20 +77,29 @@ export class ProduceAnswers {
   }
 }
 
+interface Listener {
+  readonly answers: ProduceAnswers | undefined;
+  onThrottle(ms: number): void;
+}
+
 /**
  * When the broker refuses one partition of a produce request, kafkajs throws its error and forgets what this answer, and those
  * of other brokers, say about the others, which are stored. From here on that is kept, for who asks for it.
  */
-export function keepAnswers(sender: RequestSender, current: () => ProduceAnswers | undefined): void {
+export function keepAnswers(sender: RequestSender, listener: Listener): void {
   const send = sender.send.bind(sender);
   sender.send = (protocol) => {
     const { apiKey } = protocol.request;
-    const answers = apiKey === PRODUCE || apiKey === ADD_PARTITIONS_TO_TXN ? current() : undefined;
-    if (answers === undefined) return send(protocol);
-    if (apiKey === ADD_PARTITIONS_TO_TXN)
+    const { answers } = listener;
+    if (apiKey === ADD_PARTITIONS_TO_TXN && answers !== undefined)
       return send(heard(protocol, (answer: TransactionAnswer) => answers.hearOfTransaction(answer)));
-    const answer = send(heard(protocol, (produced: ProduceAnswer) => answers.hear(produced)));
-    answers.expect(answer);
+    if (apiKey !== PRODUCE) return send(protocol);
+    const hear = (produced: ProduceAnswer): void => {
+      listener.onThrottle(produced.clientSideThrottleTime ?? 0);
+      answers?.hear(produced);
+    };
+    const answer = send(heard(protocol, hear));
+    answers?.expect(answer);
     return answer;
   };
 }

@@ -1,12 +1,14 @@
 import type { Kafka, Producer, ProducerConfig } from 'kafkajs';
 import type { OutboxMessage } from '../../outbox-message.js';
-import { PUBLISHED, type PublishResult } from '../transport.js';
+import { PUBLISHED, type PublishFailure, type PublishResult } from '../transport.js';
 import { failed } from '../failure.js';
 import { blameForKafkaAnswer, wrapped } from './blame.js';
 import type { NestClient } from './kind.js';
 import { atMost, CLOSE_DEADLINE, ClientLink } from './link.js';
 import { fromInstance, SocketGuard } from '../kafkajs/client.js';
-import { blameFor, isOfTopic, describe, failure } from '../kafkajs/blame.js';
+import { Seeds } from '../kafkajs/seeds.js';
+import { blameFor, isOfTopic, describe, failure, unavailable } from '../kafkajs/blame.js';
+import { KafkaThrottle } from '../kafkajs/throttle.js';
 import { topicBehind } from '../kafkajs/metadata.js';
 
 /** The protected half of ClientKafka. */
@@ -33,6 +35,18 @@ export class KafkaLink extends ClientLink {
   /** @internal */ readonly guard = new SocketGuard();
   /** @internal records on their way, by topic */
   readonly sending = new Map<string, number>();
+  /** @internal */ readonly seeds: Seeds;
+  /** @internal */ readonly throttle: KafkaThrottle;
+  /** @internal the time of what it lost went while Kafka did not listen */ hasWaited = false;
+  /** @internal the last of those that go one by one */ turn: Promise<unknown> = Promise.resolve();
+
+  constructor(client: NestClient, before?: ClientLink) {
+    super(client);
+    this.seeds = before instanceof KafkaLink ? before.seeds : new Seeds();
+    this.throttle = before instanceof KafkaLink ? before.throttle : new KafkaThrottle(this);
+    this.throttle.transport = this;
+    this.guard.onThrottle = (ms) => this.throttle.hear(ms);
+  }
 
   override async connect(): Promise<unknown> {
     const { client } = this;
@@ -68,7 +82,7 @@ export class KafkaLink extends ClientLink {
     this.guard.isIdle = (topic) => this.sending.get(topic) === 0;
     // Its sends share one question, and kafkajs' retries, of ten seconds, would be everybody's: the outbox tries again.
     this.guard.isRefused = () => true;
-    const own = fromInstance(kafka)(this.guard);
+    const own = fromInstance(kafka, this.seeds)(this.guard);
     const create = own.producer.bind(own);
     own.producer = (config?: ProducerConfig) => this.watched(create(config));
     return own;
@@ -94,6 +108,34 @@ export class KafkaLink extends ClientLink {
       }
     };
     return { ...producer, send };
+  }
+
+  /**
+   * Kafka does not read the connection of a client over its quota, and what is on it would wait for its timeout: one by one, and
+   * none before Kafka listens.
+   */
+  override emitWithin(left: () => number, ...emitted: Parameters<ClientLink['emit']>): Promise<PublishResult> {
+    const { throttle } = this;
+    if (!throttle.isNear) return this.emit(...emitted);
+    const emit = async (): Promise<PublishResult> =>
+      throttle.left >= left() - MARGIN || this.dead ? throttled() : this.emit(...emitted);
+    const result = this.turn.then(emit, emit);
+    this.turn = result;
+    return result;
+  }
+  override get waitsFor(): string | undefined {
+    return this.throttle.text;
+  }
+  override expire(reason: unknown, since: number): Promise<void> {
+    this.hasWaited ||= this.throttle.last > since;
+    return super.expire(reason, since);
+  }
+  override lost(reason: unknown, pattern: unknown): PublishFailure {
+    return this.hasWaited || this.throttle.left > 0 ? throttled() : super.lost(reason, pattern);
+  }
+  override async close(): Promise<void> {
+    this.throttle.end();
+    await super.close();
   }
 
   override async destroy(): Promise<void> {
@@ -127,6 +169,14 @@ export class KafkaLink extends ClientLink {
     if (this.client.options?.send?.acks === 0) return PUBLISHED;
     return blameForKafkaAnswer(answer) ?? PUBLISHED;
   }
+}
+
+/** Milliseconds for an answer. */
+const MARGIN = 500;
+
+/** It is the fault of what went before. */
+function throttled(): PublishFailure {
+  return failed('collateral', unavailable('Kafka throttles this client.'));
 }
 
 /** Of a send that failed over the topics of others. */

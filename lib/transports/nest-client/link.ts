@@ -5,6 +5,7 @@ import { PUBLISHED, type OutboxTransport, type PublishFailure, type PublishResul
 import { failed } from '../failure.js';
 import { blameForClient, suspectOf, wrapped } from './blame.js';
 import { type EmitResult, kindOfClient, type NestClient } from './kind.js';
+import { beginWithNext } from './servers.js';
 
 /** How long a clean close may take before a connection is left to its destruction. */
 export const CLOSE_DEADLINE = 2_000;
@@ -42,6 +43,7 @@ export class ClientLink {
       await untilAborted(this.connect(), signal);
       this.up = true;
     } catch (error) {
+      this.leaveServer();
       await this.kill(error);
       throw wrapped(error);
     }
@@ -70,6 +72,11 @@ export class ClientLink {
   /** Asked before each write to a socket. */
   isTooLate(): boolean {
     return [...this.underWay].some((isTooLate) => isTooLate());
+  }
+
+  /** @param _left milliseconds that the publish has */
+  emitWithin(_left: () => number, ...emitted: Parameters<ClientLink['emit']>): Promise<PublishResult> {
+    return this.emit(...emitted);
   }
 
   /** Destroys the connection, then gives every message without an answer a `transport` failure. */
@@ -110,10 +117,27 @@ export class ClientLink {
     settle(this.verdict(message, answer));
   }
 
+  /**
+   * No answer in time.
+   * @param _since when the publish began, by the monotonic clock
+   */
+  expire(reason: unknown, _since: number): Promise<void> {
+    if (!this.dead) this.leaveServer();
+    return this.kill(reason);
+  }
+
   // ── per kind of client ──────────────────────────────────────────────────────────────────────────────────────────
 
   connect(): Promise<unknown> {
     return Promise.resolve(this.client.connect());
+  }
+  /** Why the broker does not listen, for people. */
+  get waitsFor(): string | undefined {
+    return undefined;
+  }
+  /** Of several servers the next life asks another one first. */
+  leaveServer(): void {
+    beginWithNext(this.client);
   }
   /** Nothing may be sent after this. A client of the application's own has its close, and no more. */
   async destroy(_reason: Error): Promise<void> {

@@ -62,10 +62,11 @@ export class ClientProxyTransport extends OutboxTransport {
   }
 
   override async publish(batch: readonly OutboxMessage[], context: PublishContext): Promise<void> {
+    const since = systemClock.monotonic();
     const elapsed = stopwatch(systemClock);
     const link = await this.linkUp(context.signal);
     let next = 0;
-    const onAbort = (): void => void link.kill(timedOut(context));
+    const onAbort = (): void => void link.expire(timedOut(context), since);
     // In a process that stood still the answers come before the timer that aborts.
     const isTooLate = (): boolean => {
       if (elapsed() < context.timeout) return false;
@@ -116,7 +117,7 @@ export class ClientProxyTransport extends OutboxTransport {
     // An application's function may find one after its next deployment.
     if (this.kind === 'kafka' && pattern === '')
       return failed('message', noTopic(), { final: !this.settings.readsOptions });
-    return link.emit(message, pattern, record);
+    return link.emitWithin(left, message, pattern, record);
   }
 
   /** @internal the living connection, or a new one; concurrent batches share the attempt */
@@ -154,6 +155,7 @@ export class ClientProxyTransport extends OutboxTransport {
 
   override health(): TransportHealth {
     const link = this.link;
+    if (link?.waitsFor !== undefined) return { up: true, state: 'blocked', detail: `${link.waitsFor}.` };
     const state = link?.up ? 'connected' : this.opening === undefined ? 'closed' : 'connecting';
     return { up: state === 'connected', state, detail: `Nest ${this.kind} client: ok means that ${WORTH[this.kind]}.` };
   }

@@ -196,7 +196,8 @@ function namingServer(error: unknown, address: RabbitMqUrl): unknown {
   return error;
 }
 
-function serverOf(address: RabbitMqUrl): string {
+/** For people: never a name or password. */
+export function serverOf(address: RabbitMqUrl): string {
   if (typeof address !== 'string') {
     const { protocol = 'amqp', hostname = 'localhost', port } = address as { [name: string]: string | number };
     return `${hostname}:${port ?? (protocol === 'amqps' ? 5671 : 5672)}`;

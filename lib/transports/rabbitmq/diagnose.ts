@@ -1,3 +1,5 @@
+import { randomUUID } from 'node:crypto';
+import { systemClock, within } from '../../time/clock.js';
 import { found, isOk, type Finding } from '../diagnosis.js';
 import type { BrokerQuestion, ExpectedMessages } from '../transport.js';
 import { exchangeName, nameOf } from '../amqp/names.js';
@@ -32,9 +34,11 @@ export async function diagnose(
   try {
     const places = placesOf(settings, [...expected, ...ofTopology(settings)]);
     const facts = await abortable(look(connection, [...places.values()]), signal, () => undefined);
-    return judge(transport, serverOf(model), facts, bindings(settings, expected));
+    await abortable(publishNothing(connection), signal, () => undefined);
+    const { blocked } = connection;
+    return judge(transport, { server: serverOf(model), blocked }, facts, bindings(settings, expected));
   } finally {
-    if (signal.aborted) connection.destroy();
+    if (signal.aborted || connection.blocked !== undefined) connection.destroy();
     else await connection.close(CLOSE_TIMEOUT);
   }
 }
@@ -78,7 +82,22 @@ async function look(connection: RabbitMqConnection, places: readonly Place[]): P
       consumers: consumerCount,
     });
   }
+  await channel?.close(); // a login may have a right to one
   return facts;
+}
+
+/**
+ * RabbitMQ tells of an alarm only who publishes, and reads nothing more of that connection: so it gets an empty message that no
+ * queue takes, and a question behind it. Where the login may not do so, nothing is known.
+ */
+async function publishNothing(connection: RabbitMqConnection): Promise<void> {
+  const { model } = connection;
+  const blocked = new Promise<unknown>((resolve) => model.on('blocked', resolve));
+  const asked = connection.openChannel().then((channel) => {
+    channel.publish('', `nestjs-outbox.doctor.${randomUUID()}`, Buffer.alloc(0));
+    return channel.checkExchange('amq.direct');
+  });
+  await within(systemClock, ALARM_TIMEOUT, Promise.race([blocked, asked.catch(() => undefined)]));
 }
 
 function serverOf(model: { readonly connection: object }): string {
@@ -90,16 +109,30 @@ function serverOf(model: { readonly connection: object }): string {
 /** Pure. */
 function judge(
   transport: string,
-  server: string,
+  { server, blocked }: { readonly server: string; readonly blocked: string | undefined },
   facts: readonly PlaceFacts[],
   keys: ReadonlyMap<string, readonly string[]>,
 ): Finding[] {
   return [
-    isOk('broker', `${server} answers to '${transport}'.`, { transport, server }),
+    blocked === undefined
+      ? isOk('broker', `${server} answers to '${transport}'.`, { transport, server })
+      : alarmed(transport, server, blocked),
     ...facts.map((each) => ofPlace(transport, each)),
     ...[...keys].map(([exchange, routingKeys]) => unknowable(transport, exchange, routingKeys)),
   ];
 }
+
+const alarmed = (transport: string, server: string, blocked: string): Finding =>
+  found(
+    'broker',
+    'error',
+    {
+      text: `${server} has an alarm, and asks '${transport}' to wait: ${blocked}.`,
+      evidence: { transport, server, blocked },
+    },
+    'Nothing is published to it until the alarm ends; messages wait, and no attempt is charged.',
+    'Make room on the node that rabbitmqctl status names, or raise its limit: rabbitmqctl set_vm_memory_high_watermark 0.6, rabbitmqctl set_disk_free_limit 50MB. The relay goes on by itself.',
+  );
 
 function ofPlace(transport: string, { place, refusedWith, messages, consumers }: PlaceFacts): Finding {
   const name = 'queue' in place ? nameOf('', place.queue) : exchangeName(place.exchange);
@@ -168,3 +201,4 @@ const notAsked = (transport: string): Finding =>
 const KEYS = 20;
 /** Milliseconds. */
 const CLOSE_TIMEOUT = 3_000;
+const ALARM_TIMEOUT = 1_500;

@@ -1,12 +1,19 @@
 import { assertTopology } from './topology.js';
 import type { AmqpChannel, AmqpConnection } from './client.js';
 import { closeReason } from '../amqp/errors.js';
+import { OutboxError } from '../../outbox.errors.js';
 import { abortable, RabbitMqConnection, type ConnectionEvents } from './connection.js';
 import type { RabbitMqSettings } from './options.js';
 import { Recovery } from '../amqp/recovery.js';
 
-/** Opens a connection: to the configured servers, or what the application gave (`own: false`). */
-export type ConnectionSource = (signal: AbortSignal) => Promise<{ model: AmqpConnection; own: boolean }>;
+/**
+ * Opens a connection: to the configured servers, or what the application gave (`own: false`).
+ * @param asked told of the server that is asked, for people, or that it has no name
+ */
+export type ConnectionSource = (
+  signal: AbortSignal,
+  asked?: (server?: string) => void,
+) => Promise<{ model: AmqpConnection; own: boolean }>;
 
 export interface LinkEvents extends ConnectionEvents {
   /** Connected, topology asserted, first channel open. */
@@ -20,6 +27,8 @@ export class RabbitMqLink {
   connection: RabbitMqConnection | undefined;
   /** Why there is no connection. */
   lastError: unknown;
+  /** The server that was asked last, for people. */
+  server: string | undefined;
   readonly recovery = new Recovery();
   /** @internal */ connecting: Promise<void> | undefined;
   /** @internal */ attempt = new AbortController();
@@ -41,9 +50,18 @@ export class RabbitMqLink {
     try {
       await abortable(connected, signal, () => undefined);
     } catch (error) {
-      if (signal.aborted) this.giveUp(attempt, signal.reason);
-      throw error;
+      if (!signal.aborted) throw error;
+      this.giveUp(attempt, signal.reason);
+      throw this.silent(error);
     }
+  }
+
+  /** @internal An attempt that was given up: which server had not answered. */
+  silent(cause: unknown): unknown {
+    if (this.server === undefined) return cause;
+    return new OutboxError('TRANSPORT_UNAVAILABLE', `RabbitMQ did not answer in time (server ${this.server}).`, {
+      cause,
+    });
   }
 
   ensureConnected(): Promise<void> {
@@ -92,9 +110,13 @@ export class RabbitMqLink {
   async open(signal: AbortSignal): Promise<void> {
     let opened: RabbitMqConnection | undefined;
     try {
-      const { model, own } = await abortable(this.source(signal), signal, (late) => {
-        if (late.own) new RabbitMqConnection(late.model, true).destroy();
-      });
+      const { model, own } = await abortable(
+        this.source(signal, (server) => (this.server = server)),
+        signal,
+        (late) => {
+          if (late.own) new RabbitMqConnection(late.model, true).destroy();
+        },
+      );
       const connection = new RabbitMqConnection(model, own, {
         ...this.events,
         onLost: (error) => this.onLost(connection, error),

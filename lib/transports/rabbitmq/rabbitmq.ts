@@ -3,7 +3,7 @@ import { markFactory } from '../../options/factory-options.js';
 import type { OutboxTransport } from '../transport.js';
 import { brokerAddress } from '../broker-address.js';
 import { loadAmqplib, type Amqplib } from './client.js';
-import { openConnection } from './connection.js';
+import { openConnection, serverOf } from './connection.js';
 import { givenConnection } from './application-connection.js';
 import { rabbitMqLimits } from './limits.js';
 import type { ConnectionSource } from './link.js';
@@ -47,9 +47,13 @@ const PERSISTENT_WARNING =
 
 function ownConnections(amqplib: Amqplib, settings: RabbitMqSettings): ConnectionSource {
   let next = 0;
-  return async (signal) => {
+  return async (signal, asked) => {
     // The next attempt begins with another one: the one that was used, or asked in vain, may be what failed.
-    const model = await openConnection(amqplib, settings, next, signal, (index) => (next = index + 1));
+    const model = await openConnection(amqplib, settings, next, signal, (index) => {
+      next = index + 1;
+      const server = settings.servers[index]!;
+      asked?.(typeof server === 'function' ? undefined : serverOf(server));
+    });
     return { model, own: true };
   };
 }

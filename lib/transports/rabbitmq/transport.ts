@@ -144,7 +144,7 @@ export class RabbitMqTransport extends OutboxTransport implements ChannelOwner {
   }
 
   override health(): TransportHealth {
-    const { connection, lastError, isConnecting } = this.link;
+    const { connection, lastError, isConnecting, server } = this.link;
     if (connection?.blocked !== undefined) {
       return { up: true, state: 'blocked', detail: `RabbitMQ asks to wait: ${connection.blocked}.` };
     }
@@ -152,7 +152,11 @@ export class RabbitMqTransport extends OutboxTransport implements ChannelOwner {
     const state = isConnecting ? 'connecting' : 'closed';
     return lastError === undefined
       ? { up: false, state }
-      : { up: false, state, detail: 'The connection to RabbitMQ was lost or refused.' };
+      : {
+          up: false,
+          state,
+          detail: `The connection to RabbitMQ was lost or refused${server ? ` (server ${server})` : ''}.`,
+        };
   }
 
   get recovering(): boolean {

@@ -41,9 +41,9 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions = {
     await giveTo(user, root);
     const bin = await binariesFor(user, root);
     const dataDir = options.dataDir ?? join(root, 'data');
-    const port = options.port ?? (await freePort());
     const password = options.password ? randomBytes(24).toString('hex') : '';
     await initialize(bin, dataDir, user, password);
+    const port = options.port ?? (await freePort());
     const server = await start(bin, dataDir, port, user);
     const url = `postgres://postgres${password && `:${password}`}@127.0.0.1:${port}/postgres`;
     const end = async () => {

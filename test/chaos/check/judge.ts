@@ -17,6 +17,7 @@ import { Violations } from './violations.js';
 interface Meta {
   /** Of the outbox; `key` in histories from before there was a choice. */
   readonly ordering?: Ordering;
+  readonly store?: string;
   /** Of a run; a history without it was written by hand. */
   readonly seconds?: number;
   readonly relay: Timing &
@@ -57,6 +58,7 @@ export class Judge {
   /** Publishes of relays whose name is not known yet: it is written down a moment later. */
   private unnamed: Line[] = [];
   private dead = 0;
+  private taken = 0;
   private drain = { from: 0, to: 0 };
   private drained = { count: 0, until: 0 };
   private seenInCalms = 0;
@@ -108,6 +110,7 @@ export class Judge {
     k: ([, time, slot, count]) => this.resources.open('Broker', time, slot, count),
     leak: ([, where, secret]) => this.broken.add('leaks', `${secret} in ${where}`),
     searched: ([, searchedFiles, searchedErrors]) => (this.searched = { searchedFiles, searchedErrors }),
+    taken: (line) => this.takenAway(line),
     left: (line) => this.leftOver(line),
     held: ([, count]) => {
       if (count > 0) this.broken.add('heldLeases', `${count} leases after all relays had stopped`);
@@ -139,7 +142,7 @@ export class Judge {
     const { ledger, deliveries, broken, meta } = this;
     for (const line of this.unnamed.splice(0)) this.publish(line, true);
     this.judgeEntries();
-    const orderedOverlaps = this.judgeOrder(meta.ordering);
+    const orderedOverlaps = this.judgeOrder(meta);
     const takeovers = this.judgeLeases(meta.relay);
     const recoveries = this.recoveries.judge(meta.relay, this.drain.from || Infinity);
     for (const each of recoveries.slow) broken.add('slowRecoveries', each);
@@ -167,6 +170,7 @@ export class Judge {
       mostDuplicatesPerFault: deliveries.mostPerFault,
       redelivered: deliveries.redelivered,
       deadLetters: this.dead,
+      taken: this.taken || undefined,
       takeoverP50Ms: takeovers.p50,
       takeoverP99Ms: takeovers.p99,
       takeoverMaxMs: takeovers.max,
@@ -187,9 +191,12 @@ export class Judge {
   }
 
   /** @returns of a strict order, how often it was put to the test */
-  private judgeOrder(ordering: Ordering = 'key'): number | undefined {
+  private judgeOrder({ ordering = 'key', store }: Meta): number | undefined {
     const { ledger, deliveries, broken } = this;
-    const setBacks = this.faults.spans.filter(({ kind }) => kind === 'numbers-back');
+    // Where TRUNCATE begins numbers again, it sets them back.
+    const goesBack = (kind: string): boolean =>
+      kind === 'numbers-back' || (kind === 'table-emptied' && store !== 'postgres');
+    const setBacks = this.faults.spans.filter(({ kind }) => goesBack(kind));
     judgeOrder(ledger, deliveries.order, { ordering, setBacks }, broken);
     if (ordering === 'key') return undefined;
     const overlaps = countOrderedOverlaps(ledger, deliveries.order);
@@ -248,6 +255,7 @@ export class Judge {
     for (let entry = 0; entry < ledger.entries; entry += 1) {
       const state = ledger.left.get(entry);
       if (state === IN_TABLES) broken.add('stuck', ledger.text(entry));
+      else if (ledger.taken.get(entry) === 1) continue;
       else if (ledger.kind.get(entry) >= POISON) {
         if (state !== IS_DEAD) broken.add('lost', `${ledger.text(entry)}, which should be dead, is nowhere`);
         else if (ledger.told.get(entry) === 0) broken.add('untoldDeadLetters', ledger.text(entry));
@@ -279,6 +287,15 @@ export class Judge {
     const entry = this.ledger.find(uid, transport);
     if (entry < 0) this.failovers.told.push({ run, uid });
     else this.ledger.told.set(entry, 1);
+  }
+
+  private takenAway([, time, transport, uids]: Line): void {
+    for (const uid of uids) {
+      const entry = this.ledger.find(uid, transport);
+      if (entry < 0) this.broken.add('ghosts', `${uid} in the table that was emptied at ${time}, which did not commit`);
+      else this.ledger.taken.set(entry, 1);
+    }
+    this.taken += uids.length;
   }
 
   private leftOver([, table, state, transport, uid]: Line): void {

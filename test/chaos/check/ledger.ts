@@ -37,6 +37,8 @@ export class Ledger {
   /** 1: in a table at the end, 2: dead there. */
   readonly left = new Column(Uint8Array);
   readonly told = new Column(Uint8Array);
+  /** 1: somebody emptied the table that it was in. */
+  readonly taken = new Column(Uint8Array);
   private readonly byWriter = new Map<number, Column<Int32Array>>();
 
   get entries(): number {

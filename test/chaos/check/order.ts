@@ -68,8 +68,9 @@ export function countOrderedOverlaps(ledger: Ledger, order: readonly number[]): 
   return count;
 }
 
+/** What is taken from under a relay comes, if it was on its way, whenever the broker has it. */
 function isOrdered(ledger: Ledger, entry: number): boolean {
-  return ledger.kind.get(entry) === PLAIN && ledger.key.get(entry) >= 0;
+  return ledger.kind.get(entry) === PLAIN && ledger.key.get(entry) >= 0 && ledger.taken.get(entry) === 0;
 }
 
 /** Against the nearest earlier message of its key in the same transaction. */
@@ -78,7 +79,7 @@ function withinTransaction(ledger: Ledger, entry: number, broken: Violations): v
   const transaction = ledger.transaction.get(entry);
   const place = placeOf(ledger, entry);
   for (let other = entry - 1; other >= 0 && ledger.transaction.get(other) === transaction; other -= 1) {
-    if (placeOf(ledger, other) !== place || ledger.kind.get(other) !== PLAIN || ledger.first.get(other) < 0) continue;
+    if (placeOf(ledger, other) !== place || !isOrdered(ledger, other) || ledger.first.get(other) < 0) continue;
     if (ledger.first.get(other) > ledger.first.get(entry)) {
       broken.add('orderBreaks', `${ledger.text(entry)} was seen before ${ledger.text(other)} of the same transaction`);
     }

@@ -13,13 +13,21 @@ export interface TakeoverReport {
   readonly slow: string[];
 }
 
+/** Of what is done to one relay that has buckets then: looks at the leases, beyond those of a take-over. */
+const LOOKS: Readonly<Record<string, number>> = {
+  'relay-kill': 0,
+  // Void once it stood for a lease: from the first look that sees it to the one that is over a lease later.
+  'lease-ahead': 1,
+};
+
 /** @param end when the relays were told to stop: what nobody took by then, nobody took */
 export function judgeTakeovers(leases: LeaseLog, faults: FaultLog, timing: Timing, end: number): TakeoverReport {
-  const promised = takeoverWithin(timing);
   const times: number[] = [];
   const slow: string[] = [];
   for (const { id, kind, runs, from } of faults.spans) {
-    if (kind !== 'relay-kill' || runs === 'all') continue;
+    const looks = LOOKS[kind];
+    if (looks === undefined || runs === 'all') continue;
+    const promised = takeoverWithin(timing) + looks * 2 * timing.pollInterval * 1_000;
     const [run] = [...runs] as [number];
     const all = leases.takeovers(run, from);
     const took = all.filter((time) => time !== Infinity);
@@ -27,7 +35,7 @@ export function judgeTakeovers(leases: LeaseLog, faults: FaultLog, timing: Timin
     const other = (until: number, sort: (name: string) => boolean): boolean =>
       faults.between(from - promised, until, (span) => span.id !== id && touchesRelays(span) && sort(span.kind)) !==
       undefined;
-    if (!other(from + longest, (name) => name.startsWith('database'))) times.push(...took);
+    if (kind === 'relay-kill' && !other(from + longest, (name) => name.startsWith('database'))) times.push(...took);
     if (other(from + promised, () => true)) continue;
     if (longest > promised) slow.push(`relay ${run}: ${Math.round(longest / 1_000)} ms`);
     if (all.length > took.length && end - from > promised)

@@ -10,6 +10,7 @@ import { clockSince, readSettings, tell, TRANSPORTS, type Order, type RelaySetti
 import { uidIn } from '../workload.js';
 import { outboxOptions, typeOrmOptions } from './options.js';
 import { shiftClock } from './shift-clock.js';
+import { withoutFullScan } from './without-full-scan.js';
 
 const SAMPLE_EVERY = 2_000;
 const LONGEST_REASON = 200;
@@ -74,6 +75,7 @@ function watch(outbox: OutboxService): void {
     if (runId === owner || runId === undefined) return;
     owner = runId;
     part.add(['o', settings.run, owner]);
+    tell({ kind: 'owner', owner });
   });
 }
 
@@ -113,6 +115,7 @@ function obey(order: Order): void {
 }
 
 async function main(): Promise<void> {
+  if (settings.noScan) withoutFullScan();
   const application = await NestFactory.createApplicationContext(
     {
       module: class Relay {},

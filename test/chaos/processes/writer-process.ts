@@ -50,6 +50,8 @@ const part = new Part(settings.part, () => {
   [called, ended] = [[], []];
 });
 let rate = 0;
+/** Milliseconds that the next transaction stays open. */
+let hold = 0;
 let open = 0;
 let committed = 0;
 
@@ -89,18 +91,20 @@ async function writeTruth(manager: EntityManager, began: number, { n, messages: 
 }
 
 async function transaction(dataSource: DataSource, outbox: OutboxService, planned: Planned): Promise<void> {
-  const { n, messages, hold, rollBack } = planned;
-  const half = hold.between === undefined ? messages.length : Math.ceil(messages.length / 2);
+  const { n, messages, hold: short, rollBack } = planned;
+  const half = short.between === undefined ? messages.length : Math.ceil(messages.length / 2);
+  const after = Math.max(short.after, hold);
+  hold = 0;
   const began = now();
   await dataSource.transaction(async (manager) => {
     await writeTruth(manager, began, planned);
-    if (hold.before > 0) await pause(hold.before);
+    if (short.before > 0) await pause(short.before);
     await outbox.enqueue(messages.slice(0, half).map(messageOf), { manager });
     if (half < messages.length) {
-      await pause(hold.between);
+      await pause(short.between);
       await outbox.enqueue(messages.slice(half).map(messageOf), { manager });
     }
-    if (hold.after > 0) await pause(hold.after);
+    if (after > 0) await pause(after);
     if (rollBack) throw new RollBack();
     called.push(n, now());
   });
@@ -196,6 +200,7 @@ async function main(): Promise<void> {
   const [dataSource, outbox] = [application.get(DataSource), application.get(OutboxService)];
   process.on('message', (order: Order) => {
     if (order.kind === 'rate') rate = order.messagesPerSecond;
+    else if (order.kind === 'hold') hold = order.ms;
     else if (order.kind === 'release') void release(dataSource, outbox).catch(complain);
     else if (order.kind === 'flush') void settle();
   });

@@ -18,11 +18,22 @@ export interface DatabaseServer {
   holdSnapshot(on: boolean): Promise<void>;
   /** The numbers of messages go on far below all that were given out, where none ever was; if the server does that. */
   readonly numbersBack?: (() => Promise<void>) | undefined;
+  /** TRUNCATE of `outbox_ready`. @returns of each row that was in it: transport, and the first bytes of the payload */
+  emptyReady(): Promise<(string | null)[][]>;
+  /** Rows of this bucket wait, with the numbers that they have, until it is told otherwise; if numbers come before rows. */
+  readonly holdInserts?: ((place: Place | undefined) => Promise<void>) | undefined;
+  /** The leases of this owner, who is dead, and his last word end tomorrow. */
+  leaseAhead(owner: string): Promise<void>;
   /** Ends the sessions of this user. */
   terminate(user: string): Promise<void>;
   /** Of one that has a replica. */
   readonly failover?: Failover;
   remove(): Promise<void>;
+}
+
+export interface Place {
+  readonly transport: number;
+  readonly bucket: number;
 }
 
 /** An asynchronous replica that takes the primary's place: what it did not get is lost. */

@@ -1,5 +1,5 @@
 import { createConnection, type Connection } from 'mysql2/promise';
-import { PASSWORD, USERS, type DatabaseServer } from './database.js';
+import { PASSWORD, USERS, type DatabaseServer, type Place } from './database.js';
 import { OwnServer } from './own-server.js';
 
 const TABLES = [
@@ -20,12 +20,16 @@ export const ADMIN = [
   `grant all on *.* to admin@'127.0.0.1' with grant option`,
 ];
 
+/** Above all that are given out. */
+const NO_NUMBER = '9000000000000000000';
+
 /** What MariaDB and MySQL have in common: all but how they are started and ended. */
 export abstract class MysqlSessions extends OwnServer implements DatabaseServer {
   abstract readonly port: number;
   version = '';
   private session: Promise<Connection> | undefined;
   private holder: Connection | undefined;
+  private locker: Connection | undefined;
 
   url(user: string, port = this.port): string {
     return `mysql://${user}:${PASSWORD}@127.0.0.1:${port}/chaos`;
@@ -70,6 +74,41 @@ export abstract class MysqlSessions extends OwnServer implements DatabaseServer 
     if (!on) return;
     const holder = (this.holder = await this.connect());
     await holder.query('start transaction with consistent snapshot');
+  }
+
+  async emptyReady(): Promise<(string | null)[][]> {
+    const session = await this.connect();
+    try {
+      await session.query('lock tables chaos.outbox_ready write');
+      const [rows] = await session.query('select transport, left(payload, 30) from chaos.outbox_ready');
+      await session.query('truncate table chaos.outbox_ready');
+      return rows as unknown as (string | null)[][];
+    } finally {
+      session.destroy();
+    }
+  }
+
+  /** By a lock on the gap behind the bucket's last row. Rows that nobody else sees bound it, so that other buckets go on. */
+  async holdInserts(place: Place | undefined): Promise<void> {
+    this.locker?.destroy();
+    this.locker = undefined;
+    if (place === undefined) return;
+    const { transport, bucket } = place;
+    const locker = (this.locker = await this.connect());
+    await locker.query('start transaction');
+    await locker.query(
+      `insert into chaos.outbox_ready (transport, bucket, seq, topic) values (${transport}, ${bucket}, 1, 'bound'), (${transport}, ${bucket + 1}, 2, 'bound')`,
+    );
+    await locker.query(
+      `select 1 from chaos.outbox_ready where transport = ${transport} and bucket = ${bucket} and seq = ${NO_NUMBER} for update`,
+    );
+  }
+
+  async leaseAhead(owner: string): Promise<void> {
+    for (const table of ['leases', 'instances'])
+      await this.query(
+        `update chaos.outbox_${table} set expires_at = utc_timestamp(6) + interval 1 day where owner = '${owner}'`,
+      );
   }
 
   async terminate(user: string): Promise<void> {

@@ -168,6 +168,29 @@ export class ChaosPostgres extends OwnServer implements Twin {
     await this.query(`select setval('outbox_ready_seq_seq', ${back}) from outbox_ready_seq_seq`);
   }
 
+  async emptyReady(): Promise<(string | null)[][]> {
+    const session = await this.connect();
+    try {
+      await session.query('begin');
+      await session.query('lock table outbox_ready in access exclusive mode');
+      const head = `convert_from(substring(payload from 1 for 30), 'UTF8')`;
+      const { rows } = await session.query({
+        text: `select transport, ${head} from outbox_ready`,
+        rowMode: 'array',
+      });
+      await session.query('truncate outbox_ready');
+      await session.query('commit');
+      return rows as (string | null)[][];
+    } finally {
+      session.end().catch(() => undefined);
+    }
+  }
+
+  async leaseAhead(owner: string): Promise<void> {
+    for (const table of ['leases', 'instances'])
+      await this.query(`update outbox_${table} set expires_at = now() + interval '1 day' where owner = '${owner}'`);
+  }
+
   async terminate(user: string): Promise<void> {
     await this.query(`select pg_terminate_backend(pid) from pg_stat_activity where usename = '${user}'`);
   }

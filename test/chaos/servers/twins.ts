@@ -112,6 +112,15 @@ export class Twins implements DatabaseServer, Failover {
   get numbersBack(): DatabaseServer['numbersBack'] {
     return this.primary.numbersBack?.bind(this.primary);
   }
+  emptyReady(): Promise<(string | null)[][]> {
+    return this.primary.emptyReady();
+  }
+  get holdInserts(): DatabaseServer['holdInserts'] {
+    return this.primary.holdInserts?.bind(this.primary);
+  }
+  leaseAhead(owner: string): Promise<void> {
+    return this.primary.leaseAhead(owner);
+  }
   terminate(user: string): Promise<void> {
     return this.primary.terminate(user);
   }

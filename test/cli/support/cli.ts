@@ -5,6 +5,7 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import type { WarmCli } from './warm-cli.js';
 
 const ROOT = process.cwd();
 /** A command that hangs is a failure of its test. */
@@ -22,23 +23,38 @@ export class Cli {
     readonly bin: string,
     readonly folder: string,
     readonly env: Readonly<Record<string, string>>,
+    private readonly warm: WarmCli | undefined,
   ) {}
 
-  static async create(env: Readonly<Record<string, string>> = {}): Promise<Cli> {
+  /** @param warm runs the commands of `run`, as long as it is free: for tests of what commands do, and not of how their process ends */
+  static async create(env: Readonly<Record<string, string>> = {}, warm?: WarmCli): Promise<Cli> {
     await promisify(execFile)(process.execPath, [join(ROOT, 'tools', 'build.mjs'), '--if-stale'], { cwd: ROOT });
     const { bin } = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8')) as {
       bin: { 'nestjs-outbox': string };
     };
-    return new Cli(join(ROOT, bin['nestjs-outbox']), await mkdtemp(join(tmpdir(), 'outbox-cli-')), env);
+    return new Cli(join(ROOT, bin['nestjs-outbox']), await mkdtemp(join(tmpdir(), 'outbox-cli-')), env, warm);
   }
 
   /** Its streams are no terminal. */
   async run(args: readonly string[], env: Readonly<Record<string, string | undefined>> = {}): Promise<Ended> {
+    if (this.warm?.isBusy === false) {
+      const { bin, folder } = this;
+      return this.warm.run({ bin, args, env: this.environment(env), folder }, TIMEOUT);
+    }
     const child = this.start(process.execPath, [this.bin, ...args], env);
     child.stdin?.end();
     const [out, err] = [text(child.stdout), text(child.stderr)];
     const [code] = (await once(child, 'exit')) as [number | null];
     return { code, stdout: await out, stderr: await err };
+  }
+
+  /** A process that the test may end. Nobody reads what it prints. */
+  begin(args: readonly string[]): ChildProcess {
+    const child = this.start(process.execPath, [this.bin, ...args], {});
+    child.stdin?.end();
+    child.stdout?.resume();
+    child.stderr?.resume();
+    return child;
   }
 
   /** What `--json` printed. */
@@ -67,14 +83,18 @@ export class Cli {
     args: readonly string[],
     env: Readonly<Record<string, string | undefined>>,
   ): ChildProcess {
-    const { PATH, HOME } = process.env;
     return spawn(file, args, {
       cwd: this.folder,
-      env: { PATH, HOME, ...this.env, ...env },
+      env: this.environment(env),
       stdio: ['pipe', 'pipe', 'pipe'],
       timeout: TIMEOUT,
       killSignal: 'SIGKILL',
     });
+  }
+
+  private environment(env: Readonly<Record<string, string | undefined>>): Record<string, string | undefined> {
+    const { PATH, HOME } = process.env;
+    return { PATH, HOME, ...this.env, ...env };
   }
 }
 

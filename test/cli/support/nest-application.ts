@@ -5,8 +5,14 @@ import { promisify } from 'node:util';
 import { Cli, type Ended } from './cli.js';
 
 const ROOT = process.cwd();
+/** The folder of another compiler than the installed one: `npm run matrix -- typescript`. */
+const TYPESCRIPT = process.env['OUTBOX_TEST_TYPESCRIPT'];
 /** A compiler on a busy machine. */
 const TIMEOUT = 100_000;
+
+function installed(name: string): string {
+  return name === 'typescript' && TYPESCRIPT !== undefined ? TYPESCRIPT : join(ROOT, 'node_modules', name);
+}
 
 /** An application of its own in a temporary folder, with the packages that are installed here and this one as it is built. */
 export class NestApplication {
@@ -21,7 +27,7 @@ export class NestApplication {
     const modules = join(app.folder, 'node_modules');
     mkdirSync(modules);
     for (const name of readdirSync(join(ROOT, 'node_modules')))
-      if (!name.startsWith('.')) symlinkSync(join(ROOT, 'node_modules', name), join(modules, name));
+      if (!name.startsWith('.')) symlinkSync(installed(name), join(modules, name));
     symlinkSync(ROOT, join(modules, 'nestjs-outbox'));
     return app;
   }

@@ -48,9 +48,9 @@ describe.each(DATABASES)('clocks that are wrong, on %s', (kind) => {
       try {
         const owner = randomUUID();
         const leaseMs = 60_000;
-        const leases = await harness.store.acquire({ owner, leaseMs, transport: 0, limit: 1 });
+        const leases = await harness.store.leases.acquire({ owner, leaseMs, transport: 0, limit: 1 });
         const acquired = await left();
-        expect(await harness.store.renew(owner, leaseMs)).toEqual(
+        expect(await harness.store.leases.renew(owner, leaseMs)).toEqual(
           leases.map(({ crashes: _c, trial: _t, former: _f, ...rest }) => rest),
         );
         for (const each of [acquired, await left()]) {

@@ -50,7 +50,7 @@ describe('E2: a server that becomes read-only under a running relay', () => {
 
   /** Of a process that only enqueues, before it does. */
   async function healthBesideNoRelay(): Promise<OutboxHealth> {
-    const probe = new Probe(harness.store, {
+    const probe = new Probe(harness.store.admin, {
       lease: 10_000,
       buckets: 4,
       ids: new Map([['default', 0]]),
@@ -64,7 +64,7 @@ describe('E2: a server that becomes read-only under a running relay', () => {
   async function enqueue(source: DataSource, ...names: string[]): Promise<void> {
     const rows = names.map((name) => newMessage({ key: 'k', payload: Buffer.from(name), headers: SECRETS.headers }, 4));
     await source.transaction((manager) =>
-      harness.store.insert(transactionExecutor(manager.queryRunner as never), rows),
+      harness.store.writer.insert(transactionExecutor(manager.queryRunner as never), rows),
     );
   }
 
@@ -100,7 +100,7 @@ describe('E2: a server that becomes read-only under a running relay', () => {
       expect(transport.texts).toEqual(['0', '1', '2', '3']);
       await until(async () => (await left()) === 0);
       expect(await harness.secretsTold()).toEqual([]);
-    }, 60_000);
+    });
   });
 
   const isThere = { mariadb: canStart.mariadb, mysql: canStartMysql() };
@@ -133,6 +133,6 @@ describe('E2: a server that becomes read-only under a running relay', () => {
         expect(performance.now() - readOnlyAt).toBeLessThan(TEN_SECONDS);
         expect(transport.texts).toEqual(['0', '1', '2', '3']);
         expect(await harness.secretsTold()).toEqual([]);
-      }, 60_000);
+      });
     });
 });

@@ -25,5 +25,5 @@ describeOnEach([], 'a ready row that somebody holds locked', (kind) => {
       await holder.rollbackTransaction();
       await holder.release();
     }
-  }, 120_000);
+  });
 });

@@ -84,12 +84,12 @@ describeWith('postgres', 'a connection that is ended in the moment in which it i
 
   it('E2: fails one statement of the relay, not the process', async () => {
     const { store } = harness.relay({}, {}, { dataSource: through });
-    await store.flush();
+    await store.ready.flush();
     server.hostile = true;
     server.cut();
-    for (let n = 0; n < 3; n += 1) await expect(store.flush()).rejects.toThrow();
+    for (let n = 0; n < 3; n += 1) await expect(store.ready.flush()).rejects.toThrow();
     server.hostile = false;
-    await store.flush();
+    await store.ready.flush();
   });
 });
 

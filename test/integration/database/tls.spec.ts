@@ -63,7 +63,7 @@ describe.each(DATABASES)('TLS to %s', (kind) => {
       server = await START[kind](writeFiles(folder, certificates.good));
       database = await createTestDatabase(kind, server.url);
       encrypted = { ...database, options: { ...database.options, ssl: { ca: certificates.ca } } as DataSourceOptions };
-    }, 60_000);
+    });
     afterAll(async () => {
       await applications.close();
       await server?.stop();
@@ -83,7 +83,7 @@ describe.each(DATABASES)('TLS to %s', (kind) => {
       // The application's own, and those of the relay and of its listener.
       expect(sessions.total).toBeGreaterThanOrEqual(3);
       expect(sessions.encrypted).toBe(sessions.total);
-    }, 60_000);
+    });
 
     it('does not go on without a certificate that it can trust', async () => {
       const strange = { ...database.options, ssl: { ca: certificates.stranger.cert } } as DataSourceOptions;

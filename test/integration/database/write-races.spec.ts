@@ -17,12 +17,12 @@ describe.each(DATABASES)('%s: writing about what changes at that moment', (kind)
     const now = kind === 'postgres' ? 'now()' : 'utc_timestamp(6)';
     beforeEach(async () => {
       harness = await createHarness(kind, { buckets: 1 });
-      leases = await harness.store.acquire({ owner, leaseMs: 60_000, transport: 0, limit: 1 });
+      leases = await harness.store.leases.acquire({ owner, leaseMs: 60_000, transport: 0, limit: 1 });
       await harness.enqueue([{ key: 'k' }]);
       const positions = [{ bucket: 0, after: '0' }];
-      const { messages } = await harness.store.fetch({ transport: 0, positions, perBucket: 1, limit: 1 });
+      const { messages } = await harness.store.ready.fetch({ transport: 0, positions, perBucket: 1, limit: 1 });
       message = messages[0] as OutboxMessage;
-      await harness.store.park(owner, leases, [parkEntry(message, { delay: 0 })]);
+      await harness.store.ready.park(owner, leases, [parkEntry(message, { delay: 0 })]);
     });
     afterEach(async () => {
       await OpenTransaction.endAll();
@@ -39,12 +39,19 @@ describe.each(DATABASES)('%s: writing about what changes at that moment', (kind)
       return (await writing).affected;
     }
     async function taken(): Promise<OutboxMessage> {
-      const { rows } = await harness.store.due(0, [0], 1);
-      const { messages } = await harness.store.take({ owner, transport: 0, leases, due: rows, keys: [], perKey: 1 });
+      const { rows } = await harness.store.parked.due(0, [0], 1);
+      const { messages } = await harness.store.parked.take({
+        owner,
+        transport: 0,
+        leases,
+        due: rows,
+        keys: [],
+        perKey: 1,
+      });
       return messages[0] as OutboxMessage;
     }
     const repark = ({ parkedId, bucket, attempts }: OutboxMessage) =>
-      harness.store.repark(owner, leases, [
+      harness.store.parked.repark(owner, leases, [
         {
           ...{ parkedId: parkedId as string, bucket, attempts: attempts + 1, attemptsBefore: attempts },
           ...{ state: 'waiting', blocks: true, delay: 0, error: 'no' },
@@ -52,7 +59,7 @@ describe.each(DATABASES)('%s: writing about what changes at that moment', (kind)
       ]);
 
     it.each(['delete', 'archive'] as const)('a late success removes what the next owner takes: %s', async (how) => {
-      const success = () => harness.store.settle(0, [settled(message)], how);
+      const success = () => harness.store.ready.settle(0, [settled(message)], how);
       expect(await meets(`sending_epoch = ${leases[0]?.epoch}`, success)).toBe(1);
       expect(await harness.count('parked')).toBe(0);
       expect(await harness.count('archive')).toBe(how === 'archive' ? 1 : 0);

@@ -1,3 +1,4 @@
+import { TABLE_NAMES } from '../../../lib/store/names.js';
 import { DataSource } from 'typeorm';
 import { OutboxModule, OutboxService, type OutboxOptions } from '../../../lib/index.js';
 import {
@@ -27,7 +28,7 @@ describeUnlessMissing(canStart.postgres ? [] : ['postgres'], 'the doctor on a Po
     database = await createTestDatabase('postgres', server.url);
     name = new URL(database.url).pathname.slice(1);
     admin = await operator(database);
-  }, 60_000);
+  });
   afterEach(() => applications.close());
   afterAll(async () => {
     await admin?.destroy();
@@ -122,19 +123,18 @@ describeUnlessMissing(canStart.postgres ? [] : ['postgres'], 'the doctor on a Po
   });
 
   it('rights that a login lacks, with the grants; rows that are hidden from it; its limit of connections', async () => {
-    const tables = ['ready', 'parked', 'archive', 'dedup', 'leases', 'instances', 'meta', 'transports', 'audit'];
     await start();
     await admin.query('create role lacking login');
     await admin.query('grant usage on schema public to lacking');
     await admin.query(
-      `grant select, insert, update on ${tables.map((table) => `outbox_${table}`).join(', ')} to lacking`,
+      `grant select, insert, update on ${TABLE_NAMES.map((table) => `outbox_${table}`).join(', ')} to lacking`,
     );
     const url = new URL(database.url);
     url.username = 'lacking';
     await applications.close();
     const app = await start({ relay: 'manual', database: { setup: 'none' } }, by(url.href));
     const finding = await problem(app, 'rights');
-    expect(finding).toMatchObject({ severity: 'error', evidence: { login: 'lacking', missing: 11 } });
+    expect(finding).toMatchObject({ severity: 'error', evidence: { login: 'lacking', missing: 12 } });
     expect(finding.evidence['rights']).toMatch('delete on "public"."outbox_ready"');
     await admin.query((finding.fix as string).replace(/;[^;]*$/, ''));
     await isWell(app, 'rights');

@@ -4,18 +4,26 @@ import type { EntityManager } from 'typeorm';
 import type { OutboxService } from '../../../lib/enqueue/outbox.service.js';
 import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
 import { refusal } from '../../support/enqueue.js';
-import { describeWith } from '../../support/services.js';
+import { describeOnEach } from '../../support/services.js';
 
 const plain = (type: string) => ({ type, payload: 1 });
 
-describeWith('postgres', 'the ambient transaction', () => {
+/** Of the transaction: on MariaDB and MySQL a variable has that of the session. */
+const OF_INNODB = `select trx_isolation_level as level from information_schema.innodb_trx where trx_mysql_thread_id = connection_id()`;
+const ISOLATION = {
+  postgres: `select current_setting('transaction_isolation') as level`,
+  mariadb: OF_INNODB,
+  mysql: OF_INNODB,
+};
+
+describeOnEach([], 'the ambient transaction', (kind) => {
   let db: EnqueueDatabase;
   let outbox: OutboxService;
   /** Another library's ambient transaction. */
   const foreign = new AsyncLocalStorage<EntityManager>();
 
   beforeAll(async () => {
-    db = await createEnqueueDatabase('postgres', 1); // a pool of one: anything that takes a second connection hangs
+    db = await createEnqueueDatabase(kind, 1); // a pool of one: anything that takes a second connection hangs
     outbox = db.outbox({ options: { currentManager: () => foreign.getStore() } });
   });
   beforeEach(() => db.clear());
@@ -98,10 +106,13 @@ describeWith('postgres', 'the ambient transaction', () => {
 
   it('has the isolation asked for; inside another it cannot be chosen', async () => {
     const isolation = await outbox.transaction(
-      async (manager) => (await manager.query('show transaction_isolation'))[0].transaction_isolation,
+      async (manager) => {
+        await db.addThing(manager);
+        return (await manager.query(ISOLATION[kind]))[0].level as string;
+      },
       { isolation: 'SERIALIZABLE' },
     );
-    expect(isolation).toBe('serializable');
+    expect(isolation.toLowerCase()).toBe('serializable');
     await outbox.transaction(async () => {
       const refused = await refusal(() => outbox.transaction(async () => 1, { isolation: 'SERIALIZABLE' }));
       expect(refused.code).toBe('INVALID_OPTIONS');
@@ -163,7 +174,7 @@ describeWith('postgres', 'the ambient transaction', () => {
   });
 
   it('must be one: two different ones are refused, an explicit manager decides', async () => {
-    const wide = await createEnqueueDatabase('postgres', 2);
+    const wide = await createEnqueueDatabase(kind, 2);
     try {
       const both = wide.outbox({ options: { currentManager: () => foreign.getStore() } });
       await wide.dataSource.transaction((other) =>
@@ -181,7 +192,7 @@ describeWith('postgres', 'the ambient transaction', () => {
   });
 
   it('an inner transaction of another kind does not get the outer’s messages by accident', async () => {
-    const wide = await createEnqueueDatabase('postgres', 2);
+    const wide = await createEnqueueDatabase(kind, 2);
     try {
       const other = wide.outbox();
       await other.transaction(async () => {

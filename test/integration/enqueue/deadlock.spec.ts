@@ -200,7 +200,7 @@ describeOnMysqlFamily('a deadlock, which ends the whole transaction', (kind) => 
     expect([(await db.rows()).length, await db.things()]).toEqual([1, 1]);
   });
 
-  it('a subscriber of a statement that enqueues, and is waited for by it, does not wait for itself for ever', async () => {
+  it('H15: a subscriber of a statement that enqueues, and is waited for by it, does not wait for itself for ever', async () => {
     let enqueued: Promise<unknown> | undefined;
     const subscriber = {
       afterQuery: (event: { query: string; queryRunner: { manager: EntityManager } }) =>

@@ -3,7 +3,9 @@ import type { OutboxService } from '../../../lib/enqueue/outbox.service.js';
 import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
 import { describeWith, describeOnMysqlFamily } from '../../support/services.js';
 
-const message = (type: string, more: object = {}) => ({ type, payload: 1, ...more });
+/** In strict order what has a key takes another way: its key is locked, or it is staged first. */
+const message = (type: string, more: object = {}) => ({ type, key: 'k', payload: 1, ...more });
+const ORDERINGS = ['key', 'strict'] as const;
 const ROLLBACK_ONLY = { code: 'ROLLBACK_ONLY' };
 
 /** A transaction that holds what `sql` locks while `work` runs; `work` may end it sooner. */
@@ -26,92 +28,120 @@ async function whileLocked(
   }
 }
 
-describeOnMysqlFamily('an enqueue of which a statement is undone, while the transaction goes on', (kind) => {
-  let db: EnqueueDatabase;
-  let outbox: OutboxService;
-  beforeAll(async () => {
-    db = await createEnqueueDatabase(kind);
-    outbox = db.outbox({ options: { maxPayloadBytes: 64 * 1024 * 1024 } });
-  });
-  beforeEach(() => db.clear());
-  afterAll(() => db?.drop());
+describe.each(ORDERINGS)('ordering %s: an enqueue of which a statement is undone', (ordering) => {
+  describeOnMysqlFamily('while the transaction goes on', (kind) => {
+    let db: EnqueueDatabase;
+    let outbox: OutboxService;
+    beforeAll(async () => {
+      db = await createEnqueueDatabase(kind, 4, ordering);
+      outbox = db.outbox({ options: { maxPayloadBytes: 64 * 1024 * 1024 } });
+    });
+    beforeEach(() => db.clear());
+    afterAll(() => db?.drop());
 
-  /** MySQL waits for a second at least, and limits the time of reads alone. */
-  const LIMITS = {
-    mariadb: [
-      ['after a lock wait', 'set innodb_lock_wait_timeout = 0', /lock wait/i],
-      ['after max_statement_time', 'set max_statement_time = 0.05', /max_statement_time/i],
-    ],
-    mysql: [['after a lock wait', 'set innodb_lock_wait_timeout = 1', /lock wait/i]],
-  } as const;
-  const RESET = {
-    mariadb: 'innodb_lock_wait_timeout = 50, max_statement_time = 0',
-    mysql: 'innodb_lock_wait_timeout = 50',
-  };
-  it.each(LIMITS[kind])('H2: leaves its dedup key free %s: tried again it is written', async (_, setting, error) => {
-    await whileLocked(db, 'select * from outbox_ready where transport = 0 for update', async (unlock) => {
+    /** MySQL waits for a second at least, and limits the time of reads alone. */
+    const LIMITS = {
+      mariadb: [
+        ['after a lock wait', 'set innodb_lock_wait_timeout = 0', /lock wait/i],
+        ['after max_statement_time', 'set max_statement_time = 0.05', /max_statement_time/i],
+      ],
+      mysql: [['after a lock wait', 'set innodb_lock_wait_timeout = 1', /lock wait/i]],
+    } as const;
+    const RESET = {
+      mariadb: 'innodb_lock_wait_timeout = 50, max_statement_time = 0',
+      mysql: 'innodb_lock_wait_timeout = 50',
+    };
+    it.each(LIMITS[kind])('H2: leaves its dedup key free %s: tried again it is written', async (_, setting, error) => {
+      await whileLocked(db, 'select * from outbox_ready where transport = 0 for update', async (unlock) => {
+        await db.dataSource.transaction(async (manager) => {
+          await db.addThing(manager);
+          await manager.query(setting);
+          const enqueue = () => outbox.enqueue(message('paid', { dedupKey: 'order 1' }), { manager });
+          await expect(enqueue()).rejects.toThrow(error);
+          await unlock();
+          await enqueue();
+          await manager.query(`set ${RESET[kind]}`);
+        });
+      });
+      expect([await db.types(), await db.things()]).toEqual([['paid'], 1]);
+    });
+
+    it('H2: leaves its dedup key free when it is too large: a smaller one is written', async () => {
+      const [{ packet }] = (await db.dataSource.query('select @@max_allowed_packet + 0 as packet')) as [
+        { packet: string },
+      ];
+      await db.dataSource.transaction(async (manager) => {
+        const large = message('large', { dedupKey: 'order 1', payload: Buffer.alloc(Number(packet)) });
+        await expect(outbox.enqueue(large, { manager })).rejects.toMatchObject({ code: 'PAYLOAD_TOO_LARGE' });
+      });
+      await db.dataSource.transaction((manager) =>
+        outbox.enqueue(message('small', { dedupKey: 'order 1' }), { manager }),
+      );
+      expect(await db.types()).toEqual(['small']);
+    });
+
+    it('H3: leaves nothing of an array whose second statement failed: tried again each is written once', async () => {
+      const many = Array.from({ length: 1_100 }, () => message('now'));
+      await whileLocked(db, 'select * from outbox_parked where transport = 0 for update', async (unlock) => {
+        await db.dataSource.transaction(async (manager) => {
+          await manager.query('set innodb_lock_wait_timeout = 0');
+          for (const now of [many, [message('now'), message('now')]]) {
+            const enqueue = () => outbox.enqueue([...now, message('later', { delay: '1h' })], { manager });
+            await expect(enqueue()).rejects.toThrow(/lock wait/i);
+          }
+          expect(await manager.query('select count(*) as n from outbox_ready')).toMatchObject([{ n: '0' }]);
+          await unlock();
+          await outbox.enqueue([message('now'), message('now'), message('later', { delay: '1h' })], { manager });
+          await manager.query('set innodb_lock_wait_timeout = 50');
+        });
+      });
+      expect(await db.types()).toEqual(['later', 'now', 'now']);
+    });
+
+    if (ordering === 'key') return;
+
+    it('H2: leaves its dedup key free when somebody holds its key for too long: tried again it is written', async () => {
+      const other = db.dataSource.createQueryRunner();
+      await other.startTransaction();
+      await outbox.enqueue(message('in front'), { manager: other });
       await db.dataSource.transaction(async (manager) => {
         await db.addThing(manager);
-        await manager.query(setting);
-        const enqueue = () => outbox.enqueue(message('paid', { dedupKey: 'order 1' }), { manager });
-        await expect(enqueue()).rejects.toThrow(error);
-        await unlock();
+        await manager.query(`set innodb_lock_wait_timeout = ${kind === 'mariadb' ? 0 : 1}`);
+        const paid = [
+          message('free', { key: null, delay: '1h', dedupKey: 'order 0' }),
+          message('paid', { dedupKey: 'order 1' }),
+        ];
+        const enqueue = () => outbox.enqueue(paid, { manager });
+        await expect(enqueue()).rejects.toMatchObject({ code: 'TRANSACTION_CONFLICT' });
+        expect(await manager.query('select count(*) as n from outbox_dedup')).toMatchObject([{ n: '0' }]);
+        await other.commitTransaction();
         await enqueue();
         await manager.query(`set ${RESET[kind]}`);
       });
+      await other.release();
+      expect([await db.types(), await db.things()]).toEqual([['free', 'in front', 'paid'], 1]);
     });
-    expect([await db.types(), await db.things()]).toEqual([['paid'], 1]);
-  });
-
-  it('H2: leaves its dedup key free when it is too large: a smaller one is written', async () => {
-    const [{ packet }] = (await db.dataSource.query('select @@max_allowed_packet + 0 as packet')) as [
-      { packet: string },
-    ];
-    await db.dataSource.transaction(async (manager) => {
-      const large = message('large', { dedupKey: 'order 1', payload: Buffer.alloc(Number(packet)) });
-      await expect(outbox.enqueue(large, { manager })).rejects.toMatchObject({ code: 'PAYLOAD_TOO_LARGE' });
-    });
-    await db.dataSource.transaction((manager) =>
-      outbox.enqueue(message('small', { dedupKey: 'order 1' }), { manager }),
-    );
-    expect(await db.types()).toEqual(['small']);
-  });
-
-  it('H3: leaves nothing of an array whose second statement failed: tried again each is written once', async () => {
-    const many = Array.from({ length: 1_100 }, () => message('now'));
-    await whileLocked(db, 'select * from outbox_parked where transport = 0 for update', async (unlock) => {
-      await db.dataSource.transaction(async (manager) => {
-        await manager.query('set innodb_lock_wait_timeout = 0');
-        for (const now of [many, [message('now'), message('now')]]) {
-          const enqueue = () => outbox.enqueue([...now, message('later', { delay: '1h' })], { manager });
-          await expect(enqueue()).rejects.toThrow(/lock wait/i);
-        }
-        expect(await manager.query('select count(*) as n from outbox_ready')).toMatchObject([{ n: '0' }]);
-        await unlock();
-        await outbox.enqueue([message('now'), message('now'), message('later', { delay: '1h' })], { manager });
-        await manager.query('set innodb_lock_wait_timeout = 50');
-      });
-    });
-    expect(await db.types()).toEqual(['later', 'now', 'now']);
   });
 });
 
-describeWith(
-  'postgres',
-  'an enqueue that failed on this side, in a transaction that PostgreSQL has not aborted',
-  () => {
+describe.each(ORDERINGS)('ordering %s: an enqueue that failed on this side', (ordering) => {
+  describeWith('postgres', 'in a transaction that PostgreSQL has not aborted', () => {
+    const table = ordering === 'strict' ? 'outbox_staged' : 'outbox_ready';
     let db: EnqueueDatabase;
     let outbox: OutboxService;
     let runner: QueryRunner;
     beforeAll(async () => {
-      db = await createEnqueueDatabase('postgres');
+      db = await createEnqueueDatabase('postgres', 4, ordering);
       outbox = db.outbox();
     });
     beforeEach(async () => {
       await db.clear();
       runner = db.dataSource.createQueryRunner();
     });
-    afterEach(() => runner.release());
+    afterEach(async () => {
+      await runner.release();
+      expect(await db.staged()).toBe(0);
+    });
     afterAll(() => db?.drop());
 
     /** As `extra: { query_timeout }` of a DataSource. */
@@ -146,7 +176,7 @@ describeWith(
     });
 
     it('H4: is not committed by its caller, although its INSERT comes later', async () => {
-      await whileLocked(db, 'lock table outbox_ready in share mode', async (unlock) => {
+      await whileLocked(db, `lock table ${table} in share mode`, async (unlock) => {
         await givingUpAfter(150);
         const ended = transaction(async () => {
           await expect(outbox.enqueue(message('failed'), { manager: runner })).rejects.toThrow('Query read timeout');
@@ -159,7 +189,7 @@ describeWith(
     });
 
     it('H4: goes with its savepoint, and the transaction around it commits', async () => {
-      await whileLocked(db, 'lock table outbox_ready in share mode', async (unlock) => {
+      await whileLocked(db, `lock table ${table} in share mode`, async (unlock) => {
         await transaction(async () => {
           await runner.query('savepoint mine');
           await givingUpAfter(150);
@@ -206,5 +236,5 @@ describeWith(
       expect(ends.sort()).toEqual(['ROLLBACK_ONLY', 'committed', 'committed', 'committed']);
       expect([await db.types(), await db.things()]).toEqual([types, 3]);
     });
-  },
-);
+  });
+});

@@ -1,8 +1,10 @@
+import type { QueryRunner } from 'typeorm';
 import type { OutboxService } from '../../../lib/enqueue/outbox.service.js';
 import { TypeOrm } from '../../../lib/data-layers/typeorm/typeorm.js';
 import type { SqlExecutor } from '../../../lib/store/executor.js';
 import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
 import { describeWith, describeOnMysqlFamily } from '../../support/services.js';
+import { until } from '../../support/until.js';
 
 const MIB = 1024 * 1024;
 const paid = (dedupKey: string) => ({ type: 'paid', payload: 1, dedupKey });
@@ -104,5 +106,44 @@ describeOnMysqlFamily('dedup keys under settings of the session, and under confl
       await Promise.all([one.release(), two.release()]);
     }
     expect(await db.rows()).toEqual([]);
+  });
+
+  it('H16: of which the first claim is rolled back go to one of those who wait; whoever InnoDB ends is told, and has the id when it runs again', async () => {
+    const [first, ...others] = Array.from({ length: 3 }, () => db.dataSource.createQueryRunner()) as [
+      QueryRunner,
+      ...QueryRunner[],
+    ];
+    await first.startTransaction();
+    await outbox.enqueue(paid('a'), { manager: first });
+    const ids: string[] = [];
+    for (const other of others) {
+      await other.startTransaction();
+      const [{ id }] = (await other.query('select connection_id() as id')) as [{ id: string }];
+      ids.push(id);
+    }
+    const refused: unknown[] = [];
+    const run = async (runner: QueryRunner): Promise<string> => {
+      try {
+        const id = await outbox.enqueue(paid('a'), { manager: runner });
+        await runner.commitTransaction();
+        return id;
+      } catch (error) {
+        refused.push(error);
+        await runner.rollbackTransaction().catch(() => undefined);
+        if (refused.length > 10) throw error;
+        await runner.startTransaction();
+        return run(runner);
+      }
+    };
+    const waiting = `select count(*) as n from information_schema.innodb_trx where trx_state = 'LOCK WAIT' and trx_mysql_thread_id in (${ids.join(', ')})`;
+    const claimed = Promise.all(others.map(run));
+    // InnoDB makes its list of transactions anew 100 ms after the last look at it: who asks more often sees the first for ever.
+    await until(async () => Number((await db.dataSource.query(waiting))[0].n) === others.length, 20_000, 150);
+    await first.rollbackTransaction();
+    const [id, ...same] = await claimed;
+    await Promise.all([first, ...others].map((runner) => runner.release()));
+    expect(refused).toMatchObject(refused.map(() => ({ code: 'TRANSACTION_CONFLICT' })));
+    expect(same).toEqual(same.map(() => id));
+    expect((await db.rows()).map((row) => row.id)).toEqual([id]);
   });
 });

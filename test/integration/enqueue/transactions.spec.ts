@@ -138,6 +138,14 @@ describe.each(DATABASES)('enqueue on %s', (kind) => {
 
       it('without any transaction', async () => {
         await refused(() => outbox.enqueue(plain('x')), /There is no active transaction\. Pass \{ manager \}/);
+        await expect(
+          db.dataSource.transaction((manager) => outbox.enqueue(plain('x'), manager as object)),
+        ).rejects.toMatchObject({
+          code: 'INVALID_MESSAGE',
+          message: expect.stringMatching(
+            /^The options of enqueue are an? EntityManager\. .*enqueue\(message, \{ manager \}\)/,
+          ),
+        });
       });
       it('with the manager of the DataSource', async () => {
         await refused(
@@ -233,7 +241,7 @@ describe.each(DATABASES)('enqueue on %s', (kind) => {
 
     describe('ids and dedup keys', () => {
       const id = '01931d2f-0a5b-7c3d-8e4f-0123456789ab';
-      const write = (options: object, message: object | object[] = plain('m')) =>
+      const write = (options: object, message: any = plain('m')) =>
         db.dataSource.transaction((manager) => outbox.enqueue(message, { ...options, manager }));
 
       it('F8: an id is taken once: the second is refused, its whole array with it, and the transaction goes on', async () => {

@@ -82,7 +82,7 @@ describeUnlessMissing(KafkaNode.isInstalled ? [] : ['kafka'], 'topics that may n
     node = await KafkaNode.start({ writer: password });
     topics = new TestTopics(() => node.config());
     await topics.start();
-  }, 60_000);
+  });
   afterAll(async () => {
     await topics?.stop();
     await node?.stop();

@@ -208,7 +208,7 @@ describeUnlessMissing(missing, 'what Kafka refuses whom', () => {
     const known = await topics.create();
     // Not at once: the broker tells of a leader before that one knows.
     await until(async () => (await topics.total(known).catch(() => -1)) >= 0);
-  }, 90_000);
+  });
   afterEach(async () => {
     await running?.stop();
     expect(await harness.secretsTold()).toEqual([]);
@@ -221,7 +221,7 @@ describeUnlessMissing(missing, 'what Kafka refuses whom', () => {
     } finally {
       await node?.stop();
     }
-  }, 30_000);
+  });
 
   const topicOf = async (kind: Row['topic']): Promise<string> => {
     if (kind === 'missing') return TestTopics.name();

@@ -56,14 +56,14 @@ describeUnlessMissing(KafkaNode.isInstalled ? [] : ['kafka'], 'a Kafka that is k
   beforeAll(async () => {
     node = await KafkaNode.start();
     await topics.start();
-  }, 90_000);
+  });
   afterAll(async () => {
     try {
       await topics.admin?.disconnect(); // the topics go with their broker
     } finally {
       await node?.stop();
     }
-  }, 30_000);
+  });
 
   it('C16: calls no topic unknown that was there before: nobody is charged', async () => {
     const topic = await topics.create();
@@ -96,5 +96,5 @@ describeUnlessMissing(KafkaNode.isInstalled ? [] : ['kafka'], 'a Kafka that is k
       await Promise.all(running);
     }
     expect(probers.flatMap(({ charged }) => charged)).toEqual([]);
-  }, 150_000);
+  });
 });

@@ -1,6 +1,4 @@
-import { once } from 'node:events';
-import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
-import { logLevel } from 'kafkajs';
+import { Kafka, logLevel, type KafkaConfig } from 'kafkajs';
 import { kafka } from '../../../lib/transports/kafka/index.js';
 import type { OutboxTransport } from '../../../lib/transports/transport.js';
 import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
@@ -8,51 +6,104 @@ import { probePublish } from '../../../lib/testing/transport-contract/publish-pr
 import { KafkaNode } from '../../support/kafka-node.js';
 import { TestTopics } from '../../support/kafka.js';
 import { describeUnlessMissing } from '../../support/services.js';
+import { silentServer, type SilentServer } from '../../support/silent-server.js';
 
 /** The default `publishTimeout`. */
 const TIMEOUT = 10_000;
+const REFUSED = '127.0.0.1:1';
 
 describeUnlessMissing(KafkaNode.isInstalled ? [] : ['kafka'], 'a Kafka server that says nothing', () => {
   let node: KafkaNode;
-  let hole: Server;
+  let live: string;
+  let hole: SilentServer;
   let silent: string;
-  const asked = new Set<Socket>();
+  const opened: OutboxTransport[] = [];
   const topics = new TestTopics(() => node.config());
   beforeAll(async () => {
-    hole = createServer((socket) => asked.add(socket.on('error', () => undefined).resume()));
-    await once(hole.listen(0, '127.0.0.1'), 'listening');
-    silent = `127.0.0.1:${(hole.address() as AddressInfo).port}`;
     node = await KafkaNode.start();
+    [live] = node.config().brokers as [string];
     await topics.start();
-  }, 90_000);
-  afterAll(async () => {
-    for (const socket of asked) socket.destroy();
+  });
+  beforeEach(async () => {
+    hole = await silentServer();
+    silent = hole.address;
+  });
+  afterEach(async () => {
+    await Promise.all(opened.splice(0).map((transport) => transport.close?.()));
     hole.close();
+  });
+  afterAll(async () => {
     await topics.stop();
     await node?.stop();
   });
-  const transportTo = async (brokers: readonly string[]): Promise<OutboxTransport> =>
-    (await kafka({
-      client: { clientId: 'outbox-test', brokers: [...brokers], logLevel: logLevel.NOTHING },
-    }).create()) as OutboxTransport;
+  const configOf = (brokers: KafkaConfig['brokers']): KafkaConfig => ({
+    clientId: 'outbox-test',
+    brokers,
+    logLevel: logLevel.NOTHING,
+  });
+  async function transportTo(client: KafkaConfig | Kafka): Promise<OutboxTransport> {
+    const transport = (await kafka({ client }).create()) as OutboxTransport;
+    opened.push(transport);
+    return transport;
+  }
+  const errorOf = (transport: OutboxTransport, timeout: number): Promise<Error> =>
+    transport.connect!(AbortSignal.timeout(timeout)).then(
+      () => new Error('It connected.'),
+      (error: Error) => error.cause as Error,
+    );
 
   it('N3: is left for the next of `brokers` within one publish, and not asked again by the next producer', async () => {
     const topic = await topics.create();
-    const [live] = node.config().brokers as string[];
-    const transport = await transportTo([silent, live!]);
+    const transport = await transportTo(configOf([silent, live]));
     const publish = () => probePublish(transport, [contractMessage({ topic })], { timeout: TIMEOUT });
     expect((await publish()).results).toEqual([{ ok: true }]);
-    expect(asked.size).toBe(1);
+    expect(hole.taken.length).toBe(1);
     await transport.reset?.();
     expect((await publish()).results).toEqual([{ ok: true }]);
-    expect(asked.size).toBe(1);
-    await transport.close?.();
-  }, 60_000);
+    expect(hole.taken.length).toBe(1);
+  });
 
-  it('N3: is named where there is no other', async () => {
-    const transport = await transportTo([silent]);
-    const error: unknown = await transport.connect!(AbortSignal.timeout(TIMEOUT)).catch((reason: unknown) => reason);
-    expect(String((error as { cause?: unknown }).cause)).toContain(`${silent} takes connections and answers nothing`);
-    await transport.close?.();
-  }, 60_000);
+  const GIVEN: [string, (brokers: string[]) => KafkaConfig | Kafka][] = [
+    ['`brokers`', (brokers) => configOf(brokers)],
+    ['a function of them', (brokers) => configOf(async () => [...brokers])],
+    ['a Kafka object', (brokers) => new Kafka(configOf(brokers))],
+  ];
+  const attempts = GIVEN.flatMap(([what, client]) =>
+    (what === '`brokers`' ? [500, 3_000] : [500]).flatMap((timeout) =>
+      [[], [REFUSED]].map((before) => [what, timeout, before.length, client, before] as const),
+    ),
+  );
+  it.each(attempts)(
+    'N3: is left with %s, though each publish ends after %d ms (%d that refuse before it)',
+    async (_, timeout, _count, client, before) => {
+      const topic = await topics.create();
+      const transport = await transportTo(client([...before, silent, live]));
+      const publish = (within: number) => probePublish(transport, [contractMessage({ topic })], { timeout: within });
+      expect((await publish(timeout)).results).toMatchObject([{ ok: false, blame: 'transport' }]);
+      // Less than a silent server has by itself.
+      expect((await publish(2_900)).results).toEqual([{ ok: true }]);
+    },
+    60_000,
+  );
+
+  it('N3: is asked again when the others are away', async () => {
+    const second = await silentServer();
+    const transport = await transportTo(configOf([silent, second.address]));
+    for (let n = 0; n < 4; n += 1) await errorOf(transport, 300);
+    expect([hole.taken.length, second.taken.length]).toEqual([2, 2]);
+    second.close();
+    await errorOf(transport, 1_500);
+    expect(hole.taken.length).toBeGreaterThan(2);
+  });
+
+  it.each([500, TIMEOUT])(
+    'N3: is named where there is no other, also when it has %d ms',
+    async (timeout) => {
+      const transport = await transportTo(configOf([silent]));
+      expect((await errorOf(transport, timeout)).message).toContain(
+        timeout < TIMEOUT ? `${silent} has not answered` : `${silent} takes connections and answers nothing`,
+      );
+    },
+    60_000,
+  );
 });

@@ -1,6 +1,6 @@
 import { createConnection } from 'mysql2/promise';
 import { DataSource } from 'typeorm';
-import type { SqlConnection, SqlDatabase } from '../../../lib/store/executor.js';
+import type { SqlConnection, SqlDatabase, SqlExecutor } from '../../../lib/store/executor.js';
 import type { MysqlConnection } from '../../../lib/data-layers/typeorm/mysql-connection.js';
 import { openMysqlDatabase } from '../../../lib/data-layers/typeorm/mysql.js';
 import { parkedStatements } from '../../../lib/store/mysql/parked/statements.js';
@@ -65,6 +65,30 @@ describeOnMysqlFamily('connections of the store', (kind) => {
     expect(await one(database.connection('read'), 'select ?', Buffer.from([0, 39, 92, 255]))).toEqual(
       Buffer.from([0, 39, 92, 255]),
     );
+  });
+
+  it('B10: the server ends a transaction that idles, and no session without one', async () => {
+    const connection = database.connection('lease');
+    const limits = `@@autocommit, @@${kind === 'mariadb' ? 'idle_transaction_timeout' : 'wait_timeout'}`;
+    const now = async (executor: SqlExecutor): Promise<string[]> =>
+      ((await executor.run(sql(`select ${limits}, @@wait_timeout`))).rows[0] ?? []).map(String);
+    const outside = kind === 'mariadb' ? ['1', '4', '2147483'] : ['1', '2147483', '2147483'];
+    const inside = kind === 'mariadb' ? outside : ['0', '4', '4'];
+    expect(await now(connection)).toEqual(outside);
+    await stores.application.query('create table bounded (n int)');
+    await connection.transaction(async (tx) => {
+      await tx.run(sql('insert into bounded values (1)'));
+      expect(await now(tx)).toEqual(inside);
+    });
+    expect(await now(connection)).toEqual(outside);
+    const failed = connection.transaction(async (tx) => {
+      await tx.run(sql('insert into bounded values (2)'));
+      await tx.run(sql('insert into nowhere values (2)'));
+    });
+    await expect(failed).rejects.toThrow('nowhere');
+    expect([await now(connection), connection.generation]).toEqual([outside, 0]);
+    expect(await stores.application.query('select n from bounded')).toEqual([{ n: 1 }]);
+    await stores.application.query('drop table bounded');
   });
 
   it('opens a new connection after a kill, and says so', async () => {

@@ -50,7 +50,7 @@ describeOnMysqlFamily('INSERTs that are held up', (kind) => {
   it('P6: the server says how long a statement waits for a lock', async () => {
     harness = await createHarness(kind);
     const [row] = (await harness.dataSource.query('select @@global.innodb_lock_wait_timeout as s')) as { s: number }[];
-    const probed = await harness.store.probe?.(0, [{ bucket: 0, after: '0', upTo: '5' }]);
+    const probed = await harness.store.ready.probe?.(0, [{ bucket: 0, after: '0', upTo: '5' }]);
     expect(probed).toMatchObject({ clean: [true], lockWait: 1_000 * Number(row?.s) });
   });
 

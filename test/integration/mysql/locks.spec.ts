@@ -1,3 +1,4 @@
+import { TABLE_NAMES } from '../../../lib/store/names.js';
 import { randomUUID } from 'node:crypto';
 import type { QueryRunner } from 'typeorm';
 import type { OutboxMessage } from '../../../lib/outbox-message.js';
@@ -5,7 +6,6 @@ import { StoreRun, type OwnedTransport } from '../../../lib/testing/store-contra
 import { MariaDbStores } from '../../support/mariadb-store.js';
 import { describeOnMysqlFamily } from '../../support/services.js';
 
-const TABLES = ['ready', 'parked', 'archive', 'dedup', 'leases', 'instances', 'meta', 'transports'];
 /** Of them, each row that belongs to somebody else is locked, as by a process that froze in the middle of its transaction. */
 const LOCKED = ['ready', 'parked', 'archive', 'leases'] as const;
 
@@ -41,7 +41,7 @@ describeOnMysqlFamily('locks in small tables', (kind) => {
     mine = await run.owned();
     await fill(theirs);
     await fill(mine);
-    for (const table of TABLES) await stores.application.query(`analyze table outbox_${table}`);
+    for (const table of TABLE_NAMES) await stores.application.query(`analyze table outbox_${table}`);
     holder = stores.application.createQueryRunner();
     await holder.query('set session transaction isolation level read committed');
     await holder.startTransaction();
@@ -77,23 +77,28 @@ describeOnMysqlFamily('locks in small tables', (kind) => {
       delay: 0,
       error: null,
     } as const;
-    return affected(run.store.repark(run.owner, mine.leases, [{ parkedId: parkedId as string, bucket, ...entry }]));
+    return affected(
+      run.store.parked.repark(run.owner, mine.leases, [{ parkedId: parkedId as string, bucket, ...entry }]),
+    );
   }
   async function acquire(): Promise<number> {
-    await run.store.giveBack(run.owner, mine.leases);
+    await run.store.leases.giveBack(run.owner, mine.leases);
     return (await mine.acquire(run.other, 60_000)).length;
   }
   async function announce(): Promise<number> {
-    const letters = await run.store.unannouncedDead([mine.transport], 9);
-    await run.store.markAnnounced(letters);
-    return letters.length - (await run.store.unannouncedDead([mine.transport], 9)).length;
+    const letters = await run.store.parked.unannouncedDead([mine.transport], 9);
+    await run.store.parked.markAnnounced(letters);
+    return letters.length - (await run.store.parked.unannouncedDead([mine.transport], 9)).length;
   }
   async function lockRows(): Promise<number> {
     let locked = 0;
-    await run.store.withLockedRows({ transport: mine.transport, limit: 9, onPublished: 'archive' }, async (rows) => {
-      locked = rows.length;
-      return { published: rows, parked: [], reparked: [] };
-    });
+    await run.store.rowLocks.withLockedRows(
+      { transport: mine.transport, limit: 9, onPublished: 'archive' },
+      async (rows) => {
+        locked = rows.length;
+        return { published: rows, parked: [], reparked: [] };
+      },
+    );
     return locked;
   }
   async function unless(failure: Promise<unknown>): Promise<number> {
@@ -110,27 +115,27 @@ describeOnMysqlFamily('locks in small tables', (kind) => {
     ['settle what was parked', 1, async () => affected(mine.settle(await taken()))],
     ['archive what was parked', 1, async () => affected(mine.settle(await taken(), 'archive'))],
     ['mark as announced', 1, announce],
-    ['renew', 2, async () => (await run.store.renew(run.owner, 60_000)).length],
+    ['renew', 2, async () => (await run.store.leases.renew(run.owner, 60_000)).length],
     ['give back and acquire', 2, acquire],
-    ['say that a lease lasted', 1, () => unless(run.store.lasted(run.owner, mine.leases))],
-    ['say that nothing goes out', 1, () => unless(run.store.noteIdle(run.owner, mine.leases, true))],
+    ['say that a lease lasted', 1, () => unless(run.store.leases.lasted(run.owner, mine.leases))],
+    ['say that nothing goes out', 1, () => unless(run.store.leases.noteIdle(run.owner, mine.leases, true))],
     [
       'note a trial',
       1,
-      async () => Number(await run.store.noteTrial(run.owner, mine.leases[0] as never, randomUUID())),
+      async () => Number(await run.store.leases.noteTrial(run.owner, mine.leases[0] as never, randomUUID())),
     ],
-    ['expire', 0, async () => (await run.store.expire()).length],
-    ['leave', 1, () => unless(run.store.leave(run.owner))],
+    ['expire', 0, async () => (await run.store.leases.expire()).length],
+    ['leave', 1, () => unless(run.store.leases.leave(run.owner))],
     ['enqueue with a dedup key', 1, async () => (await mine.insert({ dedupKey: randomUUID() })).length],
     ['enqueue with a dedup key that is there', 1, async () => (await mine.insert({ dedupKey: mine.name })).length],
-    ['clean the archive', 1, () => run.store.cleanArchive(0, 1)],
-    ['clean the dead', 1, () => run.store.cleanDead(0, 1, false)],
-    ['clean the dedup keys', 0, async () => (await run.store.cleanDedup(0, 9)).removed], // their messages are not settled
-    ['requeue', 1, async () => done(run.store.requeue(await one('dead')))],
-    ['discard', 1, async () => done(run.store.discard(await one('dead')))],
-    ['cancel', 1, async () => done(run.store.cancel(await one('waiting')))],
-    ['release', 1, async () => (await run.store.release({ key: 'dead', transport: mine.transport })).released],
-    ['requeue by key', 1, () => done(run.store.requeue({ key: 'dead', transport: mine.transport, limit: 10 }))],
+    ['clean the archive', 1, () => run.store.cleaner.cleanArchive(0, 1)],
+    ['clean the dead', 1, () => run.store.cleaner.cleanDead(0, 1, false)],
+    ['clean the dedup keys', 0, async () => (await run.store.cleaner.cleanDedup(0, 9)).removed], // their messages are not settled
+    ['requeue', 1, async () => done(run.store.admin.requeue(await one('dead')))],
+    ['discard', 1, async () => done(run.store.admin.discard(await one('dead')))],
+    ['cancel', 1, async () => done(run.store.admin.cancel(await one('waiting')))],
+    ['release', 1, async () => (await run.store.admin.release({ key: 'dead', transport: mine.transport })).released],
+    ['requeue by key', 1, () => done(run.store.admin.requeue({ key: 'dead', transport: mine.transport, limit: 10 }))],
     ['lock rows', 2, lockRows],
   ])('B10: %s waits for no row of somebody else', async (_, rows, act) => {
     expect(await act()).toBe(rows); // who waits fails: the holder holds on

@@ -1,3 +1,4 @@
+import { TABLE_NAMES } from '../../../lib/store/names.js';
 import { randomUUID } from 'node:crypto';
 import { openMysqlDatabase } from '../../../lib/data-layers/typeorm/mysql.js';
 import type { ConnectionRole, SqlConnection, SqlDatabase } from '../../../lib/store/executor.js';
@@ -25,7 +26,6 @@ const SORTED = (status: string) =>
   statement(undefined, `select variable_value from ${status} where variable_name = 'Sort_rows'`);
 const STATEMENTS = (status: string) =>
   statement(undefined, `select variable_value from ${status} where variable_name = 'Questions'`);
-const TABLES = ['ready', 'parked', 'archive', 'dedup', 'leases', 'meta', 'instances', 'transports'];
 
 /**
  * Every statement that runs while messages flow, on 500 k ready and 500 k parked rows, with the statistics of empty
@@ -43,12 +43,13 @@ describeOnMysqlFamily('plans', (kind) => {
     database = openMysqlDatabase(stores.application, stores.storeSettings);
     store = new MysqlStore(database, stores.storeSettings);
     // The other way of reads is for servers on which this one is slow, as it may be here, too: it has a test of its own.
-    Object.assign(store.parts.ready.bounded, { restUntil: Infinity, tried: Infinity });
+    Object.assign(store.ready.bounded, { restUntil: Infinity, tried: Infinity });
     owner = randomUUID();
-    await store.registerTransports(['default', 'other'], 'default');
-    leases = await store.acquire({ owner, leaseMs: 600_000, transport: TRANSPORT, limit: BUCKETS });
-    for (const table of TABLES) await run(`alter table outbox_${table} stats_auto_recalc = 0, stats_persistent = 1`);
-    for (const table of TABLES) await run(`analyze table outbox_${table}`);
+    await store.setup.registerTransports(['default', 'other'], 'default');
+    leases = await store.leases.acquire({ owner, leaseMs: 600_000, transport: TRANSPORT, limit: BUCKETS });
+    for (const table of TABLE_NAMES)
+      await run(`alter table outbox_${table} stats_auto_recalc = 0, stats_persistent = 1`);
+    for (const table of TABLE_NAMES) await run(`analyze table outbox_${table}`);
     await run(`insert into outbox_ready (transport, id, topic, \`key\`, bucket, type, payload)
       select 0, uuid(), 't', concat('k', seq % 5000), seq % ${BUCKETS}, 't', 'x' from ${series(kind, ROWS)}`);
     // 100 k behind one failing key, 100 k behind others, 100 k scheduled for later, 200 k dead of a foreign transport
@@ -98,7 +99,7 @@ describeOnMysqlFamily('plans', (kind) => {
   it('fetches from the head, from behind a backlog, and finds nothing', async () => {
     const last = await head();
     const fetch = (positions: { bucket: number; after: string }[], perBucket: number) =>
-      store.fetch({ transport: TRANSPORT, positions, perBucket, limit: 500 });
+      store.ready.fetch({ transport: TRANSPORT, positions, perBucket, limit: 500 });
     await expectCheap('read', 700, () => fetch(after('0'), 16));
     await expectCheap('read', 600, () => fetch([{ bucket: 3, after: '250000' }], 500));
     await expectCheap('read', 250, () => fetch(after(last), 16));
@@ -106,10 +107,10 @@ describeOnMysqlFamily('plans', (kind) => {
   });
 
   it('fetches whole buckets from their first row, and no more than it returns', async () => {
-    const { bounded } = store.parts.ready;
+    const { bounded } = store.ready;
     bounded.until = Infinity;
     try {
-      const fetch = () => store.fetch({ transport: TRANSPORT, positions: after('0'), perBucket: 16, limit: 500 });
+      const fetch = () => store.ready.fetch({ transport: TRANSPORT, positions: after('0'), perBucket: 16, limit: 500 });
       await expectCheap('read', 1_200, fetch);
     } finally {
       bounded.until = -Infinity;
@@ -119,28 +120,28 @@ describeOnMysqlFamily('plans', (kind) => {
   it('sweeps and probes no more than the range', async () => {
     const last = await head();
     const ranges = ALL.map((bucket) => ({ bucket, after: last, upTo: '99999999' }));
-    await expectCheap('read', 250, () => store.sweep(TRANSPORT, ranges));
-    await expectCheap('read', 600, () => store.probe(TRANSPORT, ranges));
-    const { places } = await store.sweep(TRANSPORT, ranges);
-    await expectCheap('read', 5 * places.length, () => store.readPlaces(TRANSPORT, places, undefined));
+    await expectCheap('read', 250, () => store.ready.sweep(TRANSPORT, ranges));
+    await expectCheap('read', 600, () => store.ready.probe(TRANSPORT, ranges));
+    const { places } = await store.ready.sweep(TRANSPORT, ranges);
+    await expectCheap('read', 5 * places.length, () => store.ready.readPlaces(TRANSPORT, places));
   });
 
   it.each(['delete', 'archive'] as const)('settles by primary key (%s), 500 and 1,000 at once', async (onPublished) => {
     for (const count of [500, 1_000]) {
-      const { messages } = await store.fetch({
+      const { messages } = await store.ready.fetch({
         transport: 0,
         positions: [{ bucket: 5, after: '0' }],
         perBucket: count,
         limit: count,
       });
       const list = messages.map(({ bucket, seq, id }) => ({ bucket, seq, id, attempts: 0, parkedId: null }));
-      const { read } = await touched('settle', () => store.settle(0, list, onPublished));
+      const { read } = await touched('settle', () => store.ready.settle(0, list, onPublished));
       expect(read).toBeLessThan(12 * count);
     }
   });
 
   it('parks and settles what was parked by key', async () => {
-    const { messages } = await store.fetch({
+    const { messages } = await store.ready.fetch({
       transport: 0,
       positions: [{ bucket: 6, after: '0' }],
       perBucket: 500,
@@ -156,22 +157,24 @@ describeOnMysqlFamily('plans', (kind) => {
       delay: 0,
       error: 'no',
     }));
-    expect((await touched('settle', () => store.park(owner, leases, entries))).read).toBeLessThan(12 * entries.length);
+    expect((await touched('settle', () => store.ready.park(owner, leases, entries))).read).toBeLessThan(
+      12 * entries.length,
+    );
     const list = messages.map(({ bucket, seq, id }) => ({ bucket, seq, id, attempts: 0, parkedId: null }));
-    expect((await touched('settle', () => store.settle(0, list, 'delete'))).read).toBeLessThan(12 * list.length);
+    expect((await touched('settle', () => store.ready.settle(0, list, 'delete'))).read).toBeLessThan(12 * list.length);
   });
 
   it('polls for what is due without reading what is not', async () => {
-    await expectCheap('read', 100, () => store.due(0, ALL, 100));
+    await expectCheap('read', 100, () => store.parked.due(0, ALL, 100));
     await run(`update outbox_parked set due_at = utc_timestamp(6) where transport = 0 and state = 1 and bucket = 7`);
-    await expectCheap('read', 600, () => store.due(0, ALL, 100));
+    await expectCheap('read', 600, () => store.parked.due(0, ALL, 100));
   });
 
   it('goes on with a key that 100 k rows wait behind', async () => {
     await expectCheap('settle', 2_500, async () => {
       const request = { owner, transport: 0, leases, due: [], keys: [{ bucket: 3, key: 'failing' }], perKey: 100 };
-      const { messages } = await store.take(request);
-      await store.repark(
+      const { messages } = await store.parked.take(request);
+      await store.parked.repark(
         owner,
         leases,
         messages.map(({ parkedId, bucket, attempts }) => ({
@@ -186,11 +189,11 @@ describeOnMysqlFamily('plans', (kind) => {
         })),
       );
     });
-    await expectCheap('read', 8_000, () => store.blockingKeys(TRANSPORT, ALL, 1_000));
-    await expectCheap('read', 8_000, () => store.blockingKeys(TRANSPORT, ALL, 1));
-    await expectCheap('read', 50, () => store.hasBlocking(TRANSPORT, ALL));
+    await expectCheap('read', 8_000, () => store.parked.blockingKeys(TRANSPORT, ALL, 1_000));
+    await expectCheap('read', 8_000, () => store.parked.blockingKeys(TRANSPORT, ALL, 1));
+    await expectCheap('read', 50, () => store.parked.hasBlocking(TRANSPORT, ALL));
     await expectCheap('read', 50, () =>
-      store.blockedAmong(0, [
+      store.parked.blockedAmong(0, [
         { bucket: 3, key: 'failing' },
         { bucket: 3, key: 'none' },
       ]),
@@ -198,29 +201,31 @@ describeOnMysqlFamily('plans', (kind) => {
   });
 
   it('works with leases, dead letters and old rows by key', async () => {
-    await expectCheap('lease', 200, () => store.renew(owner, 600_000));
-    await expectCheap('lease', 200, () => store.acquire({ owner, leaseMs: 1_000, transport: TRANSPORT, limit: 4 }));
-    await expectCheap('read', 200, () => store.flush());
-    await expectCheap('admin', 200, () => store.unannouncedDead([0, 1], 100));
+    await expectCheap('lease', 200, () => store.leases.renew(owner, 600_000));
+    await expectCheap('lease', 200, () =>
+      store.leases.acquire({ owner, leaseMs: 1_000, transport: TRANSPORT, limit: 4 }),
+    );
+    await expectCheap('read', 200, () => store.ready.flush());
+    await expectCheap('admin', 200, () => store.parked.unannouncedDead([0, 1], 100));
     await run('update outbox_parked set announced = 0 where transport = 1');
-    await expectCheap('admin', 200, () => store.unannouncedDead([0, 1], 100));
-    const first = (await store.unannouncedDead([1], 1))[0] as Death; // all died at one time
+    await expectCheap('admin', 200, () => store.parked.unannouncedDead([0, 1], 100));
+    const first = (await store.parked.unannouncedDead([1], 1))[0] as Death; // all died at one time
     const half = { ...first, parkedId: String(Number(first.parkedId) + 100_000) };
-    await expectCheap('admin', 200, () => store.unannouncedDead([1], 100, half));
-    expect(await store.unannouncedDead([1], 100, half)).toHaveLength(100);
+    await expectCheap('admin', 200, () => store.parked.unannouncedDead([1], 100, half));
+    expect(await store.parked.unannouncedDead([1], 100, half)).toHaveLength(100);
     await run('update outbox_parked set announced = 1 where transport = 1');
-    await expectCheap('admin', 200, () => store.cleanDead(3_600_000, 100, false));
-    await expectCheap('admin', 200, () => store.cleanDead(3_600_000, 100, true));
-    await expectCheap('admin', 1_000, () => store.cleanArchive(0, 100));
-    await expectCheap('admin', 200, () => store.cleanDedup(0, 100));
+    await expectCheap('admin', 200, () => store.cleaner.cleanDead(3_600_000, 100, false));
+    await expectCheap('admin', 200, () => store.cleaner.cleanDead(3_600_000, 100, true));
+    await expectCheap('admin', 1_000, () => store.cleaner.cleanArchive(0, 100));
+    await expectCheap('admin', 200, () => store.cleaner.cleanDedup(0, 100));
   }, 240_000); // 200 k rows are changed twice
 
   it('cleans with one question, however many transports there are', async () => {
     const names = Array.from({ length: 100 }, (_, i) => `idle-${String(i)}`);
-    await store.registerTransports(names, 'default');
+    await store.setup.registerTransports(names, 'default');
     const admin = database.connection('admin');
     const before = await status(admin, STATEMENTS);
-    expect(await store.cleanDead(3_600_000, 100, false)).toBe(0);
+    expect(await store.cleaner.cleanDead(3_600_000, 100, false)).toBe(0);
     expect((await status(admin, STATEMENTS)) - before).toBeLessThanOrEqual(2); // its own question is the second
   });
 
@@ -233,7 +238,7 @@ describeOnMysqlFamily('plans', (kind) => {
     const { rows } = await run('select id from outbox_dedup where length(dedup_key) > 20');
     const ids = rows.map(([id]) => String(id));
     expect(ids).toHaveLength(200);
-    const { keys } = store.parts.admin;
+    const { keys } = store.admin;
     const free = async () => {
       const found = await keys.of(ids);
       await database.connection('admin').transaction((tx) => keys.free(tx, found, found));
@@ -274,6 +279,11 @@ describeOnMysqlFamily('plans', (kind) => {
     await expectBounded(100, () => inspect.surroundings(blocked[0] as StoredRow));
     await expectBounded(10 * 10_000, () => inspect.failures({ states: ['dead', 'waiting'], look: 10_000 }));
     await expectBounded(2 * 64 * 1_000, () => inspect.buckets());
+    const highest = (await inspect.highestReady()) as string;
+    await expectBounded(10, () => inspect.highestReady());
+    const places = BUCKETS * Number((await run('select count(*) from outbox_transports')).rows[0]?.[0]);
+    await expectBounded(2 * BUCKETS * 1_010 + 4 * places, () => inspect.readyUpTo(highest));
+    await expectBounded(4 * places, () => inspect.readyUpTo('0'));
   }, 240_000);
 
   it('locks what it publishes and no more, also past what another one has locked', async () => {
@@ -281,7 +291,10 @@ describeOnMysqlFamily('plans', (kind) => {
     const connection = database.publishing?.(TRANSPORT) as SqlConnection;
     const nothing = { published: [], parked: [], reparked: [] };
     const lock = async (from: MysqlStore, work = () => Promise.resolve(nothing)) => {
-      const { locked } = await from.withLockedRows({ transport: TRANSPORT, limit: 500, onPublished: 'delete' }, work);
+      const { locked } = await from.rowLocks.withLockedRows(
+        { transport: TRANSPORT, limit: 500, onPublished: 'delete' },
+        work,
+      );
       expect(locked).toBe(500);
     };
     try {
@@ -289,7 +302,7 @@ describeOnMysqlFamily('plans', (kind) => {
       await expectCheap(connection, 700, () => lock(store));
       const beside = async () => {
         // The second of its passes, the one that is counted, begins at the same rows.
-        const [mine, theirs] = [store.parts.rowLocks.turns.last, other.parts.rowLocks.turns.last];
+        const [mine, theirs] = [store.rowLocks.turns.last, other.rowLocks.turns.last];
         mine.set(TRANSPORT, (theirs.get(TRANSPORT) as number) + 2 * BUCKETS - 2);
         // What is due is found without locks, and locked by its id: some looks for each row, and none at the rest of the table.
         await expectCheap(connection, 7 * 500 + 100, () => lock(store));

@@ -21,13 +21,13 @@ describeOnMysqlFamily('reads in order', (kind) => {
     await stores.start();
     const database = openMysqlDatabase(stores.application, stores.storeSettings);
     store = new MysqlStore(database, stores.storeSettings);
-    await store.registerTransports(['default'], 'default');
+    await store.setup.registerTransports(['default'], 'default');
     const run = (sql: string) => database.connection('admin').run(statement(undefined, sql).bind());
     await run(`insert into outbox_ready (transport, id, topic, \`key\`, bucket, type, payload)
       select 0, uuid(), 't', 'k', seq % ${BUCKETS}, 't', repeat('x', 40 + seq * 7919 % 6000) from ${series(kind, ROWS)}`);
     const { rows } = await run('select bucket, seq from outbox_ready order by bucket, seq');
     all = rows.map(([bucket, seq]) => ({ bucket: Number(bucket), seq: Number(seq) }));
-  }, 60_000);
+  });
   afterAll(async () => {
     await store?.close();
     await stores.stop();
@@ -38,7 +38,7 @@ describeOnMysqlFamily('reads in order', (kind) => {
     { way: 'whole buckets', until: Infinity },
   ])('by $way', ({ until }) => {
     beforeAll(() => {
-      Object.assign(store.parts.ready.bounded, { until, restUntil: Infinity, tried: Infinity, slow: Infinity });
+      Object.assign(store.ready.bounded, { until, restUntil: Infinity, tried: Infinity, slow: Infinity });
     });
 
     it.each([{ buckets: [1] }, { buckets: [1, 3] }, { buckets: [0, 1, 2, 3] }])(
@@ -46,7 +46,7 @@ describeOnMysqlFamily('reads in order', (kind) => {
       async ({ buckets }) => {
         const positions = buckets.map((bucket) => ({ bucket, after: '100' }));
         const perBucket = 300;
-        const { messages } = await store.fetch({ transport: 0, positions, perBucket, limit: 2 * perBucket });
+        const { messages } = await store.ready.fetch({ transport: 0, positions, perBucket, limit: 2 * perBucket });
         const wanted = buckets.flatMap((bucket) =>
           all.filter((row) => row.bucket === bucket && row.seq > 100).slice(0, perBucket),
         );
@@ -54,7 +54,7 @@ describeOnMysqlFamily('reads in order', (kind) => {
         expect(fetched).toEqual(wanted.slice(0, 2 * perBucket));
 
         const ranges = buckets.map((bucket) => ({ bucket, after: '100', upTo: '1900' }));
-        const { places } = await store.sweep(0, ranges);
+        const { places } = await store.ready.sweep(0, ranges);
         expect(places.map(({ bucket, seq }) => ({ bucket, seq: Number(seq) }))).toEqual(
           all.filter((row) => buckets.includes(row.bucket) && row.seq > 100 && row.seq <= 1_900),
         );

@@ -1,3 +1,4 @@
+import { TABLE_NAMES } from '../../../lib/store/names.js';
 import { spawnSync } from 'node:child_process';
 import { createConnection } from 'mysql2/promise';
 import { DataSource, type DataSourceOptions } from 'typeorm';
@@ -25,7 +26,7 @@ describeOnMysqlFamily('tables that are not as they were made', (kind) => {
     const settings = { buckets, ordering, coordination, onPublished: 'delete' } as const;
     const store = openStore(application, { ...settings, options: DATABASE });
     try {
-      return await store.check(settings).then(
+      return await store.setup.check(settings).then(
         () => 'accepted',
         ({ code, message }: { code: string; message: string }) => `${code} ${message}`,
       );
@@ -137,7 +138,7 @@ describeOnMysqlFamily('tables that are not as they were made', (kind) => {
     ] as const) {
       await stores.application.query(change);
       expect(await refusal()).toMatch(words);
-      await store.create(stores.settings);
+      await store.setup.create(stores.settings);
       expect(await refusal()).toBe('accepted');
     }
     await store.close();
@@ -147,7 +148,7 @@ describeOnMysqlFamily('tables that are not as they were made', (kind) => {
     const create = async (other: Partial<SchemaSettings> = {}): Promise<string> => {
       const settings = { ...stores.settings, ...other };
       const store = openStore(stores.application, { ...settings, onPublished: 'delete', options: DATABASE });
-      return store
+      return store.setup
         .create(settings)
         .then(() => 'made', String)
         .finally(() => store.close());
@@ -168,10 +169,9 @@ describeOnMysqlFamily('tables that are not as they were made', (kind) => {
 
   it('E10: a process without rights on the view starts, whether it is there or not', async () => {
     const [name] = (await stores.application.query('select database() as name')) as [{ name: string }];
-    const tables = ['ready', 'parked', 'archive', 'dedup', 'leases', 'instances', 'meta', 'transports', 'audit'];
     const admin = (sql: string) => stores.application.query(sql);
     await admin(`create user ${name.name}@'%' identified by 'pw'`);
-    for (const table of tables) await admin(`grant select, insert on outbox_${table} to ${name.name}@'%'`);
+    for (const table of TABLE_NAMES) await admin(`grant select, insert on outbox_${table} to ${name.name}@'%'`);
     const url = new URL(stores.database.url);
     [url.username, url.password] = [name.name, 'pw'];
     const least = await new DataSource({ ...stores.database.options, url: url.href } as DataSourceOptions).initialize();
@@ -187,7 +187,7 @@ describeOnMysqlFamily('tables that are not as they were made', (kind) => {
       await least.destroy();
       await admin(`drop user ${name.name}@'%'`);
       const store = stores.open();
-      await store.create(stores.settings);
+      await store.setup.create(stores.settings);
       await store.close();
     }
   });

@@ -16,7 +16,7 @@ describeOnMysqlFamily('tables', (kind) => {
   beforeAll(async () => {
     await stores.start();
     store = stores.open();
-    await store.registerTransports(['default'], 'default');
+    await store.setup.registerTransports(['default'], 'default');
   });
   afterAll(async () => {
     await store?.close();
@@ -34,7 +34,7 @@ describeOnMysqlFamily('tables', (kind) => {
   }
   const readAll = async () => {
     const positions = Array.from({ length: 32 }, (_, bucket) => ({ bucket, after: '0' }));
-    return (await store.fetch({ transport: 0, positions, perBucket: 1_000, limit: 10_000 })).messages;
+    return (await store.ready.fetch({ transport: 0, positions, perBucket: 1_000, limit: 10_000 })).messages;
   };
   const clear = () => stores.application.query('delete from outbox_ready');
 
@@ -127,15 +127,15 @@ describeOnMysqlFamily('tables', (kind) => {
     ];
     for (const [breakIt, mend, message] of breakages) {
       await stores.application.query(breakIt);
-      await expect(store.check(stores.settings)).rejects.toMatchObject({
+      await expect(store.setup.check(stores.settings)).rejects.toMatchObject({
         code: 'SCHEMA_MISMATCH',
         message: expect.stringMatching(message),
       });
       await stores.application.query(mend);
     }
-    await store.check(stores.settings);
+    await store.setup.check(stores.settings);
     await stores.application.query('rename table outbox_meta to elsewhere');
-    await expect(store.check(stores.settings)).rejects.toMatchObject({ code: 'SCHEMA_MISSING' });
+    await expect(store.setup.check(stores.settings)).rejects.toMatchObject({ code: 'SCHEMA_MISSING' });
     await stores.application.query('rename table elsewhere to outbox_meta');
   });
 
@@ -163,7 +163,7 @@ describeOnMysqlFamily('tables', (kind) => {
     const [variables] = await stores.application.query(
       'select @@global.log_bin b, @@global.sync_binlog s, @@global.innodb_flush_log_at_trx_commit f',
     );
-    const { durable } = await store.fetch({
+    const { durable } = await store.ready.fetch({
       transport: 0,
       positions: [...Array(32).keys()].map((bucket) => ({ bucket, after: '0' })),
       perBucket: 1,
@@ -173,14 +173,14 @@ describeOnMysqlFamily('tables', (kind) => {
     const rows = async () =>
       Number((await stores.application.query(`select count(*) n from outbox_meta where name like 'flush:%'`))[0].n);
     const other = stores.open();
-    await Promise.all([store.flush(), other.flush()]);
+    await Promise.all([store.ready.flush(), other.ready.flush()]);
     expect(await rows()).toBe(2);
     const value = async () =>
       String((await stores.application.query(`select max(value) v from outbox_meta where name like 'flush:%'`))[0].v);
     const before = await value();
-    await eventually('another write', async () => (await store.flush(), (await value()) > before || undefined));
+    await eventually('another write', async () => (await store.ready.flush(), (await value()) > before || undefined));
     await other.close();
     expect(await rows()).toBe(1);
-    await store.check(stores.settings);
+    await store.setup.check(stores.settings);
   });
 });

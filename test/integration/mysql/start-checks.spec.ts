@@ -28,8 +28,8 @@ describeOnOwnMysqlFamily([], 'checks at start', (kind, startServer) => {
     server = await startServer(['--log-bin', '--sync-binlog=1']);
     database = await createTestDatabase(kind, server.url);
     admin = await createConnection({ uri: database.url, multipleStatements: true });
-    await store((one) => one.create(SETTINGS));
-  }, 60_000);
+    await store((one) => one.setup.create(SETTINGS));
+  });
   afterEach(() => applications.close());
   afterAll(async () => {
     await admin?.end();
@@ -51,8 +51,8 @@ describeOnOwnMysqlFamily([], 'checks at start', (kind, startServer) => {
       await application.destroy();
     }
   }
-  const check = (settings: Parameters<OutboxStore['check']>[0] = SETTINGS) =>
-    store((one) => one.check(settings)).then(
+  const check = (settings: Parameters<OutboxStore['setup']['check']>[0] = SETTINGS) =>
+    store((one) => one.setup.check(settings)).then(
       () => 'accepted',
       ({ code, message }: Error & { code: string }) => `${code} ${message}`,
     );
@@ -74,7 +74,7 @@ describeOnOwnMysqlFamily([], 'checks at start', (kind, startServer) => {
       expect(await check()).toContain(
         `insert into \`${tables}\`.\`outbox_meta\` (name, value) values ('one_writer', 'yes')`,
       );
-      await store((one) => expect(one.create(SETTINGS)).rejects.toMatchObject({ code: 'UNSUPPORTED_DATABASE' }));
+      await store((one) => expect(one.setup.create(SETTINGS)).rejects.toMatchObject({ code: 'UNSUPPORTED_DATABASE' }));
       expect(await check({ ...SETTINGS, ordering: 'none' })).toMatch(/^SCHEMA_MISMATCH .*ordering/);
       await during(
         `insert into outbox_meta (name, value) values ('one_writer', 'yes')`,
@@ -86,7 +86,7 @@ describeOnOwnMysqlFamily([], 'checks at start', (kind, startServer) => {
   it.each(['read_only'])('A7: a server with %s is refused, also where the user may write', (name) =>
     global(name, '1', async () => {
       expect(await check()).toMatch(/^UNSUPPORTED_DATABASE The database is read-only .*at the primary/);
-      expect(await store((one) => one.warnings())).toEqual([
+      expect(await store((one) => one.setup.warnings())).toEqual([
         expect.stringMatching(/^The database is read-only: .* Point the DataSource, .*, at the primary\.$/),
       ]);
     }),
@@ -94,7 +94,7 @@ describeOnOwnMysqlFamily([], 'checks at start', (kind, startServer) => {
 
   it('A7: sessions whose transactions are read-only by default write all the same', () =>
     global(names.readOnly, '1', async () => {
-      const ids = await store((one) => one.registerTransports(['default', 'another'], 'default'));
+      const ids = await store((one) => one.setup.registerTransports(['default', 'another'], 'default'));
       expect(ids.size).toBe(2);
     }));
 
@@ -110,7 +110,7 @@ describeOnOwnMysqlFamily([], 'checks at start', (kind, startServer) => {
   ])('F5: warns of %s = %s, says what to do, and starts', (name, value, words) =>
     global(name, value, async () => {
       expect(await check()).toBe('accepted');
-      expect(await store((one) => one.warnings())).toEqual([expect.stringMatching(words)]);
+      expect(await store((one) => one.setup.warnings())).toEqual([expect.stringMatching(words)]);
     }),
   );
 

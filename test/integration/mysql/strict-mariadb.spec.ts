@@ -10,7 +10,7 @@ describe('a strict order on MariaDB', () => {
     const small = ['--innodb-buffer-pool-size=64M', '--innodb-log-file-size=32M'];
     const flags = [...small, '--log-bin=binlog', '--server-id=1', '--binlog-format=ROW', '--sync-binlog=1'];
     server = (await startMariadb(closing, flags)).url;
-  }, 60_000);
+  });
   afterAll(() => closing.all());
 
   describeCommitOrder((ordering) => createHarness('mariadb', { ordering, coordination: 'leader' }, server));

@@ -8,7 +8,7 @@ describeUnlessMissing(canStartMysql() ? [] : ['mysql'], 'a strict order on MySQL
   beforeAll(async () => {
     // The texts of the statements, which its binary log holds by itself only for the format STATEMENT.
     server = await startOwnMysql(['--binlog-rows-query-log-events=ON']);
-  }, 60_000);
+  });
   afterAll(() => server?.stop());
 
   describeCommitOrder((ordering) => createHarness('mysql', { ordering, coordination: 'leader' }, server.url));

@@ -108,18 +108,18 @@ describeOnMysqlFamily('a strict order, rule by rule', (kind) => {
 
   it('locks that are not there are missed at the start and at the enqueue', async () => {
     const { dataSource, store, options } = harness;
-    await store.check(options);
+    await store.setup.check(options);
     await dataSource.query('delete from outbox_key_locks');
     const missing = { code: 'SCHEMA_MISMATCH', message: expect.stringContaining('has 0 rows, not 65536') };
-    await expect(store.check(options)).rejects.toMatchObject(missing);
+    await expect(store.setup.check(options)).rejects.toMatchObject(missing);
     const transaction = await begin();
     await expect(transaction.enqueue('x', 'k')).rejects.toMatchObject({ code: 'SCHEMA_MISMATCH' });
     await transaction.rollback();
     await dataSource.query('drop table outbox_key_locks');
     const gone = { code: 'SCHEMA_MISMATCH', message: expect.stringContaining('outbox_key_locks is missing') };
-    await expect(store.check(options)).rejects.toMatchObject(gone);
+    await expect(store.setup.check(options)).rejects.toMatchObject(gone);
     const { up } = outboxSql('mysql', { ordering: 'strict' });
     for (const text of up.split(/;\n\n?(?=\S|$)/).filter((part) => part.trim() !== '')) await dataSource.query(text);
-    await store.check(options);
+    await store.setup.check(options);
   });
 });

@@ -22,13 +22,13 @@ describeOnMysqlFamily('what a transaction of the relay holds', (kind) => {
     const sql = 'select count(*) n from outbox_leases where transport = ? and expires_at > utc_timestamp(6)';
     const left = async () => Number((await stores.application.query(sql, [transport]))[0].n);
     await store.database.connection('settle').run(statement(undefined, 'select 1').bind()); // connected
-    await store.renew(run.owner, 5_000);
+    await store.leases.renew(run.owner, 5_000);
     await store.database.connection('settle').transaction(async (tx) => {
-      expect((await store.parts.settle.fence.hold(tx, run.owner, leases, true)).size).toBe(leases.length);
+      expect((await store.ready.parts.settle.fence.hold(tx, run.owner, leases, true)).size).toBe(leases.length);
       await eventually('they are over', async () => (await left()) === 0 || undefined);
-      expect(await run.other.acquire(request)).toEqual([]);
+      expect(await run.other.leases.acquire(request)).toEqual([]);
     });
-    expect(await run.other.acquire(request)).toHaveLength(leases.length);
+    expect(await run.other.leases.acquire(request)).toHaveLength(leases.length);
   });
 
   it('no place in which it looked for a row and found none: writers insert there', async () => {
@@ -37,7 +37,7 @@ describeOnMysqlFamily('what a transaction of the relay holds', (kind) => {
     const [first] = (await owned.ready()) as [OutboxMessage];
     const nowhere = { ...settled(first), seq: String(BigInt(first.seq) + 1_000n) };
     await store.database.connection('settle').transaction(async (tx) => {
-      expect(await store.parts.settle.lockReady(tx, owned.transport, [nowhere])).toEqual([]);
+      expect(await store.ready.parts.settle.lockReady(tx, owned.transport, [nowhere])).toEqual([]);
       await owned.insert({}); // who waits fails: the transaction goes on only after it
     });
     expect(await owned.readyIds()).toHaveLength(2);

@@ -20,17 +20,17 @@ describeOnMysqlFamily('waking a key', (kind) => {
     const [first, second] = await owned.ready();
     await owned.park([first as never], { state: 'blocked', delay: null });
     await owned.park([second as never], { state: 'dead', delay: null });
-    const { wake } = (run.other as MysqlStore).parts.admin;
+    const { wake } = (run.other as MysqlStore).admin.parts;
     const look = wake.first.bind(wake);
     jest.spyOn(wake, 'first').mockImplementationOnce(async (...args) => {
       const heads = await look(...args);
       const { messages } = await owned.take(['k']);
       expect(messages.map(({ id }) => id)).toEqual([first?.id]);
       const failed = messages.map((message) => repark(message, { delay: LATER }));
-      expect((await run.store.repark(run.owner, owned.leases, failed)).affected).toBe(1);
+      expect((await run.store.parked.repark(run.owner, owned.leases, failed)).affected).toBe(1);
       return heads;
     });
-    expect((await run.other.discard({ ids: [second?.id as string], limit: 1 })).done).toEqual([second?.id]);
+    expect((await run.other.admin.discard({ ids: [second?.id as string], limit: 1 })).done).toEqual([second?.id]);
     expect((await owned.due()).rows).toEqual([]);
   });
 });

@@ -26,18 +26,18 @@ async function expectBounded(
   };
   // What nobody leases could be cancelled.
   for (const transport of [0, 1])
-    await store.acquire({ owner: randomUUID(), transport, leaseMs: 600_000, limit: SETTINGS.buckets });
-  const byKey = await within(PATIENCE, store.cancel({ key: LAST, limit: 10 }));
+    await store.leases.acquire({ owner: randomUUID(), transport, leaseMs: 600_000, limit: SETTINGS.buckets });
+  const byKey = await within(PATIENCE, store.admin.cancel({ key: LAST, limit: 10 }));
   expect(byKey.done).toEqual([]);
   // A global order has one bucket: the key is looked for in all of it, for as long as a look may take.
   if (ordering === 'key') expect(byKey.tooLate).toEqual([last]);
   else for (const id of byKey.tooLate) expect(id).toBe(last);
-  expect((await within(PATIENCE, store.cancel({ transport: 0, limit: 7 }))).tooLate).toHaveLength(7);
-  const byType = await within(PATIENCE, store.cancel({ type: 'rare', limit: 10 }));
+  expect((await within(PATIENCE, store.admin.cancel({ transport: 0, limit: 7 }))).tooLate).toHaveLength(7);
+  const byType = await within(PATIENCE, store.admin.cancel({ type: 'rare', limit: 10 }));
   expect(byType.done).toEqual([]);
   for (const id of byType.tooLate) expect(id).toBe(last);
   const absent = randomUUID();
-  const byId = await within(PATIENCE, store.cancel({ ids: [absent, last], limit: 10 }));
+  const byId = await within(PATIENCE, store.admin.cancel({ ids: [absent, last], limit: 10 }));
   expect([...byId.tooLate, ...byId.notFound].sort()).toEqual([absent, last].sort());
   expect(byId.tooLate).toContain(last);
   const scheduled = randomUUID();
@@ -45,7 +45,7 @@ async function expectBounded(
   for (const [seq, id] of [last, scheduled].entries())
     await application.query(`insert into outbox_parked (transport, bucket, id, topic, type, state, blocking, seq)
       values (1, ${bucket}, '${id}', 't', 'rare', 1, false, ${seq + 1})`);
-  const ofBoth = await within(PATIENCE, store.cancel({ ids: [last, scheduled], limit: 10 }));
+  const ofBoth = await within(PATIENCE, store.admin.cancel({ ids: [last, scheduled], limit: 10 }));
   expect([...ofBoth.done, ...ofBoth.tooLate].sort()).toEqual([last, scheduled].sort());
   expect(ofBoth.tooLate).toContain(last);
   if (ordering === 'key') expect(ofBoth.done).toEqual([scheduled]);
@@ -56,8 +56,8 @@ describeWith('postgres', 'PostgreSQL operators behind a backlog', () => {
     const fixture = await new PostgresFixture().start();
     try {
       const store = fixture.store({ ordering });
-      await store.create({ ...SETTINGS, ordering });
-      await store.registerTransports(['default', 'other'], 'default');
+      await store.setup.create({ ...SETTINGS, ordering });
+      await store.setup.registerTransports(['default', 'other'], 'default');
       const { buckets } = SETTINGS;
       await fixture.application.query(
         `insert into outbox_ready (transport, bucket, id, topic, key, type)
@@ -81,7 +81,7 @@ describeOnMysqlFamily('operators behind a backlog', (kind) => {
     await stores.start();
     const store = stores.open();
     try {
-      await store.registerTransports(['default', 'other'], 'default');
+      await store.setup.registerTransports(['default', 'other'], 'default');
       const columns = '(transport, id, topic, `key`, type)';
       await stores.application.query(
         `insert into outbox_ready ${columns} select 0, uuid(), 't', concat('k', seq), 'common' from ${series(kind, ROWS)}`,

@@ -39,7 +39,7 @@ describeOnEach(['rabbitmq'], 'a cancel while the broker is away', (kind) => {
   }
   const enqueue = (count: number): Promise<string[]> =>
     harness.enqueue(Array.from({ length: count }, (_, n) => ({ topic, key: `k${n % 7}` })));
-  const cancel = (ids: readonly string[]): Promise<OperatorReport> => harness.store.cancel({ ids, limit: 1_000 });
+  const cancel = (ids: readonly string[]): Promise<OperatorReport> => harness.store.admin.cancel({ ids, limit: 1_000 });
   /** The circuit is open, and the leases say so. */
   const cancelled = (id: string): Promise<void> => until(async () => (await cancel([id])).done.length === 1);
   async function leave(): Promise<void> {
@@ -66,7 +66,7 @@ describeOnEach(['rabbitmq'], 'a cancel while the broker is away', (kind) => {
     const [late] = (await enqueue(1)) as [string];
     await observer.receivedAll(topic, [late]);
     expect((await cancel([late])).done).toEqual([]);
-  }, 60_000);
+  });
 
   it('O5: is done or too late while the broker comes back; nothing that is done is published', async () => {
     await relay();
@@ -97,7 +97,7 @@ describeOnEach(['rabbitmq'], 'a cancel while the broker is away', (kind) => {
     expect(found).toEqual(new Set(others));
     expect(done.size).toBeGreaterThan(0);
     expect(others.length).toBeGreaterThan(ROUNDS[kind]);
-  }, 120_000);
+  });
 });
 
 describeOnEach([], 'a cancel while a broker takes nothing', (kind) => {
@@ -115,7 +115,8 @@ describeOnEach([], 'a cancel while a broker takes nothing', (kind) => {
     const { dispatcher } = harness.relay({ default: transport }, {}, { random: () => 0 });
     const ids = await harness.enqueue([{ key: 'a' }, { key: 'a' }, { key: 'a' }]);
     await dispatcher.start();
-    const cancel = (id: string | undefined): Promise<OperatorReport> => harness.store.cancel({ ids: [id!], limit: 1 });
+    const cancel = (id: string | undefined): Promise<OperatorReport> =>
+      harness.store.admin.cancel({ ids: [id!], limit: 1 });
     for (const id of ids) {
       await until(() => answer !== undefined);
       for (const each of ids) expect((await cancel(each)).done).toEqual([]);
@@ -125,5 +126,5 @@ describeOnEach([], 'a cancel while a broker takes nothing', (kind) => {
     }
     expect(transport.attempted.length).toBeGreaterThanOrEqual(ids.length);
     expect(await harness.count('ready')).toBe(0);
-  }, 60_000);
+  });
 });

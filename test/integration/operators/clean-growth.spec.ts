@@ -39,7 +39,7 @@ describe.each(DATABASES)('cleaning, by its cost', (kind) => {
     const MOST_CALLS = 20;
     async function cleanAll(): Promise<DedupReport[]> {
       const reports: DedupReport[] = [];
-      do reports.push(await harness.store.cleanDedup(HOUR, PAGE));
+      do reports.push(await harness.store.cleaner.cleanDedup(HOUR, PAGE));
       while (reports.at(-1)?.looked === PAGE && reports.length < MOST_CALLS);
       return reports;
     }

@@ -28,7 +28,7 @@ describe.each(DATABASES)('OutboxCleaner', (kind) => {
     beforeEach(async () => {
       harness = await createHarness(kind);
       hooks = new RecordedHooks();
-      leases = await harness.store.acquire({ owner, leaseMs: HOUR, transport: 0, limit: 32 });
+      leases = await harness.store.leases.acquire({ owner, leaseMs: HOUR, transport: 0, limit: 32 });
     });
     afterEach(() => harness.close());
 
@@ -45,15 +45,15 @@ describe.each(DATABASES)('OutboxCleaner', (kind) => {
       Promise.all(['archive', 'parked', 'dedup', 'ready'].map((table) => harness.count(table)));
     const ready = async (): Promise<OutboxMessage[]> => {
       const positions = leases.map(({ bucket }) => ({ bucket, after: '0' }));
-      return (await harness.store.fetch({ transport: 0, positions, perBucket: 10_000, limit: 10_000 })).messages;
+      return (await harness.store.ready.fetch({ transport: 0, positions, perBucket: 10_000, limit: 10_000 })).messages;
     };
     const park = async (messages: readonly OutboxMessage[], entry: Pick<ParkEntry, 'state'> & Partial<ParkEntry>) => {
       const common = { blocks: entry.state !== 'dead', attempts: 1, delay: null, error: 'no' };
       const entries = messages.map(({ id, bucket, seq }) => ({ id, bucket, seq, ...common, ...entry }));
-      expect((await harness.store.park(owner, leases, entries)).affected).toBe(messages.length);
+      expect((await harness.store.ready.park(owner, leases, entries)).affected).toBe(messages.length);
     };
     const publish = async (messages: readonly OutboxMessage[]): Promise<void> => {
-      await harness.store.settle(0, messages, 'archive');
+      await harness.store.ready.settle(0, messages, 'archive');
     };
     const old = (hours: number): string =>
       kind === 'postgres' ? `now() - interval '${hours} hours'` : `utc_timestamp(6) - interval ${hours} hour`;
@@ -73,14 +73,19 @@ describe.each(DATABASES)('OutboxCleaner', (kind) => {
         dead: 0,
       });
       expect(await never.runOnce({ before, limit: 2 })).toEqual({ published: 2, dead: 0, dedup: 0 });
+      expect(await never.runOnce({ before, limit: 1, includeDead: 'only' })).toEqual({
+        published: 0,
+        dead: 1,
+        dedup: 0,
+      });
       expect(await never.runOnce({ before, limit: 1, includeDead: true })).toEqual({ published: 1, dead: 1, dedup: 0 });
-      expect(await never.runOnce({ before, includeDead: true })).toEqual({ published: 0, dead: 1, dedup: 0 });
       expect(await counts()).toEqual([0, 0, 6, 1]);
       for (const request of [
         { before: 'yesterday' },
         { before: new Date(NaN) },
         { before, limit: 0 },
         { before, limit: 1.5 },
+        { before, includeDead: 'yes' },
       ]) {
         await expect(never.runOnce(request as never)).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
       }
@@ -147,15 +152,15 @@ describe.each(DATABASES)('OutboxCleaner', (kind) => {
       const batches: number[] = [];
       const store = {
         cleanArchive: async (older: number, limit: number) => {
-          const deleted = await harness.store.cleanArchive(older, limit);
+          const deleted = await harness.store.cleaner.cleanArchive(older, limit);
           batches.push(deleted);
           return deleted;
         },
-        cleanDead: harness.store.cleanDead.bind(harness.store),
-        cleanDedup: harness.store.cleanDedup.bind(harness.store),
+        cleanDead: harness.store.cleaner.cleanDead.bind(harness.store.cleaner),
+        cleanDedup: harness.store.cleaner.cleanDedup.bind(harness.store.cleaner),
       };
       const retention = { ...harness.options.retention, published: HOUR };
-      const report = await new OutboxCleaner(store, hooks, retention, false).runOnce();
+      const report = await new OutboxCleaner({ cleaner: store }, hooks, retention, false).runOnce();
       expect(report).toEqual({ published: 5_000, dead: 0, dedup: 0 });
       expect(batches.length).toBeGreaterThan(5);
       expect(Math.max(...batches)).toBeLessThanOrEqual(1_000);

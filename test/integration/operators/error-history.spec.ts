@@ -13,11 +13,11 @@ describe.each(DATABASES)('retry.errorHistory on %s', (kind) => {
     /** The errors that are kept of one message that fails under these settings, one after the other. */
     async function kept(...histories: number[]): Promise<string[][]> {
       const owner = randomUUID();
-      const leases = await harness.store.acquire({ owner, leaseMs: 60_000, transport: 0, limit: 1 });
+      const leases = await harness.store.leases.acquire({ owner, leaseMs: 60_000, transport: 0, limit: 1 });
       await harness.enqueue([{ key: null }]);
       const positions = [{ bucket: 0, after: '0' }];
-      const { messages } = await harness.store.fetch({ transport: 0, positions, perBucket: 1, limit: 1 });
-      await harness.store.park(
+      const { messages } = await harness.store.ready.fetch({ transport: 0, positions, perBucket: 1, limit: 1 });
+      await harness.store.ready.park(
         owner,
         leases,
         messages.map((message) => parkEntry(message, { error: null })),
@@ -26,10 +26,10 @@ describe.each(DATABASES)('retry.errorHistory on %s', (kind) => {
       for (const [index, errorHistory] of histories.entries()) {
         const { database, ...settings } = harness.options;
         const store = openStore(harness.dataSource, { ...settings, options: database, errorHistory });
-        const due = (await store.due(0, [0], 1)).rows;
-        const taken = await store.take({ owner, transport: 0, leases, due, keys: [], perKey: 1 });
+        const due = (await store.parked.due(0, [0], 1)).rows;
+        const taken = await store.parked.take({ owner, transport: 0, leases, due, keys: [], perKey: 1 });
         const entries = taken.messages.map((message) => repark(message, { error: `no "${index}], [{` }));
-        expect((await store.repark(owner, leases, entries)).affected).toBe(1);
+        expect((await store.parked.repark(owner, leases, entries)).affected).toBe(1);
         await store.close();
         const [row] = await harness.dataSource.query('select errors from outbox_parked');
         const errors = JSON.parse(row.errors ?? '[]') as { error: string }[];

@@ -3,6 +3,7 @@ import { bucketOf } from '../../../lib/message/bucket-of.js';
 import { uuidV7 } from '../../../lib/message/uuid-v7.js';
 import type { ConnectionRole, SqlConnection, SqlDatabase, SqlExecutor } from '../../../lib/store/executor.js';
 import { openPostgresDatabase } from '../../../lib/data-layers/typeorm/postgres.js';
+import type { TransportGlance } from '../../../lib/store/admin-store.js';
 import type { OutboxStore } from '../../../lib/store/outbox-store.js';
 import { PostgresStore } from '../../../lib/store/postgres/store.js';
 import { statement, type Sql } from '../../../lib/store/sql.js';
@@ -17,6 +18,12 @@ const BUCKET = bucketOf(KEY, SETTINGS.buckets);
 /** What a call may read: the rows of one bucket at most three times (to cancel, to explain, the end of a page), and some of the rest. */
 const FEW = 4 * (ROWS / SETTINGS.buckets) + 500;
 
+/** Scheduled, and dead; and when. */
+const PARKED = [
+  [1, 'due_at'],
+  [4, 'died_at'],
+] as const;
+
 /** @param reads rows of all tables that the call reads */
 async function expectFewReads(
   store: OutboxStore,
@@ -26,16 +33,34 @@ async function expectFewReads(
   const gone = uuidV7();
   for (const how of ['cancel', 'discard', 'requeue'] as const) {
     let report;
-    const read = await reads(async () => (report = await store[how]({ ids: [gone, ready], key: KEY, limit: 10 })));
+    const read = await reads(
+      async () => (report = await store.admin[how]({ ids: [gone, ready], key: KEY, limit: 10 })),
+    );
     expect(report).toEqual({ done: [], tooLate: [ready], notFound: [gone], left: 0 });
     expect(read).toBeLessThan(FEW);
   }
   // Of another key, a message of this id could be anywhere.
-  expect(await reads(() => store.cancel({ ids: [gone], limit: 10 }))).toBeGreaterThan(ROWS / 2);
+  expect(await reads(() => store.admin.cancel({ ids: [gone], limit: 10 }))).toBeGreaterThan(ROWS / 2);
+}
+
+/** What health asks: each part of it reads so many rows, whatever waits, is scheduled or dead. */
+async function expectFewReadsOfHealth(
+  store: OutboxStore,
+  reads: (call: () => Promise<unknown>) => Promise<number>,
+): Promise<void> {
+  const buckets = Array.from({ length: SETTINGS.buckets }, (_, bucket) => bucket);
+  let glances: readonly TransportGlance[] | undefined;
+  const read = await reads(
+    async () => (glances = await store.admin.glance?.({ limit: 64, buckets, after: () => '0' })),
+  );
+  expect(glances?.map(({ heads, atLeast }) => [heads.length, atLeast])).toEqual([
+    [SETTINGS.buckets, expect.arrayContaining(['scheduled', 'dead'])],
+  ]);
+  expect(read).toBeLessThan(ROWS / 10);
 }
 
 async function lease(store: OutboxStore): Promise<void> {
-  await store.acquire({ owner: randomUUID(), transport: 0, leaseMs: 600_000, limit: SETTINGS.buckets });
+  await store.leases.acquire({ owner: randomUUID(), transport: 0, leaseMs: 600_000, limit: SETTINGS.buckets });
 }
 
 /** Tells how many rows the statements of a connection read, by PostgreSQL's own count of a transaction. */
@@ -85,8 +110,8 @@ describeWith('postgres', 'PostgreSQL operators and a message that is gone', () =
     );
     const store = new PostgresStore(database as SqlDatabase, settings as never);
     try {
-      await store.create(SETTINGS);
-      await store.registerTransports(['default'], 'default');
+      await store.setup.create(SETTINGS);
+      await store.setup.registerTransports(['default'], 'default');
       await lease(store);
       await fixture.application.query(
         `insert into outbox_ready (bucket, id, topic, key, type)
@@ -96,11 +121,18 @@ describeWith('postgres', 'PostgreSQL operators and a message that is gone', () =
       await fixture.application.query(
         `insert into outbox_ready (bucket, id, topic, key, type) values (${BUCKET}, '${ready}', 't', '${KEY}', 't')`,
       );
-      await expectFewReads(store, ready, async (call) => {
+      const reads = async (call: () => Promise<unknown>): Promise<number> => {
         database.rows = 0;
         await call();
         return database.rows;
-      });
+      };
+      await expectFewReads(store, ready, reads);
+      for (const [state, column] of PARKED)
+        await fixture.application.query(
+          `insert into outbox_parked (bucket, state, id, topic, type, ${column})
+           select g % ${SETTINGS.buckets}, ${state}, gen_random_uuid(), 't', 't', now() from generate_series(1, ${ROWS}) g`,
+        );
+      await expectFewReadsOfHealth(store, reads);
     } finally {
       await store.close();
       await fixture.stop();
@@ -114,7 +146,7 @@ describeOnMysqlFamily('operators and a message that is gone', (kind) => {
     await stores.start();
     const store = stores.open();
     try {
-      await store.registerTransports(['default'], 'default');
+      await store.setup.registerTransports(['default'], 'default');
       await lease(store);
       const columns = '(id, topic, `key`, type)';
       await stores.application.query(
@@ -128,11 +160,18 @@ describeOnMysqlFamily('operators and a message that is gone', (kind) => {
           (sum, [, count]) => sum + Number(count),
           0,
         );
-      await expectFewReads(store, ready, async (call) => {
+      const reads = async (call: () => Promise<unknown>): Promise<number> => {
         const before = await total();
         await call();
         return (await total()) - before;
-      });
+      };
+      await expectFewReads(store, ready, reads);
+      for (const [state, column] of PARKED)
+        await stores.application.query(
+          `insert into outbox_parked (id, topic, type, state, ${column})
+           select uuid(), 't', 't', ${state}, utc_timestamp(6) from ${series(kind, ROWS)}`,
+        );
+      await expectFewReadsOfHealth(store, reads);
     } finally {
       await store.close();
       await stores.stop();

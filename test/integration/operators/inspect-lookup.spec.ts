@@ -3,6 +3,7 @@ import { createUuidV7 } from '../../../lib/message/uuid-v7.js';
 import type { MysqlInspect } from '../../../lib/store/mysql/inspect/inspect.js';
 import type { StoredRow } from '../../../lib/store/inspect-store.js';
 import type { PostgresInspect } from '../../../lib/store/postgres/inspect/inspect.js';
+import { CLOSE, WIDE } from '../../../lib/store/seek-time.js';
 import { series } from '../../support/databases.js';
 import { createHarness, type Harness } from '../../support/relay.js';
 import { describeWith, DATABASES } from '../../support/services.js';
@@ -52,7 +53,8 @@ describe.each(DATABASES)('the way by the time in an id, on %s', (kind) => {
     it.each([1, 700, ROWS])('finds ready message %i of two thousand, and the numbers of its time', async (n) => {
       const id = idAt(timeOf(n));
       await rename('ready', n, id);
-      expect(await lookup.near([id], soon())).toMatchObject([{ id, state: 'ready' }]);
+      for (const reach of [CLOSE, WIDE])
+        expect(await lookup.near([id], reach, soon())).toMatchObject([{ id, state: 'ready' }]);
       const range = await lookup.numbersBetween({ from: timeOf(n) - 5, to: timeOf(n) + 5 }, soon());
       expect(Number(range?.to) - Number(range?.from)).toBeLessThanOrEqual(1);
     });
@@ -60,8 +62,10 @@ describe.each(DATABASES)('the way by the time in an id, on %s', (kind) => {
     it('finds an archived message, near its time and anywhere behind it', async () => {
       const id = idAt(timeOf(900));
       await rename('archive', 900, id);
-      for (const within of [MINUTE, Infinity])
-        expect(await lookup.archivedNear([id], within, soon())).toMatchObject([{ id, state: 'published' }]);
+      for (const published of [MINUTE, Infinity])
+        expect(await lookup.archivedNear([id], { ...WIDE, published }, soon())).toMatchObject([
+          { id, state: 'published' },
+        ]);
     });
 
     it('says that the content of a message could not be read in time, not that the message is gone', async () => {
@@ -84,10 +88,12 @@ describe.each(DATABASES)('the way by the time in an id, on %s', (kind) => {
     it('finds nothing of another time, and looks everywhere for an id that tells none', async () => {
       const [late, random] = [idAt(timeOf(1_200)), randomUUID()];
       await rename('ready', 300, late);
-      expect(await lookup.near([late], soon())).toEqual([]);
-      expect(await lookup.near([random], soon())).toEqual([]);
+      expect(await lookup.near([late], WIDE, soon())).toEqual([]);
+      expect(await lookup.near([random], WIDE, soon())).toEqual([]);
       await rename('archive', 301, random);
-      expect(await lookup.archivedNear([random], MINUTE, soon())).toMatchObject([{ id: random }]);
+      expect(await lookup.archivedNear([random], { ...WIDE, published: MINUTE }, soon())).toMatchObject([
+        { id: random },
+      ]);
       expect((await harness.store.inspect?.byIds([late, random]))?.rows).toMatchObject([
         { id: late, state: 'ready' },
         { id: random, state: 'published' },

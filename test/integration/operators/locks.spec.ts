@@ -19,8 +19,8 @@ describeWith('postgres', 'PostgreSQL operators change many rows', () => {
   beforeEach(async () => {
     fixture = await new PostgresFixture().start();
     store = fixture.store();
-    await store.create(SETTINGS);
-    await store.registerTransports(['default'], 'default');
+    await store.setup.create(SETTINGS);
+    await store.setup.registerTransports(['default'], 'default');
   });
   afterEach(() => fixture.stop());
 
@@ -51,7 +51,7 @@ describeWith('postgres', 'PostgreSQL operators change many rows', () => {
 
   it('and leases are renewed meanwhile', async () => {
     const owner = randomUUID();
-    const leases = await store.acquire({ owner, transport: 0, leaseMs: 600_000, limit: SETTINGS.buckets });
+    const leases = await store.leases.acquire({ owner, transport: 0, leaseMs: 600_000, limit: SETTINGS.buckets });
     const ids = await dead(ROWS);
     await onRow(
       `old.type in ('row 1', 'row ${ROWS}')`,
@@ -60,9 +60,9 @@ describeWith('postgres', 'PostgreSQL operators change many rows', () => {
     const gates = fixture.application.createQueryRunner();
     try {
       await gates.query(`select pg_advisory_lock(1), pg_advisory_lock(${ROWS})`);
-      const requeued = store.requeue(ALL);
+      const requeued = store.admin.requeue(ALL);
       await waiting(gates, 1);
-      const renewed = store.renew(owner, 600_000);
+      const renewed = store.leases.renew(owner, 600_000);
       await waiting(gates, 2);
       await gates.query('select pg_advisory_unlock(1)');
       expect(await renewed).toHaveLength(leases.length); // while the last row is still to be changed
@@ -77,14 +77,14 @@ describeWith('postgres', 'PostgreSQL operators change many rows', () => {
   it.each(ACTIONS)('%s: in short transactions, and tells all of it', async (action) => {
     const ids = await dead(ROWS);
     await watch();
-    const limited = await store[action]({ ...ALL, limit: 2 * MOST + 1 });
+    const limited = await store.admin[action]({ ...ALL, limit: 2 * MOST + 1 });
     expect(new Set(limited.done)).toEqual(new Set(ids.slice(0, 2 * MOST + 1)));
     const late = ids.slice(-3);
     const epoch = `select epoch from outbox_leases l where l.transport = o.transport and l.bucket = o.bucket`;
-    await store.acquire({ owner: randomUUID(), transport: 0, leaseMs: 600_000, limit: SETTINGS.buckets });
+    await store.leases.acquire({ owner: randomUUID(), transport: 0, leaseMs: 600_000, limit: SETTINGS.buckets });
     await query(`update outbox_parked o set state = 2, sending_epoch = (${epoch}) where id = any($1)`, [late]);
     const absent = randomUUID();
-    const report = await store[action]({ ids: [...ids.slice(2 * MOST + 1), absent, absent], limit: 100_000 });
+    const report = await store.admin[action]({ ids: [...ids.slice(2 * MOST + 1), absent, absent], limit: 100_000 });
     expect(new Set(report.done)).toEqual(new Set(ids.slice(2 * MOST + 1, -3)));
     expect(report.done).toHaveLength(ROWS - 2 * MOST - 4);
     expect(report.tooLate).toEqual(late);
@@ -98,11 +98,11 @@ describeWith('postgres', 'PostgreSQL operators change many rows', () => {
   it('a failure leaves what was changed before it, and the rest to the next call', async () => {
     const ids = await dead(ROWS);
     await onRow(`old.type = 'row ${ROWS}'`, `raise exception 'not this one'`);
-    await expect(store.requeue(ALL)).rejects.toThrow('not this one');
+    await expect(store.admin.requeue(ALL)).rejects.toThrow('not this one');
     const [{ rows } = {}] = await query('select count(*)::integer as rows from outbox_parked where state = 2');
     expect(rows).toBe(ROWS - MOST);
     await query('drop trigger on_row on outbox_parked');
-    expect(new Set((await store.requeue(ALL)).done)).toEqual(new Set(ids));
+    expect(new Set((await store.admin.requeue(ALL)).done)).toEqual(new Set(ids));
   });
 
   it.each(['discard', 'cancel'] as const)('%s: wakes nothing that is to be deleted itself', async (action) => {
@@ -111,7 +111,7 @@ describeWith('postgres', 'PostgreSQL operators change many rows', () => {
     await query(`update outbox_parked set state = 3, died_at = null where type <> 'row 1'`);
     await watch();
     const filter: MessageFilter = { key: 'k', limit: 3 * MOST - 1 };
-    expect((await store[action](filter)).done).toHaveLength(3 * MOST - 1);
+    expect((await store.admin[action](filter)).done).toHaveLength(3 * MOST - 1);
     const woken = await query(`select sum(touched)::integer as rows from changes where what = 'UPDATE'`);
     expect(woken).toEqual([{ rows: 1 }]); // the one behind them
   });
@@ -124,12 +124,12 @@ describeOnMysqlFamily('operators change many rows', (kind) => {
     const store = stores.open();
     const query = (text: string): Promise<Record<string, unknown>[]> => stores.application.query(text);
     try {
-      await store.registerTransports(['default'], 'default');
+      await store.setup.registerTransports(['default'], 'default');
       await query(`insert into outbox_parked (transport, bucket, id, topic, \`key\`, state, blocking, seq)
         select 0, 0, uuid(), 't', 'k', if(seq = 1, 4, 3), 1, seq from ${series(kind, 3 * MOST)}`);
       await query('create table woken (id char(36))');
       await query('create trigger note after update on outbox_parked for each row insert into woken values (old.id)');
-      expect((await store[action]({ key: 'k', limit: 3 * MOST - 1 })).done).toHaveLength(3 * MOST - 1);
+      expect((await store.admin[action]({ key: 'k', limit: 3 * MOST - 1 })).done).toHaveLength(3 * MOST - 1);
       expect(await query('select id from woken')).toEqual(await query('select id from outbox_parked'));
     } finally {
       await store.close();

@@ -53,8 +53,8 @@ describe.each(DATABASES)('cleaning and unlocking on %s', (kind) => {
     it('B5: frees and reports what an instance left behind, once, and nothing that still lasts', async () => {
       harness = await createHarness(kind);
       const lease = (owner: string, leaseMs: number, limit: number) =>
-        harness.store.acquire({ owner, leaseMs, transport: 0, limit });
-      const beat = (owner: string, ms: number) => harness.store.beat({ owner, transports: [0], info: '' }, ms);
+        harness.store.leases.acquire({ owner, leaseMs, transport: 0, limit });
+      const beat = (owner: string, ms: number) => harness.store.leases.beat({ owner, transports: [0], info: '' }, ms);
       await lease('alive', 60_000, 7);
       await beat('alive', 60_000);
       await beat('gone', 1);
@@ -63,7 +63,7 @@ describe.each(DATABASES)('cleaning and unlocking on %s', (kind) => {
       const now = kind === 'postgres' ? 'clock_timestamp()' : 'utc_timestamp(6)';
       const lasting = `select 1 from outbox_leases where owner = 'gone' and expires_at > ${now}`;
       await until(async () => (await harness.dataSource.query(lasting)).length === 0);
-      const unlocker = new OutboxUnlocker(harness.store, hooks);
+      const unlocker = new OutboxUnlocker(harness.store.leases, hooks);
       expect(await unlocker.runOnce()).toEqual({ expired: 5 });
       expect(hooks.of('leasesExpired')).toEqual([{ owner: 'gone', buckets: 5 }]);
       expect(await unlocker.runOnce()).toEqual({ expired: 0 });

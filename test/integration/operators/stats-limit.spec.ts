@@ -20,7 +20,7 @@ describe.each(DATABASES)('stats of a backlog on %s', (kind) => {
         await harness.dataSource.query(
           `insert into outbox_ready (transport, bucket, topic, type, id) select 0, 0, 't', 't', ${some}`,
         );
-        const [stats] = await harness.store.stats();
+        const [stats] = await harness.store.admin.stats();
         expect(stats).toMatchObject({ ready: Math.min(count, STATS_COUNT_LIMIT), readyIsExact: beyond < 0 });
       },
       60_000,

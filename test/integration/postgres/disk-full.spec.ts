@@ -1,31 +1,14 @@
-import { spawnSync } from 'node:child_process';
-import { rmSync } from 'node:fs';
 import { inspect } from 'node:util';
 import { DataSource } from 'typeorm';
-import { makeFolder, onceAtExit, UNPRIVILEGED } from '../../../bench/support/own-server.js';
 import { transactionExecutor } from '../../../lib/data-layers/typeorm/transaction.js';
 import { canariesIn, CANARY } from '../../security/canaries.js';
 import { canStart, startOwnPostgres, type OwnDatabase } from '../../support/own-database.js';
 import { createHarness, newMessage, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { describeUnlessMissing } from '../../support/services.js';
+import { mountSmallDisk } from '../../support/small-disk.js';
 import { until } from '../../support/until.js';
 
-/** A disk of eight megabytes, for the tables of the outbox; needs the right to mount. */
-function mountSmallDisk(): { folder: string; remove(): void } | undefined {
-  const folder = makeFolder('small-disk');
-  const { uid = process.getuid?.(), gid = process.getgid?.() } = UNPRIVILEGED;
-  const options = `size=8m,uid=${uid},gid=${gid},mode=700`;
-  const mounted = spawnSync('mount', ['-t', 'tmpfs', '-o', options, 'tmpfs', folder]).status === 0;
-  const remove = onceAtExit(() => {
-    if (mounted) spawnSync('umount', [folder]);
-    rmSync(folder, { recursive: true, force: true });
-  });
-  if (mounted) return { folder, remove };
-  remove();
-  return undefined;
-}
-
-const disk = canStart.postgres ? mountSmallDisk() : undefined;
+const disk = canStart.postgres ? mountSmallDisk(8) : undefined; // for the tables of the outbox
 describeUnlessMissing(disk === undefined ? ['postgres'] : [], 'a disk without room', () => {
   let server: OwnDatabase;
   let harness: Harness;
@@ -41,7 +24,7 @@ describeUnlessMissing(disk === undefined ? ['postgres'] : [], 'a disk without ro
     for (const table of ['ready', 'parked']) await dataSource.query(`alter table outbox_${table} set tablespace small`);
     await dataSource.query('alter table ballast alter column filling set storage external');
     await dataSource.query('alter table outbox_ready alter column payload set storage external');
-  }, 60_000);
+  });
   afterAll(async () => {
     await harness?.close().catch(() => undefined); // its database has tables on the disk that goes
     process.env['OUTBOX_TEST_POSTGRES_URL'] = before;
@@ -59,7 +42,7 @@ describeUnlessMissing(disk === undefined ? ['postgres'] : [], 'a disk without ro
       const headers = JSON.stringify({ n: String(n), h: CANARY.header });
       const message = newMessage({ key: 'k', payload: Buffer.alloc(20_000, CANARY.bytes), headers }, 2);
       await source
-        .transaction((manager) => store.insert(transactionExecutor(manager.queryRunner as never), [message]))
+        .transaction((manager) => store.writer.insert(transactionExecutor(manager.queryRunner as never), [message]))
         .then(
           () => committed.push(String(n)),
           (error: unknown) => (refused = error),
@@ -88,5 +71,5 @@ describeUnlessMissing(disk === undefined ? ['postgres'] : [], 'a disk without ro
     expect(transport.published.map(({ headers }) => headers['n'])).toEqual(committed);
     expect(hooks.of('dead')).toEqual([]);
     expect(hooks.of('retried')).toHaveLength(1); // the failure that was the message's own
-  }, 90_000);
+  });
 });

@@ -15,24 +15,31 @@ describeWith('postgres', 'a settled message of the parked table on PostgreSQL', 
   it('is on disk when the settle is answered, unlike one of the ready table, which is only published twice', async () => {
     await fixture.start();
     const store = fixture.store();
-    await store.create({ buckets: 4, ordering: 'key', coordination: 'buckets' });
-    const [transport] = [...(await store.registerTransports(['default'], 'default')).values()] as [number];
+    await store.setup.create({ buckets: 4, ordering: 'key', coordination: 'buckets' });
+    const [transport] = [...(await store.setup.registerTransports(['default'], 'default')).values()] as [number];
     await fixture.application.query(`
       create table waits (what text, synchronous text);
       create function note() returns trigger language plpgsql set search_path from current as
         $$ begin insert into waits values (tg_table_name, current_setting('synchronous_commit')); return null; end $$;
       create constraint trigger note after delete on outbox_ready initially deferred for each row execute function note();
       create constraint trigger note after delete on outbox_parked initially deferred for each row execute function note();`);
-    await fixture.committed((tx) => store.insert(tx, [newMessage({ transport, bucket: 0, key: null, delay: 0 })]));
-    await fixture.committed((tx) => store.insert(tx, [newMessage({ transport, bucket: 0, key: null })]));
-    const leases: Lease[] = await store.acquire({ owner: 'a', leaseMs: 60_000, transport, limit: 4 });
-    const { rows: due } = await store.due(transport, [0], 10);
-    const parked = await store.take({ owner: 'a', transport, leases, due, keys: [], perKey: 1 });
-    const ready = await store.fetch({ transport, positions: [{ bucket: 0, after: '0' }], perBucket: 10, limit: 10 });
+    await fixture.committed((tx) =>
+      store.writer.insert(tx, [newMessage({ transport, bucket: 0, key: null, delay: 0 })]),
+    );
+    await fixture.committed((tx) => store.writer.insert(tx, [newMessage({ transport, bucket: 0, key: null })]));
+    const leases: Lease[] = await store.leases.acquire({ owner: 'a', leaseMs: 60_000, transport, limit: 4 });
+    const { rows: due } = await store.parked.due(transport, [0], 10);
+    const parked = await store.parked.take({ owner: 'a', transport, leases, due, keys: [], perKey: 1 });
+    const ready = await store.ready.fetch({
+      transport,
+      positions: [{ bucket: 0, after: '0' }],
+      perBucket: 10,
+      limit: 10,
+    });
 
     for (const { messages } of [parked, ready]) {
       expect(messages).toHaveLength(1);
-      expect((await store.settle(transport, messages, 'delete')).affected).toBe(1);
+      expect((await store.ready.settle(transport, messages, 'delete')).affected).toBe(1);
     }
     expect(await fixture.application.query('select what, synchronous from waits order by what')).toEqual([
       { what: 'outbox_parked', synchronous: 'on' },
@@ -49,19 +56,19 @@ describe.each(['key', 'strict'] as const)('a transaction that does not wait for 
     it('A6: is known by what it says when its messages get into the ready table', async () => {
       await fixture.start();
       const store = fixture.store({ ordering });
-      await store.create({ buckets: 4, ordering, coordination: 'buckets' });
-      await store.registerTransports(['default'], 'default');
+      await store.setup.create({ buckets: 4, ordering, coordination: 'buckets' });
+      await store.setup.registerTransports(['default'], 'default');
       const off = 'set local synchronous_commit = off';
       /** Whether the relay takes it for durable as it is. */
       const durable = async (key: string | null, when: 'before' | 'after' | 'after, moved'): Promise<boolean> => {
         await fixture.application.transaction(async (manager) => {
           if (when === 'before') await manager.query(off);
-          await store.insert(transactionExecutor(manager), [newMessage({ key, bucket: 0 })]);
+          await store.writer.insert(transactionExecutor(manager), [newMessage({ key, bucket: 0 })]);
           if (when === 'after, moved') await manager.query('set constraints all immediate');
           if (when !== 'before') await manager.query(off);
         });
         const positions = [{ bucket: 0, after: '0' }];
-        const read = await store.fetch({ transport: 0, positions, perBucket: 10, limit: 10 });
+        const read = await store.ready.fetch({ transport: 0, positions, perBucket: 10, limit: 10 });
         expect(read.messages).toHaveLength(1);
         await fixture.application.query('delete from outbox_ready');
         return read.durable;

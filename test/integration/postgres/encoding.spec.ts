@@ -15,7 +15,7 @@ describeWith('postgres', 'the encoding of a PostgreSQL database', () => {
     const dataSource = await new DataSource({ type: 'postgres', url }).initialize();
     try {
       const own = fixture.store({}, dataSource);
-      for (const start of [own.create(SETTINGS), own.check(SETTINGS)])
+      for (const start of [own.setup.create(SETTINGS), own.setup.check(SETTINGS)])
         await expect(start).rejects.toMatchObject({
           code: 'UNSUPPORTED_DATABASE',
           message: expect.stringContaining(`keeps its texts in ${encoding}`),

@@ -179,7 +179,7 @@ describeWith('postgres', 'PostgreSQL executors', () => {
     await application.query('insert into thing values (1)');
     Object.assign(application.options, HOSTILE, { cache: true });
     const store = fixture.store({}, application);
-    await store.create(SETTINGS);
+    await store.setup.create(SETTINGS);
     expect(await application.query('select * from thing')).toEqual([{ id: 1 }]);
     await application.destroy();
   });

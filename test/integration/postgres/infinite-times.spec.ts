@@ -22,7 +22,7 @@ describeWith('postgres', 'times that are infinite', () => {
     await transport.until(() => transport.published.length === 2);
     expect(transport.texts).toEqual(['always', 'soon']);
     expect(hooks.of('error')).toEqual([]);
-    await until(async () => (await harness.store.stats())[0]?.scheduled === 2);
+    await until(async () => (await harness.store.admin.stats())[0]?.scheduled === 2);
   });
 
   it('an age that is infinite is none', async () => {
@@ -30,8 +30,8 @@ describeWith('postgres', 'times that are infinite', () => {
       `insert into outbox_ready (transport, bucket, id, topic, type, payload, created_at)
        values (0, 0, gen_random_uuid(), 't', 't', '', 'infinity')`,
     );
-    expect(await harness.store.stats()).toMatchObject([{ ready: 1, oldestReadyAge: null }]);
+    expect(await harness.store.admin.stats()).toMatchObject([{ ready: 1, oldestReadyAge: null }]);
     await harness.dataSource.query(`update outbox_ready set created_at = '-infinity'`);
-    expect(await harness.store.stats()).toMatchObject([{ ready: 1, oldestReadyAge: null }]);
+    expect(await harness.store.admin.stats()).toMatchObject([{ ready: 1, oldestReadyAge: null }]);
   });
 });

@@ -1,8 +1,12 @@
 import { randomUUID } from 'node:crypto';
+import { lookDeadline } from '../../../lib/store/find-by-id.js';
 import { PAGE_LOOK, type InspectStore, type StoredRow } from '../../../lib/store/inspect-store.js';
 import type { SqlConnection, SqlExecutor } from '../../../lib/store/executor.js';
 import { PostgresInspect } from '../../../lib/store/postgres/inspect/inspect.js';
 import type { StoreSettings } from '../../../lib/store/names.js';
+import type { OutboxStore } from '../../../lib/store/outbox-store.js';
+import { partitionAt } from '../../../lib/store/partitions/period.js';
+import { WIDE } from '../../../lib/store/seek-time.js';
 import { statement, type Sql } from '../../../lib/store/sql.js';
 import type { PlanNode } from '../../support/explaining-database.js';
 import { nodesOf } from '../../support/explaining-database.js';
@@ -10,6 +14,9 @@ import { PostgresFixture } from '../../support/postgres-store.js';
 import { describeWith } from '../../support/services.js';
 
 const ROWS = 300_000;
+const HOUR = 3_600_000;
+/** What the name of a partition has behind that of the archive. */
+const PART = /_(?:p\d+|default)$/;
 const LARGE = new Set(['outbox_ready', 'outbox_parked', 'outbox_archive']);
 
 interface CountedNode extends PlanNode {
@@ -19,7 +26,9 @@ interface CountedNode extends PlanNode {
 
 /** Rows that a plan read from tables, and the tables that it scanned without an index. */
 function readBy(plan: PlanNode): { rows: number; scanned: string[] } {
-  const scans = (nodesOf(plan) as CountedNode[]).filter((node) => LARGE.has(node['Relation Name'] ?? ''));
+  const scans = (nodesOf(plan) as CountedNode[]).filter((node) =>
+    LARGE.has((node['Relation Name'] ?? '').replace(PART, '')),
+  );
   const rows = scans.map(
     (node) => ((node['Actual Rows'] ?? 0) + (node['Rows Removed by Filter'] ?? 0)) * (node['Actual Loops'] ?? 1),
   );
@@ -29,8 +38,30 @@ function readBy(plan: PlanNode): { rows: number; scanned: string[] } {
   };
 }
 
+/** A UUIDv7 of this time. */
+const idOf = (time: number): string =>
+  time
+    .toString(16)
+    .padStart(12, '0')
+    .replace(/^(.{8})/, '$1-') + '-7000-8000-000000000001';
+
+/** Of hours, as far back as rows are. */
+async function makePartitions({ partitions }: OutboxStore): Promise<void> {
+  await partitions?.maintain(1_000, async (session) => {
+    for (let at = Date.now() - 30 * HOUR; at < Date.now() + 2 * HOUR; at += HOUR)
+      await session.create(partitionAt(at, 'hour'));
+  });
+}
+
 /** Without ANALYZE, as just after a backlog came: each statement reads a bounded part of an index. */
 describeWith('postgres', 'plans of what people ask', () => {
+  describe.each(['is a plain table', 'is in partitions'] as const)('the archive %s', (shape) => {
+    plansOf(shape);
+  });
+});
+
+function plansOf(shape: 'is a plain table' | 'is in partitions'): void {
+  const partitionedArchive = shape === 'is in partitions';
   const fixture = new PostgresFixture();
   const seen: { text: string; rows: number; scanned: string[] }[] = [];
   let inspect: InspectStore;
@@ -38,9 +69,12 @@ describeWith('postgres', 'plans of what people ask', () => {
   beforeAll(async () => {
     await fixture.start();
     const store = fixture.store();
-    await store.create({ buckets: 32, ordering: 'key', coordination: 'buckets' });
-    await store.registerTransports(['default'], 'default');
-    for (const table of LARGE) await fixture.application.query(`alter table ${table} set (autovacuum_enabled = off)`);
+    await store.setup.create({ buckets: 32, ordering: 'key', coordination: 'buckets', partitionedArchive });
+    if (partitionedArchive) await makePartitions(store);
+    await store.setup.registerTransports(['default'], 'default');
+    const withStorage = [...LARGE].filter((table) => table !== 'outbox_archive' || !partitionedArchive);
+    for (const table of withStorage)
+      await fixture.application.query(`alter table ${table} set (autovacuum_enabled = off)`);
     const content = `gen_random_uuid(), 'orders', 't', 'x'::bytea`;
     await fixture.application.query(`insert into outbox_ready (bucket, key, id, topic, type, payload)
       select g % 32, 'k' || g % 5000, ${content} from generate_series(1, ${ROWS}) g`);
@@ -122,9 +156,32 @@ describeWith('postgres', 'plans of what people ask', () => {
     await expectCheap(3 * 10_000, () => inspect.failures({ states: ['dead', 'waiting'], look: 10_000 }));
   });
 
+  it('what drain asks, again and again: an index entry of each bucket, and a bounded count', async () => {
+    const highest = (await inspect.highestReady()) as string;
+    await expectCheap(2 * 32, () => inspect.highestReady());
+    await expectCheap(32 * 1_002, () => inspect.readyUpTo(highest));
+    await expectCheap(32 * 1_002, () => inspect.readyUpTo(highest, 0));
+    await expectCheap(0, () => inspect.readyUpTo('0'));
+    expect(await inspect.readyUpTo('3')).toHaveLength(3);
+  });
+
+  it('an id in the archive, and its content', async () => {
+    const id = idOf(Date.now() - 40_000_000);
+    await fixture.application.query(`insert into outbox_archive (bucket, seq, id, topic, type, payload, published_at)
+      values (0, 1, '${id}', 'orders', 't', 'x'::bytea, now() - interval '40000 s')`);
+    const { lookup } = inspect as PostgresInspect;
+    let row: StoredRow | undefined;
+    // As it is looked for where the whole archive is too long: the time of the id says where it begins.
+    await expectCheap(4_500, async () => {
+      [row] = (await lookup.archivedNear([id], WIDE, lookDeadline())) ?? [];
+    });
+    expect(row).toMatchObject({ state: 'published', id });
+    await expectCheap(10, () => inspect.content(row as StoredRow, 10));
+  });
+
   it('an id that is parked, and one that is nowhere', async () => {
     const { rows: dead } = await inspect.page({ state: 'dead', after: null, limit: 1 });
     expect((await inspect.byIds([dead[0]?.id as string])).rows).toMatchObject([{ state: 'dead' }]);
     expect((await inspect.byIds([randomUUID()])).rows).toEqual([]);
   });
-});
+}

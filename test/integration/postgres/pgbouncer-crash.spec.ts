@@ -43,9 +43,9 @@ describeUnlessMissing(missing, 'a server that crashes behind PgBouncer', () => {
     pooler = await PgBouncer.start(server.url, 'transaction');
     application = await new DataSource({ type: 'postgres', url: pooler.through(server.url) }).initialize();
     store = openStore(application, { ...SETTINGS, onPublished: 'delete', options: DATABASE }) as PostgresStore;
-    await store.create(SETTINGS);
-    await store.registerTransports(['default'], 'default');
-  }, 60_000);
+    await store.setup.create(SETTINGS);
+    await store.setup.registerTransports(['default'], 'default');
+  });
   afterAll(async () => {
     await store?.close();
     await application?.destroy().catch(() => undefined);
@@ -55,7 +55,7 @@ describeUnlessMissing(missing, 'a server that crashes behind PgBouncer', () => {
 
   const session = async (): Promise<number> => {
     const positions = [{ bucket: 0, after: '0' }];
-    return (await store.fetch({ transport: 0, positions, perBucket: 1, limit: 1 })).session as number;
+    return (await store.ready.fetch({ transport: 0, positions, perBucket: 1, limit: 1 })).session as number;
   };
 
   it.each([
@@ -65,13 +65,13 @@ describeUnlessMissing(missing, 'a server that crashes behind PgBouncer', () => {
     'W5: what was read before is not taken to be on disk: %s',
     async (_, crash) => {
       const before = await session();
-      await store.flush(before);
+      await store.ready.flush(before);
       const { open } = store.database.connection('read') as unknown as { open: unknown };
       await crash();
       await until(() => answers(server), 30_000);
-      await expect(store.flush(before)).rejects.toThrow('The session that read these messages is over');
+      await expect(store.ready.flush(before)).rejects.toThrow('The session that read these messages is over');
       expect((store.database.connection('read') as unknown as { open: unknown }).open).toBe(open); // the pooler kept ours
-      await store.flush(await session());
+      await store.ready.flush(await session());
     },
     60_000,
   );

@@ -132,7 +132,7 @@ describeUnlessMissing(missing, 'behind PgBouncer', () => {
     const sessions = seen.flat();
     expect(new Set(sessions.map(({ pid }) => pid)).size).toBe(SESSIONS);
     expect(sessions.flatMap(({ changed }) => changed)).toEqual([]);
-  }, 60_000);
+  });
 
   it('W3: in statement mode the start fails, and says what to set', async () => {
     const pooled = (await pooler('statement')).through(database.url);
@@ -166,7 +166,7 @@ describeUnlessMissing(missing, 'behind PgBouncer', () => {
     for (let key = 0; key < KEYS; key += 1) expect(numbersOf(`k${key}`)).toEqual(inOrder);
     const told = warnings.filter((line) => /PgBouncer.*RDS Proxy.*Supavisor/.test(line));
     expect(told).toHaveLength(PgBouncer.keepsStatements ? 0 : 1);
-  }, 60_000);
+  });
 
   it('W6: with a way past the pooler the relay listens there, and hears at once what other processes commit', async () => {
     const pooled = (await pooler('transaction')).through(database.url);
@@ -178,7 +178,7 @@ describeUnlessMissing(missing, 'behind PgBouncer', () => {
     await outbox.transaction(() => outbox.enqueue({ type: 'heard', payload: {} }));
     await until(() => transport.published.length === 1, 30_000);
     expect(warnings.join()).not.toMatch(/relay polls.*relay polls/s); // only the process that has no way past it says so
-  }, 60_000);
+  });
 
   it('W6: a way that leads to a pooler, too, is told, and the relay polls', async () => {
     const pooled = (await pooler('transaction')).through(database.url);
@@ -195,5 +195,5 @@ describeUnlessMissing(missing, 'behind PgBouncer', () => {
     const outbox = (await application(pooled, { relay: false, wakeUp: 'notify' })).get(OutboxService);
     await outbox.transaction(() => outbox.enqueue({ type: 'heard', payload: {} }));
     await until(() => transport.published.length === 1, 30_000);
-  }, 60_000);
+  });
 });

@@ -167,7 +167,7 @@ describeWith('postgres', 'tables on PostgreSQL that are not as they were made', 
     const create = (settings: Partial<SchemaSettings> = {}): Promise<string> =>
       fixture
         .store(settings)
-        .create({ ...SETTINGS, ...settings })
+        .setup.create({ ...SETTINGS, ...settings })
         .then(() => 'made', String);
     await run(`${script.key.down}; ${script.key.up}; drop view outbox_messages`);
     expect(await create()).toBe('made');
@@ -202,7 +202,7 @@ describeWith('postgres', 'tables on PostgreSQL that are not as they were made', 
       const { prefix = 'outbox_', schema, buckets = 32 } = options;
       const settings = { ...SETTINGS, ordering, buckets };
       const own: Partial<OpenStoreSettings> = { ordering, buckets, options: { ...DATABASE, prefix, schema } };
-      await fixture.store(own, application).check(settings);
+      await fixture.store(own, application).setup.check(settings);
     };
 
     it('E10: tables of every way to make them are accepted, whatever the session calls them', async () => {
@@ -219,7 +219,7 @@ describeWith('postgres', 'tables on PostgreSQL that are not as they were made', 
         await db.query('create schema "Mine Too"; create schema plain');
         await capital.query('set search_path = "Mine Too"');
         await db.query(`set search_path = plain; ${outboxSql('postgres', { ordering }).up} reset search_path`);
-        await fixture.store({ ordering }, capital).create({ ...SETTINGS, ordering });
+        await fixture.store({ ordering }, capital).setup.create({ ...SETTINGS, ordering });
         for (const application of [db, elsewhere]) {
           await check({ schema: 'public' }, application);
           await check({ schema: 'plain' }, application);

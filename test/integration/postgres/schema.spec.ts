@@ -28,7 +28,7 @@ describeWith('postgres', 'PostgreSQL schema', () => {
 
   it('says what to run when nothing is there, or something is wrong', async () => {
     const store = fixture.store();
-    await expect(store.check(SETTINGS)).rejects.toMatchObject({
+    await expect(store.setup.check(SETTINGS)).rejects.toMatchObject({
       code: 'SCHEMA_MISSING',
       message: expect.stringContaining('outboxMigrations'),
     });
@@ -36,9 +36,9 @@ describeWith('postgres', 'PostgreSQL schema', () => {
 
   it('migrates up and down in the application’s own migrator, with rows in the tables', async () => {
     expect((await db.runMigrations()).length).toBe(6);
-    await fixture.store().check(SETTINGS);
+    await fixture.store().setup.check(SETTINGS);
     const other = { ...DATABASE, prefix: 'other_', schema: 'msg' };
-    await fixture.store({ options: other, buckets: 7 }).check({ ...SETTINGS, buckets: 7 });
+    await fixture.store({ options: other, buckets: 7 }).setup.check({ ...SETTINGS, buckets: 7 });
     await db.query(`insert into outbox_messages (topic, payload) values ('t', '{}')`);
     await db.query(`insert into msg.other_messages (topic, payload, due_at) values ('t', '{}', now())`);
     for (const text of [
@@ -52,7 +52,7 @@ describeWith('postgres', 'PostgreSQL schema', () => {
     expect(await count()).toBe(0);
     await db.query(outboxSql('postgres').down);
     expect((await db.runMigrations()).length).toBe(6);
-    await fixture.store().check(SETTINGS);
+    await fixture.store().setup.check(SETTINGS);
   });
 
   it('has settings of its own for autovacuum, of each table whose rows come and go', async () => {
@@ -65,26 +65,26 @@ describeWith('postgres', 'PostgreSQL schema', () => {
   it('names what differs', async () => {
     const store = fixture.store();
     await db.query('alter table outbox_parked drop column attempts cascade; drop index outbox_parked_due');
-    await expect(store.check(SETTINGS)).rejects.toMatchObject({
+    await expect(store.setup.check(SETTINGS)).rejects.toMatchObject({
       code: 'SCHEMA_MISMATCH',
       message: expect.stringContaining('attempts is missing'),
     });
     for (const _each of db.migrations) await db.undoLastMigration();
     await db.runMigrations();
     await db.query('drop index outbox_parked_due');
-    await expect(store.check(SETTINGS)).rejects.toMatchObject({
+    await expect(store.setup.check(SETTINGS)).rejects.toMatchObject({
       code: 'SCHEMA_MISMATCH',
       message: expect.stringContaining('outbox_parked_due'),
     });
     await db.query(outboxSql('postgres').up);
     await db.query('alter table outbox_ready alter column topic type varchar(10)').catch(() => undefined); // the view holds it
     await db.query(`update outbox_meta set value = '4' where name = 'version'`);
-    await expect(store.check(SETTINGS)).rejects.toMatchObject({
+    await expect(store.setup.check(SETTINGS)).rejects.toMatchObject({
       code: 'SCHEMA_MISMATCH',
       message: expect.stringContaining('version 4'),
     });
     await db.query(`update outbox_meta set value = '3' where name = 'version'`);
-    expect(await store.warnings()).toEqual([]);
+    expect(await store.setup.warnings()).toEqual([]);
   });
 
   it.each([['a"; drop table x; --'], ['Ünder_'], ['1st_'], [''], ['x'.repeat(44)], ['a-b']])(
@@ -104,10 +104,10 @@ describeWith('postgres', 'PostgreSQL schema', () => {
   it('takes the longest prefix', async () => {
     const options = { prefix: `${'x'.repeat(42)}_`, schema: 'y'.repeat(63) };
     const store = fixture.store({ options: { ...DATABASE, ...options } });
-    await store.create(SETTINGS);
-    await store.check(SETTINGS);
-    await store.create(SETTINGS);
-    expect(await store.warnings()).toEqual([]);
+    await store.setup.create(SETTINGS);
+    await store.setup.check(SETTINGS);
+    await store.setup.create(SETTINGS);
+    expect(await store.setup.warnings()).toEqual([]);
     await db.query(outboxSql('postgres', options).down);
   });
 
@@ -133,7 +133,7 @@ describeWith('postgres', 'PostgreSQL schema', () => {
     } finally {
       await other.destroy();
     }
-    await fixture.store().check(SETTINGS);
+    await fixture.store().setup.check(SETTINGS);
   });
 
   it.each([0, 5])('refuses a state that is none: %i', async (state) => {
@@ -146,7 +146,7 @@ describeWith('postgres', 'PostgreSQL schema', () => {
   describe('the view', () => {
     it('takes rows from any program, in the right bucket', async () => {
       const store = fixture.store();
-      const transports = await store.registerTransports(['default', 'audit'], 'default');
+      const transports = await store.setup.registerTransports(['default', 'audit'], 'default');
       const keys = ['a', 'ключ', '💥x', 'trailing ', 'Ä'.repeat(100), null, ''];
       for (const key of keys)
         await db.query('insert into outbox_messages (topic, key, payload) values ($1, $2, $3)', ['bucket', key, '"ü"']);
@@ -177,7 +177,9 @@ describeWith('postgres', 'PostgreSQL schema', () => {
         payload: '\\x00ff',
         state: 'scheduled',
       });
-      expect((await store.due(transports.get('audit') as number, [seen.bucket], 1)).nextIn).toBeGreaterThan(3_500_000);
+      expect((await store.parked.due(transports.get('audit') as number, [seen.bucket], 1)).nextIn).toBeGreaterThan(
+        3_500_000,
+      );
       await expect(db.query(`insert into outbox_messages (topic, transport) values ('t', 'nope')`)).rejects.toThrow(
         'no transport named nope',
       );

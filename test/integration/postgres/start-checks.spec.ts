@@ -37,7 +37,7 @@ describeWith('postgres', 'checks at start on PostgreSQL', () => {
   afterAll(() => fixture.stop());
 
   const refusal = () =>
-    store.check(SETTINGS).then(
+    store.setup.check(SETTINGS).then(
       () => 'accepted',
       (error: { code: string; message: string }) => `${error.code} ${error.message}`,
     );
@@ -54,7 +54,7 @@ describeWith('postgres', 'checks at start on PostgreSQL', () => {
     );
     expect(await refusal()).toContain(words);
     await run(`${SEQUENCE} increment 1 cache 1 no cycle`);
-    await store.check(SETTINGS);
+    await store.setup.check(SETTINGS);
   });
 
   const INDEX = `create index outbox_parked_due on outbox_parked`;
@@ -96,12 +96,12 @@ describeWith('postgres', 'checks at start on PostgreSQL', () => {
     ['the view is gone', 'drop view outbox_messages', 'outbox_messages" is missing'],
   ])('E10: %s: refused', async (_name, change, words) => {
     await run(change);
-    await expect(store.check(SETTINGS)).rejects.toMatchObject({
+    await expect(store.setup.check(SETTINGS)).rejects.toMatchObject({
       code: 'SCHEMA_MISMATCH',
       message: expect.stringContaining(words),
     });
     await run(outboxSql('postgres').down + outboxSql('postgres').up);
-    await store.check(SETTINGS);
+    await store.setup.check(SETTINGS);
   });
 
   const session = async (settings: string, look: (own: PostgresStore) => Promise<void>) => {
@@ -116,7 +116,7 @@ describeWith('postgres', 'checks at start on PostgreSQL', () => {
 
   it('A7: sessions whose transactions are read-only are refused', () =>
     session('-c default_transaction_read_only=on', async (own) => {
-      for (const start of [own.check(SETTINGS), own.create(SETTINGS)]) {
+      for (const start of [own.setup.check(SETTINGS), own.setup.create(SETTINGS)]) {
         await expect(start).rejects.toMatchObject({
           code: 'UNSUPPORTED_DATABASE',
           message: expect.stringContaining('default_transaction_read_only is on'),
@@ -126,8 +126,8 @@ describeWith('postgres', 'checks at start on PostgreSQL', () => {
 
   it('warns of sessions that do not wait for the disk', () =>
     session('-c synchronous_commit=off', async (own) => {
-      await own.check(SETTINGS);
-      expect(await own.warnings()).toEqual([
+      await own.setup.check(SETTINGS);
+      expect(await own.setup.warnings()).toEqual([
         expect.stringMatching(/^synchronous_commit is off .* set it to on for the server, the database or the role\.$/),
       ]);
     }));
@@ -140,7 +140,7 @@ describeUnlessMissing(canStart.postgres ? [] : ['postgres'], 'a PostgreSQL of it
   beforeAll(async () => {
     primary = await startOwnPostgres({ fsync: 'off', full_page_writes: 'off' });
     standby = await primary.standby();
-  }, 60_000);
+  });
   afterEach(() => applications.close());
   afterAll(() => {
     standby?.stop();
@@ -191,7 +191,7 @@ describeUnlessMissing(canStart.postgres ? [] : ['postgres'], 'a PostgreSQL of it
     const warnings = async ({ url }: OwnDatabase): Promise<string[]> => {
       const dataSource = await new DataSource({ type: 'postgres', url }).initialize();
       const store = new PostgresFixture().store({}, dataSource);
-      const found = await store.warnings();
+      const found = await store.setup.warnings();
       await store.close();
       await dataSource.destroy();
       return found.sort();
@@ -251,7 +251,7 @@ describeUnlessMissing(canStart.postgres ? [] : ['postgres'], 'a PostgreSQL of it
       const transport = new CollectingTransport();
       const app = await start('copy', transport);
       const outbox = app.get(OutboxService);
-      await outbox.events.once('error');
+      await until(async () => (await outbox.health()).status === 'down');
       const fresh = await outbox.enqueueOutsideTransaction(new OrderPlaced('2'));
       expect(await outbox.health()).toMatchObject({
         status: 'down',

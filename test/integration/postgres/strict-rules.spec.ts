@@ -187,16 +187,16 @@ describeWith('postgres', 'a strict order on PostgreSQL, rule by rule', () => {
 
   it('the check at start names what is missing', async () => {
     const { dataSource, store, options } = harness;
-    await store.check(options);
+    await store.setup.check(options);
     await dataSource.query('alter table outbox_staged disable trigger outbox_staged_move');
     const missing = { code: 'SCHEMA_MISMATCH', message: expect.stringContaining('deferred trigger of') };
-    await expect(store.check(options)).rejects.toMatchObject(missing);
+    await expect(store.setup.check(options)).rejects.toMatchObject(missing);
     await dataSource.query(outboxSql('postgres', { ordering: 'strict' }).up);
-    await store.check(options);
+    await store.setup.check(options);
     await dataSource.query('drop table outbox_staged');
     const gone = { code: 'SCHEMA_MISMATCH', message: expect.stringContaining('.tx is missing') };
-    await expect(store.check(options)).rejects.toMatchObject(gone);
+    await expect(store.setup.check(options)).rejects.toMatchObject(gone);
     await dataSource.query(outboxSql('postgres', { ordering: 'strict' }).up);
-    await store.check(options);
+    await store.setup.check(options);
   });
 });

@@ -15,7 +15,7 @@ describe('a strict order on PostgreSQL', () => {
       deadlock_timeout: '50ms',
     };
     server = (await startPostgres(closing, settings)).url;
-  }, 60_000);
+  });
   afterAll(() => closing.all());
 
   const open = (ordering: 'key' | 'strict'): Promise<Harness> => createHarness('postgres', { ordering }, server);

@@ -18,7 +18,7 @@ describe.each(DATABASES)('%s: taking what changes at that moment', (kind) => {
     const owner = randomUUID();
     beforeEach(async () => {
       harness = await createHarness(kind, { buckets: 1 });
-      leases = await harness.store.acquire({ owner, leaseMs: 60_000, transport: 0, limit: 1 });
+      leases = await harness.store.leases.acquire({ owner, leaseMs: 60_000, transport: 0, limit: 1 });
     });
     afterEach(async () => {
       await OpenTransaction.endAll();
@@ -29,13 +29,13 @@ describe.each(DATABASES)('%s: taking what changes at that moment', (kind) => {
     /** Blocked, in this order, behind nothing. */
     async function blocked(count: number): Promise<OutboxMessage[]> {
       await harness.enqueue(Array.from({ length: count }, () => ({ key: 'k' })));
-      const { messages } = await harness.store.fetch({
+      const { messages } = await harness.store.ready.fetch({
         transport: 0,
         positions: [{ bucket: 0, after: '0' }],
         perBucket: 100,
         limit: 100,
       });
-      await harness.store.park(
+      await harness.store.ready.park(
         owner,
         leases,
         messages.map(({ id, bucket, seq }) => ({
@@ -45,7 +45,7 @@ describe.each(DATABASES)('%s: taking what changes at that moment', (kind) => {
       return messages;
     }
     const take = () =>
-      harness.store.take({ owner, transport: 0, leases, due: [], keys: [{ bucket: 0, key: 'k' }], perKey: 100 });
+      harness.store.parked.take({ owner, transport: 0, leases, due: [], keys: [{ bucket: 0, key: 'k' }], perKey: 100 });
 
     it.each([0, 1])('nothing behind row %i is taken without it', async (changed) => {
       const rows = await blocked(4);
@@ -84,8 +84,8 @@ describe.each(DATABASES)('%s: taking what changes at that moment', (kind) => {
         ['k', 'other', 'k', null].map((key, i) => ({ key, deliverAt: new Date(i + 1) })),
       );
       const takeDue = async () => {
-        const { rows } = await harness.store.due(0, [0], 100);
-        return harness.store.take({ owner, transport: 0, leases, due: rows, keys: [], perKey: 100 });
+        const { rows } = await harness.store.parked.due(0, [0], 100);
+        return harness.store.parked.take({ owner, transport: 0, leases, due: rows, keys: [], perKey: 100 });
       };
       const other = await OpenTransaction.begin(harness);
       await other.query(`select 1 from outbox_parked where id = '${ids[0]}' for update`);
@@ -98,7 +98,7 @@ describe.each(DATABASES)('%s: taking what changes at that moment', (kind) => {
     });
 
     it('a relay goes on past it, and takes it once it is free', async () => {
-      await harness.store.giveBack(owner, leases);
+      await harness.store.leases.giveBack(owner, leases);
       const ids = await harness.enqueue(Array.from({ length: 20 }, () => ({ delay: 0 })));
       const other = await OpenTransaction.begin(harness);
       await other.query(`select 1 from outbox_parked where id = '${ids[0]}' for update`);
@@ -119,7 +119,7 @@ describeWith('postgres', 'postgres: taking what changes between two statements',
     const harness = await createHarness('postgres', { buckets: 1 });
     try {
       const owner = randomUUID();
-      const leases = await harness.store.acquire({ owner, leaseMs: 60_000, transport: 0, limit: 1 });
+      const leases = await harness.store.leases.acquire({ owner, leaseMs: 60_000, transport: 0, limit: 1 });
       const [first, second] = await harness.enqueue([
         { key: 'k', delay: 0 },
         { key: 'k', delay: 0 },
@@ -130,14 +130,14 @@ describeWith('postgres', 'postgres: taking what changes between two statements',
       const { messages } = await parked.connections.write().transaction((tx) => {
         const run = async (sql: Sql): Promise<SqlResult> => {
           if (sql.statement === parked.sql.send.text)
-            expect((await harness.store.discard({ ids: [first as string], limit: 1 })).done).toEqual([first]);
+            expect((await harness.store.admin.discard({ ids: [first as string], limit: 1 })).done).toEqual([first]);
           return tx.run(sql);
         };
         return takeIn({ run }, parked.sql, request, 'text');
       });
       expect(messages).toEqual([]);
-      const { rows } = await harness.store.due(0, [0], 10);
-      const next = await harness.store.take({ ...request, due: rows, keys: [] });
+      const { rows } = await harness.store.parked.due(0, [0], 10);
+      const next = await harness.store.parked.take({ ...request, due: rows, keys: [] });
       expect(next.messages.map(({ id }) => id)).toEqual([second]);
     } finally {
       await harness.close();

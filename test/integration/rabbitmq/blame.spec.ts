@@ -243,7 +243,7 @@ describeWith(['rabbitmq', 'postgres'], 'one message that RabbitMQ refuses among 
     }
   });
   const waiting = async (): Promise<number> =>
-    (await harness.store.stats()).reduce((n, each) => n + each.waiting + each.blocked, 0);
+    (await harness.store.admin.stats()).reduce((n, each) => n + each.waiting + each.blocked, 0);
 
   it.each(SUSPICIOUS)(
     'C3: $error, $what: perhaps the broker’s own trouble: charged only when others got through in between, three times',

@@ -1,4 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { Logger } from '@nestjs/common';
+import { ClientRMQ } from '@nestjs/microservices';
+import { clientProxy } from 'nestjs-outbox/client-proxy';
 import type { NewMessage, OutboxMessage } from '../../../lib/outbox-message.js';
 import type { OutboxTransport, PublishResult } from '../../../lib/transports/transport.js';
 import { rabbitmq, type RabbitMqOptions } from '../../../lib/transports/rabbitmq/index.js';
@@ -20,21 +23,22 @@ describeUnlessMissing(missing, 'a queue that confirms nothing, as a quorum queue
   const suspended: string[] = [];
   const opened: OutboxTransport[] = [];
   beforeAll(async () => {
+    Logger.overrideLogger(false);
     [node, harness] = await Promise.all([
       RabbitMqNode.start(),
       createHarness('postgres', { retry: { maxAttempts: 1 } }),
     ]);
     observer = await RabbitMqObserver.connect(node.url);
-  }, 90_000);
+  });
   afterEach(async () => {
     for (const queue of suspended.splice(0)) await resume(queue);
     await Promise.all(opened.splice(0).map((transport) => transport.close?.()));
-  }, 30_000);
+  });
   afterAll(async () => {
     await harness?.close();
     await observer?.connection.close();
     await node?.remove();
-  }, 30_000);
+  });
 
   /** Its leader takes what it is sent, and commits nothing: what it does without a majority. */
   async function stuckQueue(before: (queue: string) => Promise<unknown> = async () => undefined): Promise<string> {
@@ -77,7 +81,7 @@ describeUnlessMissing(missing, 'a queue that confirms nothing, as a quorum queue
     expect(verdicts(later.results)).toEqual(['ok', 'ok', 'ok']);
     await until(async () => (await observer.depth(stuck)) === 4); // the two were not sent a second time
     expect(states).toEqual([]);
-  }, 60_000);
+  });
 
   it('M1: stops the channel with the first message to it: the connection goes once, then it is asked over another one', async () => {
     const [stuck, good, more] = [await stuckQueue(), await observer.queue(), await observer.queue()];
@@ -89,7 +93,7 @@ describeUnlessMissing(missing, 'a queue that confirms nothing, as a quorum queue
     const away = ['transport', 'destination', `queue "${stuck}"`];
     for (let n = 0; n < 3; n += 1) expect(verdicts((await publish(10_000)).results)).toEqual([away, 'ok', 'ok']);
     expect(transport.health?.()).toMatchObject({ up: true });
-  }, 60_000);
+  });
 
   /** Messages at a steady pace; @returns the share of the good ones that was there at the end */
   async function paced(good: string, ticks: number, more: (tick: number) => Partial<NewMessage>[] = () => []) {
@@ -130,5 +134,28 @@ describeUnlessMissing(missing, 'a queue that confirms nothing, as a quorum queue
     } finally {
       await dispatcher.stop();
     }
-  }, 120_000);
+  });
+
+  it('through a ClientRMQ: the others wait with it, nobody is charged, and nothing is lost', async () => {
+    const [exchange, good, stuck] = [await observer.exchange(), await observer.queue(), await stuckQueue()];
+    await observer.channel.bindQueue(good, exchange, 'good');
+    await observer.channel.bindQueue(stuck, exchange, 'bad');
+    await observer.consume(good);
+    const client = new ClientRMQ({ urls: [node.url], exchange, wildcards: true });
+    const transport = await clientProxy({ client }).create();
+    const { dispatcher, hooks } = harness.relay({ default: transport }, { publishTimeout: 3_000 });
+    await dispatcher.start();
+    try {
+      const [bad] = await harness.enqueue([{ topic: 'bad', key: 'b' }]);
+      await until(() => hooks.of('circuitOpened').length > 0, 30_000);
+      const goods = await harness.enqueue([{ topic: 'good', key: 'g' }, { topic: 'good' }]);
+      await resume(suspended.pop()!);
+      await observer.receivedAll(good, goods);
+      await observer.receivedAll(stuck, [bad!]);
+      expect(hooks.of('dead')).toEqual([]);
+      expect(hooks.of('retried').filter(({ attempts }) => attempts > 0)).toEqual([]);
+    } finally {
+      await dispatcher.stop();
+    }
+  });
 });

@@ -110,7 +110,7 @@ export function describeRabbitMqFaults(client: string): void {
         new Set(['ok']),
       );
       expect(await observer.depth(topic)).toBe(10_000);
-    }, 120_000);
+    });
 
     it('C6: destroys even a connection of the application rather than send later, and the process survives', async () => {
       const connection = await amqp.connect(proxied(), { timeout: 5_000 });

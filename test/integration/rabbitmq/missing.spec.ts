@@ -1,7 +1,8 @@
+import { BLOCKED, DEAD } from '../../../lib/store/mysql/columns.js';
 import { rabbitmq } from '../../../lib/transports/rabbitmq/index.js';
 import { RabbitMqObserver } from '../../support/rabbitmq.js';
 import { createHarness, type Harness } from '../../support/relay.js';
-import { describeWith, requiredUrl } from '../../support/services.js';
+import { describeOnFewer, requiredUrl } from '../../support/services.js';
 import { until } from '../../support/until.js';
 import { watch } from '../../support/watched.js';
 
@@ -51,14 +52,11 @@ const KINDS: readonly (readonly [what: string, make: (observer: RabbitMqObserver
   ],
 ];
 
-describeWith(['rabbitmq', 'postgres'], 'a destination of RabbitMQ that takes nothing', () => {
+describeOnFewer(['rabbitmq'], 'a destination of RabbitMQ that takes nothing', (kind) => {
   let harness: Harness;
   let observer: RabbitMqObserver;
   beforeAll(async () => {
     observer = await RabbitMqObserver.connect(requiredUrl('rabbitmq'));
-  });
-  beforeEach(async () => {
-    harness = await createHarness('postgres', { retry: { maxAttempts: 1 }, pollInterval: 50 });
   });
   afterEach(() => harness?.close());
   afterAll(() => observer.close());
@@ -66,6 +64,7 @@ describeWith(['rabbitmq', 'postgres'], 'a destination of RabbitMQ that takes not
   it.each(KINDS)(
     'R2: %s: one message is tried now and then, the others wait without a try, and all arrive in order when it is there',
     async (_, make) => {
+      harness = await createHarness(kind, { retry: { maxAttempts: 1 }, pollInterval: 50 });
       const [{ to, name, bring }, queue, good] = [await make(observer), await observer.queue(), await observer.queue()];
       const transport = await rabbitmq({ url: requiredUrl('rabbitmq') }).create();
       const batches = watch(transport);
@@ -108,4 +107,32 @@ describeWith(['rabbitmq', 'postgres'], 'a destination of RabbitMQ that takes not
     },
     60_000,
   );
+
+  it('R4: retry.maxAge ends the wait of its messages, without an attempt, and the later ones of the key wait behind the dead one', async () => {
+    const maxAge = 3_000;
+    harness = await createHarness(kind, { retry: { maxAttempts: 1, maxAge }, pollInterval: 50 });
+    const transport = await rabbitmq({ url: requiredUrl('rabbitmq') }).create();
+    const { dispatcher, hooks } = harness.relay({ default: transport });
+    const routingKey = observer.unusedName();
+    const options = JSON.stringify({ rabbitmq: { routingKey } });
+    await dispatcher.start();
+    const began = Date.now();
+    const [first] = await harness.enqueue([{ topic: 'missing', key: 'k', options }]);
+    await hooks.until('destinationAway');
+    expect(hooks.of('dead')).toEqual([]);
+    const { attempts } = await hooks.until('dead');
+    expect(Date.now() - began).toBeGreaterThanOrEqual(maxAge);
+    expect(attempts).toBe(0);
+    const [second] = await harness.enqueue([{ topic: 'missing', key: 'k', options }]);
+    await until(async () => (await harness.count('ready')) === 0);
+    const parked: { id: string; state: number }[] = await harness.dataSource.query(
+      'select id, state from outbox_parked',
+    );
+    expect(new Map(parked.map(({ id, state }) => [id, state]))).toEqual(
+      new Map([
+        [first, DEAD],
+        [second, BLOCKED],
+      ]),
+    );
+  });
 });

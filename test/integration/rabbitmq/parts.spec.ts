@@ -1,26 +1,26 @@
-import { once } from 'node:events';
-import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import amqp from 'amqplib';
+import { errorText } from '../../../lib/observe/redact/error-text.js';
 import type { OutboxTransport, PublishResult } from '../../../lib/transports/transport.js';
 import { rabbitmq, type RabbitMqOptions } from '../../../lib/transports/rabbitmq/index.js';
 import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
 import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';
+import { RabbitMqNode } from '../../support/rabbitmq-node.js';
 import { RabbitMqObserver } from '../../support/rabbitmq.js';
-import { describeWith, requiredUrl } from '../../support/services.js';
+import { describeUnlessMissing, describeWith, requiredUrl } from '../../support/services.js';
+import { silentServer, type SilentServer } from '../../support/silent-server.js';
+
+const blames = (results: readonly PublishResult[]) => results.map((result) => (result.ok ? 'ok' : result.blame));
 
 describeWith('rabbitmq', 'rabbitmq() with one part of it amiss', () => {
   let observer: RabbitMqObserver;
   const opened: OutboxTransport[] = [];
-  const silent: { server: Server; sockets: Socket[] }[] = [];
+  const silent: SilentServer[] = [];
   beforeAll(async () => {
     observer = await RabbitMqObserver.connect(requiredUrl('rabbitmq'));
   });
   afterEach(async () => {
     await Promise.all(opened.splice(0).map((transport) => transport.close?.()));
-    for (const { server, sockets } of silent.splice(0)) {
-      for (const socket of sockets) socket.destroy();
-      server.close();
-    }
+    for (const server of silent.splice(0)) server.close();
   });
   afterAll(() => observer.close());
 
@@ -29,23 +29,25 @@ describeWith('rabbitmq', 'rabbitmq() with one part of it amiss', () => {
     opened.push(transport);
     return transport;
   }
-  /** Takes connections, and says nothing: a frozen machine, a load balancer with nobody behind it. */
-  async function silentServer(): Promise<string> {
-    const sockets: Socket[] = [];
-    const server = createServer((socket) => void sockets.push(socket.on('error', () => undefined)));
-    await once(server.listen(0, '127.0.0.1'), 'listening');
-    silent.push({ server, sockets });
-    return `amqp://guest:guest@127.0.0.1:${(server.address() as AddressInfo).port}`;
+  async function holes(count: number): Promise<string[]> {
+    silent.push(...(await Promise.all(Array.from({ length: count }, silentServer))));
+    return silent.map(({ address }) => address);
   }
-  const blames = (results: readonly PublishResult[]) => results.map((result) => (result.ok ? 'ok' : result.blame));
+  const urlOf = (server: string): string => `amqp://guest:guest@${server}`;
 
   it.each([1, 2])(
     'M2: %d silent servers in front are passed, though each attempt is given up while one is asked',
     async (count) => {
-      const holes = await Promise.all(Array.from({ length: count }, silentServer));
-      const transport = await create({ urls: [...holes, requiredUrl('rabbitmq')], connectTimeout: 10_000 });
+      const servers = await holes(count);
+      const urls = [...servers.map(urlOf), requiredUrl('rabbitmq')];
+      const transport = await create({ urls, connectTimeout: 10_000 });
       // Shorter than it takes to give up one server.
-      for (let n = 0; n < count; n += 1) await expect(transport.connect?.(AbortSignal.timeout(300))).rejects.toThrow();
+      for (const server of servers) {
+        const error: unknown = await transport.connect!(AbortSignal.timeout(300)).catch((reason: unknown) => reason);
+        expect(errorText(error)).toContain(`server ${server}`);
+        expect(errorText(error)).not.toContain('guest');
+        expect(transport.health?.()).toMatchObject({ up: false, detail: expect.stringContaining(server) });
+      }
       // Half of the time that one server has: an attempt that began with a silent one would not be through.
       await transport.connect?.(AbortSignal.timeout(5_000));
       expect(transport.health?.()).toMatchObject({ up: true });
@@ -83,4 +85,42 @@ describeWith('rabbitmq', 'rabbitmq() with one part of it amiss', () => {
       await connection?.close();
     },
   );
+});
+
+describeUnlessMissing(RabbitMqNode.isInstalled ? [] : ['rabbitmq'], 'a RabbitMQ user who may have one channel', () => {
+  const user = 'narrow';
+  let node: RabbitMqNode;
+  let observer: RabbitMqObserver;
+  let transport: OutboxTransport | undefined;
+  beforeAll(async () => {
+    node = await RabbitMqNode.start();
+    observer = await RabbitMqObserver.connect(node.url);
+    await node.ctl('add_user', user, user);
+    await node.ctl('set_permissions', user, '.*', '.*', '.*');
+    await node.ctl('set_user_limits', user, '{"max-channels": 1}');
+  });
+  afterAll(async () => {
+    await transport?.close?.();
+    await observer?.connection.close();
+    await node?.remove();
+  });
+
+  it('M3: a message whose exchange is missing costs the connection once (530), and then stops nobody', async () => {
+    transport = await rabbitmq({ url: node.url.replace('guest:guest', `${user}:${user}`) }).create();
+    const lost: string[] = [];
+    transport.onState = (state, reason) => state === 'down' && lost.push(errorText(reason));
+    const good = await observer.queue();
+    const poison = contractMessage({ topic: good, options: { rabbitmq: { exchange: observer.unusedName() } } });
+    const batch = [poison, ...Array.from({ length: 5 }, (_, n) => contractMessage({ topic: good, key: `k${n}` }))];
+    let said: string[] = [];
+    for (let n = 0; n < 4; n += 1) {
+      said = [];
+      // As the relay does: those that were with it go singly.
+      for (const one of [batch, ...batch.map((message) => [message])])
+        said.push(blames((await probePublish(transport, one, { timeout: 10_000 })).results).join());
+    }
+    expect(said.slice(1)).toEqual(['transport', 'ok', 'ok', 'ok', 'ok', 'ok']);
+    expect(lost).toEqual([expect.stringContaining('530')]);
+    expect(transport.health?.()).toMatchObject({ up: true });
+  });
 });

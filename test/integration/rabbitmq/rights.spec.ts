@@ -23,7 +23,7 @@ describeUnlessMissing(missing, 'a RabbitMQ user whose rights are taken away whil
     node = await RabbitMqNode.start();
     observer = await RabbitMqObserver.connect(node.url);
     await node.ctl('add_user', user, user);
-  }, 90_000);
+  });
   beforeEach(async () => {
     await rights('.*');
     queue = await observer.queue();
@@ -41,12 +41,12 @@ describeUnlessMissing(missing, 'a RabbitMQ user whose rights are taken away whil
     await relay.dispatcher.start();
     await enqueue(exchanges[0], 1); // RabbitMQ remembers that it may, until the channel is closed
     await observer.received(queue, 1);
-  }, 60_000);
+  });
   afterEach(() => harness?.close());
   afterAll(async () => {
     await observer?.connection.close();
     await node?.remove();
-  }, 30_000);
+  });
 
   const rights = (write: string): Promise<void> => node.ctl('set_permissions', user, '.*', write, '.*');
   let sent = 0;
@@ -102,5 +102,5 @@ describeUnlessMissing(missing, 'a RabbitMQ user whose rights are taken away whil
     await observer.receivedAll(queue, denied);
     expect(hooks.of('dead')).toEqual([]);
     expect(hooks.of('retried').filter(({ attempts }) => attempts > 0)).toEqual([]);
-  }, 60_000);
+  });
 });

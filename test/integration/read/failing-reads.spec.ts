@@ -1,15 +1,14 @@
+import { TABLE_NAMES } from '../../../lib/store/names.js';
 import { randomBytes } from 'node:crypto';
 import { DataSource, type DataSourceOptions } from 'typeorm';
 import type { OutboxDispatcher } from '../../../lib/relay/dispatcher.js';
 import type { OutboxHealth } from '../../../lib/observe/health.js';
-import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
+import { createHarness, ScriptedTransport, wrapped, type Harness } from '../../support/relay.js';
 import { allow, refuse } from '../../support/refusing-database.js';
 import { describeWith, DATABASES } from '../../support/services.js';
 import { until } from '../../support/until.js';
 
-const TABLES = ['ready', 'parked', 'archive', 'dedup', 'leases', 'instances', 'meta', 'transports'].map(
-  (name) => `outbox_${name}`,
-);
+const TABLES = TABLE_NAMES.map((name) => `outbox_${name}`);
 const text = (value: string) => Buffer.from(value);
 /** Heartbeats, and looks at the others, that succeed while something fails, at least. */
 const BEATS = 4;
@@ -49,19 +48,17 @@ describe.each(DATABASES)('a relay on %s whose heartbeats succeed', (kind) => {
         { lease: 20_000 },
         {
           dataSource: own,
-          wrapStore: (store) =>
-            new Proxy(store, {
-              get(target, name) {
-                const value: unknown = Reflect.get(target, name);
-                if (typeof value !== 'function') return value;
-                if (name !== 'beat' && name !== 'living') return value.bind(target);
-                return async (...args: unknown[]) => {
-                  const answer: unknown = await value.apply(target, args);
-                  beats += 1;
-                  return answer;
-                };
-              },
-            }),
+          wrapStore: (store) => {
+            const counted = async <T>(answer: Promise<T>): Promise<T> => {
+              await answer;
+              beats += 1;
+              return answer;
+            };
+            return wrapped(store, {
+              beat: (...given) => counted(store.leases.beat(...given)),
+              living: () => counted(store.leases.living()),
+            });
+          },
         },
       );
       beats = 0;
@@ -106,7 +103,7 @@ describe.each(DATABASES)('a relay on %s whose heartbeats succeed', (kind) => {
       await transport.until(() => transport.published.length === 2);
       await until(async () => (await health(dispatcher)).status === 'up');
       expect(dispatcher.status()).toMatchObject({ storeDownFor: null, failing: [] });
-    }, 60_000);
+    });
 
     it('E14: is degraded and says since when, while it may not read what is due', async () => {
       const { dispatcher, transport } = relay();
@@ -123,7 +120,7 @@ describe.each(DATABASES)('a relay on %s whose heartbeats succeed', (kind) => {
       await transport.until(() => transport.published.length === 2);
       await select('grant', 'outbox_parked');
       await until(async () => (await health(dispatcher)).status === 'up');
-    }, 60_000);
+    });
 
     it('E14: is degraded and says since when, while what was published cannot be written down', async () => {
       const { dispatcher, transport } = relay();
@@ -140,6 +137,6 @@ describe.each(DATABASES)('a relay on %s whose heartbeats succeed', (kind) => {
       await until(async () => (await harness.count('ready')) === 0);
       await until(async () => (await health(dispatcher)).status === 'up');
       expect(transport.published).toHaveLength(1);
-    }, 60_000);
+    });
   });
 });

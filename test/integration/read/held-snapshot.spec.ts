@@ -2,7 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { DataSource, type DataSourceOptions, type QueryRunner } from 'typeorm';
 import { errorText } from '../../../lib/observe/redact/error-text.js';
 import { openStore } from '../../support/open-store.js';
-import type { HeldSnapshot, HeldSnapshotReport } from '../../../lib/store/ready-store.js';
+import type { OutboxStore } from '../../../lib/store/outbox-store.js';
+import type { HeldSnapshot, HeldSnapshotReport, ReadyStore } from '../../../lib/store/ready-store.js';
 import { series } from '../../support/databases.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { until } from '../../support/until.js';
@@ -15,9 +16,9 @@ describeOnEach([], 'a snapshot that somebody holds', (kind) => {
   let harness: Harness;
   let dump: QueryRunner;
   const login = `outbox_held_${randomBytes(4).toString('hex')}`;
-  const snapshot = (): Promise<HeldSnapshotReport> => (harness.store as Required<typeof harness.store>).heldSnapshot();
+  const snapshot = (): Promise<HeldSnapshotReport> => (harness.store.ready as Required<ReadyStore>).heldSnapshot();
   /** What another login, with rights on the tables and no others, is told. */
-  const asOther = async (): Promise<HeldSnapshotReport> => {
+  const asOther = async <T>(ask: (store: OutboxStore) => Promise<T>): Promise<T> => {
     const url = new URL(harness.database.url);
     url.username = login;
     const other = await new DataSource({
@@ -27,7 +28,7 @@ describeOnEach([], 'a snapshot that somebody holds', (kind) => {
     const { database, ordering, coordination, onPublished, buckets } = harness.options;
     const store = openStore(other, { options: database, ordering, coordination, onPublished, buckets });
     try {
-      return await store.heldSnapshot?.();
+      return await ask(store);
     } finally {
       await store.close();
       await other.destroy();
@@ -73,27 +74,39 @@ describeOnEach([], 'a snapshot that somebody holds', (kind) => {
 
   it('Q2: the server tells who holds it, and since when', async () => {
     const session = await hold();
-    await dump.query(kind === 'postgres' ? 'select pg_sleep(1.1)' : 'select sleep(1.1)');
     let held: HeldSnapshot | undefined;
     const idles = kind === 'postgres' ? 'idle in transaction' : 'Sleep';
     await until(async () => {
       held = (await snapshot()) as HeldSnapshot | undefined;
       // On MariaDB a snapshot of any database may be older, and the statement's end is listed a moment after its answer.
-      return held?.holder === `session ${session}` && held.details.includes(idles);
-    }, TURN);
+      return held?.holder === `session ${session}` && held.details.includes(idles) && (held.age ?? 0) >= 1_000;
+    }, 2 * TURN);
     expect(held).toMatchObject({
       server: { postgres: 'PostgreSQL', mariadb: 'MariaDB', mysql: 'MySQL' }[kind],
       details: [kind === 'postgres' ? 'pg_dump' : 'root', idles],
     });
-    expect(held?.age).toBeGreaterThanOrEqual(1_000);
-    expect(held?.age).toBeLessThan(TURN * 2);
+    expect(held?.age).toBeLessThan(TURN * 3);
   });
 
   it('Q2: another login is told what it may know, and what it lacks', async () => {
     const session = await hold();
-    const held = await asOther();
+    const held = await asOther(async (store) => store.ready.heldSnapshot?.());
     if (kind !== 'postgres') expect(held).toEqual({ needs: 'PROCESS' });
     else expect(held).toMatchObject({ holder: `session ${session}`, details: ['pg_dump'], age: undefined });
+  });
+
+  it('is what the metrics of the oldest snapshot tell: its age, and the transactions whose dead rows it keeps', async () => {
+    await hold();
+    await harness.dataSource.query(`insert into outbox_transports (id, name) values (90, 'writes')`);
+    for (let n = 0; n < 20; n++)
+      await harness.dataSource.query(`update outbox_transports set name = 'writes ${n}' where id = 90`);
+    await until(async () => {
+      const { age, transactions } = (await harness.store.diagnose?.oldestSnapshot?.()) ?? {};
+      return (age ?? 0) >= 1_000 && (transactions ?? 0) >= 20;
+    }, TURN);
+    const others = await asOther(async (store) => store.diagnose?.oldestSnapshot?.());
+    if (kind !== 'postgres') expect(others).toEqual({ age: null, transactions: null });
+    else expect(others).toEqual({ age: null, transactions: expect.any(Number) });
   });
 
   it('Q2: a transaction that reads anew with each statement holds none while it idles', async () => {
@@ -139,6 +152,8 @@ describeOnEach([], 'a snapshot that somebody holds', (kind) => {
       const { dispatcher, hooks } = harness.relay({ default: new ScriptedTransport() });
       await dispatcher.start();
       Object.assign(dispatcher.snapshots as object, { longest: 0 });
+      // A quick machine walks bucket by bucket over the rows of InnoDB, and feels none of it.
+      if (kind !== 'postgres') dispatcher.snapshots?.cost.walked(1_000);
       try {
         await until(() => hooks.of('snapshotHeld').length > 0, TURN);
         if (kind === 'postgres') expect(hooks.of('snapshotHeld')[0]?.holder).toContain(`session ${session} (`);

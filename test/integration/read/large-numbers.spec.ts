@@ -69,7 +69,7 @@ describe.each(APPLICATIONS)('%s, with %j', (kind, driver) => {
       );
       const id = (name: string): string => rows[names.indexOf(name)]?.id as string;
       const insert = () =>
-        application.transaction((manager) => harness.store.insert(transactionExecutor(manager), rows));
+        application.transaction((manager) => harness.store.writer.insert(transactionExecutor(manager), rows));
       await insert();
       const { dispatcher, hooks } = harness.relay({ default: transport }, {}, { dataSource: application });
       await dispatcher.start();
@@ -77,15 +77,15 @@ describe.each(APPLICATIONS)('%s, with %j', (kind, driver) => {
       await until(async () => (await harness.count('archive')) === 5); // settled, not only published
       // What was enqueued before is known by its key, settled or not.
       expect([...(await insert()).duplicates.values()]).toEqual(rows.map((row) => row.id));
-      const [stats] = await harness.store.stats();
+      const [stats] = await harness.store.admin.stats();
       expect(stats).toMatchObject({ ready: 0, scheduled: 1, blocked: 2, dead: 2, blockedKeys: 2 });
 
       refuses = false;
       const one = (name: string) => ({ ids: [id(name)], limit: 1 });
-      expect(await harness.store.requeue(one('revived'))).toMatchObject({ done: [id('revived')] });
-      expect(await harness.store.discard(one('gone'))).toMatchObject({ done: [id('gone')] });
-      expect(await harness.store.cancel(one('never'))).toMatchObject({ done: [id('never')] });
-      expect(await harness.store.cancel(one('hot'))).toMatchObject({ notFound: [id('hot')] });
+      expect(await harness.store.admin.requeue(one('revived'))).toMatchObject({ done: [id('revived')] });
+      expect(await harness.store.admin.discard(one('gone'))).toMatchObject({ done: [id('gone')] });
+      expect(await harness.store.admin.cancel(one('never'))).toMatchObject({ done: [id('never')] });
+      expect(await harness.store.admin.cancel(one('hot'))).toMatchObject({ notFound: [id('hot')] });
       dispatcher.nudge();
       await until(async () => (await harness.count('archive')) === 8);
       expect([await harness.count('ready'), await harness.count('parked')]).toEqual([0, 0]);
@@ -104,7 +104,7 @@ describe.each(APPLICATIONS)('%s, with %j', (kind, driver) => {
       const hot = found.filter((row) => row.id.toLowerCase() !== id('later'));
       expect(new Set(hot.map((row) => row.seq)).size).toBe(7);
       expect(hot.some((row) => BigInt(row.seq) > 2n ** 53n)).toBe(true);
-      expect(await harness.store.cleanArchive(0, 100)).toBe(8);
+      expect(await harness.store.cleaner.cleanArchive(0, 100)).toBe(8);
     });
   });
 });

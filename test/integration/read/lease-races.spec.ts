@@ -17,12 +17,12 @@ describe.each(DATABASES)('%s: leases that change while they are waited for', (ki
     it('one that runs out while its renewal waits for it is lost', async () => {
       harness = await createHarness(kind, { buckets: 2 });
       const owner = randomUUID();
-      await harness.store.acquire({ owner, leaseMs: 700, transport: 0, limit: 2 });
+      await harness.store.leases.acquire({ owner, leaseMs: 700, transport: 0, limit: 2 });
       const operator = await OpenTransaction.begin(harness);
       await operator.query(
         `select 1 from outbox_leases where bucket = 0 ${kind === 'postgres' ? 'for share' : 'lock in share mode'}`,
       );
-      const renewed = harness.store.renew(owner, 60_000);
+      const renewed = harness.store.leases.renew(owner, 60_000);
       expect(await waitsForLock(harness, renewed)).toBe(true);
       const clock = kind === 'postgres' ? 'clock_timestamp()' : 'utc_timestamp(6)';
       const over = `select 1 from outbox_leases where bucket = 0 and expires_at <= ${clock}`;
@@ -38,7 +38,7 @@ describe.each(DATABASES)('%s: leases that change while they are waited for', (ki
       /** What `work` answers, which waited for a change of the row of bucket 0, and what is in that row then. */
       const beside = async <T>(work: (leases: readonly Lease[]) => Promise<T>): Promise<[T, LeaseRow]> => {
         harness = await createHarness(kind, { buckets: 2 });
-        const leases = await harness.store.acquire({ owner, leaseMs: 30_000, transport: 0, limit: 2 });
+        const leases = await harness.store.leases.acquire({ owner, leaseMs: 30_000, transport: 0, limit: 2 });
         const other = await OpenTransaction.begin(harness);
         await other.query('update outbox_leases set crashes = crashes + 2 where bucket = 0');
         const working = work(leases);
@@ -58,27 +58,29 @@ describe.each(DATABASES)('%s: leases that change while they are waited for', (ki
       }
 
       it('by a renewal', async () => {
-        const [renewed] = await beside(() => harness.store.renew(owner, 60_000));
+        const [renewed] = await beside(() => harness.store.leases.renew(owner, 60_000));
         expect(renewed.map(({ bucket }) => bucket)).toEqual([0, 1]);
       });
 
       it('when it is given back', async () => {
-        const [, row] = await beside((leases) => harness.store.giveBack(owner, leases));
+        const [, row] = await beside((leases) => harness.store.leases.giveBack(owner, leases));
         expect(row.owner).toBeNull();
       });
 
       it('when it lasted', async () => {
-        const [, row] = await beside((leases) => harness.store.lasted(owner, leases));
+        const [, row] = await beside((leases) => harness.store.leases.lasted(owner, leases));
         expect(Number(row.crashes)).toBe(0);
       });
 
       it('when a trial is noted', async () => {
-        const [noted, row] = await beside(([lease]) => harness.store.noteTrial(owner, lease as Lease, randomUUID()));
+        const [noted, row] = await beside(([lease]) =>
+          harness.store.leases.noteTrial(owner, lease as Lease, randomUUID()),
+        );
         expect([noted, row.trial]).toEqual([true, expect.anything()]);
       });
 
       it('when its owner has nothing ready', async () => {
-        const [, row] = await beside((leases) => harness.store.noteIdle(owner, leases, true));
+        const [, row] = await beside((leases) => harness.store.leases.noteIdle(owner, leases, true));
         expect(row.idle).not.toBeNull();
       });
     });

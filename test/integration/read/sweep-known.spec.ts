@@ -20,7 +20,7 @@ describe.each(DATABASES)('%s: a sweep over rows that cannot leave', (kind) => {
       );
       const range = { bucket: 0, after: '0', upTo: String(Number.MAX_SAFE_INTEGER) };
       const sweep = async (known?: number) => {
-        const { places, complete } = await harness.store.sweep(0, [range], known);
+        const { places, complete } = await harness.store.ready.sweep(0, [range], known);
         return [places.length, complete];
       };
       expect(await sweep()).toEqual([page, false]);

@@ -59,7 +59,7 @@ describe('J11: a row that is longer than anybody may write', () => {
           values (1, gen_random_uuid(), ${long}, ${long}, ${long}, ${long}, ${long}, '1', 4, now(), 'was ${TOO_LARGE}')`);
         await harness.relay({ default: transport }).dispatcher.start();
         await until(() => letters.length === 1);
-        await harness.store.requeue({ limit: 10 });
+        await harness.store.admin.requeue({ limit: 10 });
         await until(() => letters.length === 2);
         expect(transport.attempted).toEqual([]);
         const topic = 'x'.repeat(ROW_LIMITS.topic);

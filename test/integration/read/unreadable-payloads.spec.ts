@@ -33,7 +33,7 @@ const refusing =
       readPayloads: async (transport, messages) => {
         if (messages.some((message) => message.id === id()))
           throw Object.assign(new Error(`refused by the test: ${CANARY.header}`), error);
-        return store.readPayloads(transport, messages);
+        return store.ready.readPayloads(transport, messages);
       },
     });
 

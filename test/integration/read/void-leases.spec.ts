@@ -39,7 +39,7 @@ describe.each(DATABASES)('%s: leases that lie in the future', (kind) => {
     /** A relay whose time is told by the test; the leases are those of the database. */
     function relay(leader = false): BucketLeases {
       const settings = { lease: LEASE, buckets: BUCKETS, leader, every: 1_000, need: 17_000 };
-      const leases = new BucketLeases(harness.store, clock, randomUUID(), told(LEASE), settings);
+      const leases = new BucketLeases(harness.store.leases, clock, randomUUID(), told(LEASE), settings);
       leases.abandoned.news = hooks;
       leases.register(0, HOLDER);
       members.push(leases);
@@ -49,8 +49,8 @@ describe.each(DATABASES)('%s: leases that lie in the future', (kind) => {
     /** What an instance leaves that died while its lease was so long, or the clock so far ahead. */
     async function crashed(lease: number, row: { ahead: number; told: number } | null): Promise<string> {
       const owner = randomUUID();
-      await harness.store.acquire({ owner, leaseMs: lease, transport: 0, limit: BUCKETS });
-      if (row !== null) await harness.store.beat({ owner, transports: [0], info: told(row.told) }, row.ahead);
+      await harness.store.leases.acquire({ owner, leaseMs: lease, transport: 0, limit: BUCKETS });
+      if (row !== null) await harness.store.leases.beat({ owner, transports: [0], info: told(row.told) }, row.ahead);
       return owner;
     }
     async function rounds(ms: number, ...leases: BucketLeases[]): Promise<void> {
@@ -89,14 +89,14 @@ describe.each(DATABASES)('%s: leases that lie in the future', (kind) => {
       const leases = relay();
       await rounds(LEASE * 2, leases);
       expect(size(leases)).toBe(0);
-      await harness.store.leave(owner); // what its heartbeat says by running out
+      await harness.store.leases.leave(owner); // what its heartbeat says by running out
       await rounds(LEASE + 6_000, leases);
       expect(size(leases)).toBe(BUCKETS);
     });
 
     it('S2: one of an instance that does not tell its lease is waited for', async () => {
       const owner = await crashed(HOUR, null);
-      await harness.store.beat({ owner, transports: [0], info: 'host pid 1' }, HOUR);
+      await harness.store.leases.beat({ owner, transports: [0], info: 'host pid 1' }, HOUR);
       const leases = relay();
       await rounds(LEASE * 2, leases);
       expect(size(leases)).toBe(0);
@@ -108,34 +108,42 @@ describe.each(DATABASES)('%s: leases that lie in the future', (kind) => {
       const leases = relay();
       for (let turn = 0; turn < 6; turn += 1) {
         await rounds(10_000, leases);
-        await harness.store.renew(owner, 24 * HOUR);
-        await harness.store.beat({ owner, transports: [0], info: told(LEASE) }, 24 * HOUR);
+        await harness.store.leases.renew(owner, 24 * HOUR);
+        await harness.store.leases.beat({ owner, transports: [0], info: told(LEASE) }, 24 * HOUR);
       }
       expect(size(leases)).toBe(0);
       expect(leases.living.list).toHaveLength(2);
-      expect(await harness.store.renew(owner, LEASE)).toHaveLength(BUCKETS);
+      expect(await harness.store.leases.renew(owner, LEASE)).toHaveLength(BUCKETS);
     });
 
     it('S3: an operator breaks one by its owner, its transport or its bucket, and nothing else', async () => {
       const owner = await crashed(LEASE * 20, null);
       const other = randomUUID();
-      const [second] = await harness.store
+      const [second] = await harness.store.setup
         .registerTransports(['default', 'second'], 'default')
         .then((ids) => [ids.get('second') as number]);
-      await harness.store.acquire({ owner: other, leaseMs: LEASE, transport: second as number, limit: BUCKETS });
-      expect(await breakLeases(harness.store, { owner: 'nobody' }, undefined)).toEqual({
+      await harness.store.leases.acquire({ owner: other, leaseMs: LEASE, transport: second as number, limit: BUCKETS });
+      expect(await breakLeases(harness.store.leases, { owner: 'nobody' }, undefined)).toEqual({
         broken: 0,
         owners: [],
         left: 0,
       });
-      expect(await breakLeases(harness.store, { buckets: [1] }, 0)).toEqual({ broken: 1, owners: [owner], left: 0 });
+      expect(await breakLeases(harness.store.leases, { buckets: [1] }, 0)).toEqual({
+        broken: 1,
+        owners: [owner],
+        left: 0,
+      });
       const leases = relay();
       await leases.runOnce();
       expect([...leases.of(0).keys()]).toEqual([1]);
-      expect(await breakLeases(harness.store, { owner }, undefined)).toEqual({ broken: 3, owners: [owner], left: 0 });
+      expect(await breakLeases(harness.store.leases, { owner }, undefined)).toEqual({
+        broken: 3,
+        owners: [owner],
+        left: 0,
+      });
       await leases.runOnce();
       expect(size(leases)).toBe(BUCKETS);
-      expect(await harness.store.renew(other, LEASE)).toHaveLength(BUCKETS);
+      expect(await harness.store.leases.renew(other, LEASE)).toHaveLength(BUCKETS);
     });
 
     it('S3: one under which somebody writes stays', async () => {
@@ -144,34 +152,38 @@ describe.each(DATABASES)('%s: leases that lie in the future', (kind) => {
       await writer.query(
         `select 1 from outbox_leases where transport = 0 and bucket = 2 ${kind === 'postgres' ? 'for share' : 'lock in share mode'}`,
       );
-      expect(await breakLeases(harness.store, { owner }, undefined)).toEqual({ broken: 3, owners: [owner], left: 1 });
+      expect(await breakLeases(harness.store.leases, { owner }, undefined)).toEqual({
+        broken: 3,
+        owners: [owner],
+        left: 1,
+      });
       await writer.commit();
     });
 
     /** What makes its lease void for others makes it void for itself. */
     it('S2: an instance with a long lease says each few minutes that it lives, and stops believing when it cannot', async () => {
       const settings = { lease: HOUR, buckets: BUCKETS, leader: false, every: 1_000, need: 17_000 };
-      const leases = new BucketLeases(harness.store, clock, randomUUID(), told(HOUR), settings);
+      const leases = new BucketLeases(harness.store.leases, clock, randomUUID(), told(HOUR), settings);
       leases.register(0, HOLDER);
       members.push(leases);
       await leases.runOnce();
-      const { beat } = harness.store;
+      const { beat } = harness.store.leases;
       let beats = 0;
-      harness.store.beat = (...given) => (beats++, beat.apply(harness.store, given));
+      harness.store.leases.beat = (...given) => (beats++, beat.apply(harness.store.leases, given));
       for (let pass = 0; pass < 10; pass += 1) {
         await clock.advance(100_000);
         await leases.runOnce();
       }
       expect(beats).toBeGreaterThanOrEqual(10);
       expect(size(leases)).toBe(BUCKETS);
-      harness.store.beat = () => Promise.reject(new Error('the database is away'));
+      harness.store.leases.beat = () => Promise.reject(new Error('the database is away'));
       for (let pass = 0; pass < 3; pass += 1) {
         await clock.advance(100_000);
         await leases.runOnce().catch(() => undefined);
       }
       await clock.advance(1);
       expect([...leases.of(0).keys()].filter((bucket) => leases.usable(0, bucket, 0))).toEqual([]);
-      harness.store.beat = beat;
+      harness.store.leases.beat = beat;
     });
   });
 });

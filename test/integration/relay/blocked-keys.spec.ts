@@ -1,3 +1,4 @@
+import { takeOnce } from '../../support/parked-reader.js';
 import { randomUUID } from 'node:crypto';
 import { Ledger } from '../../../lib/relay/ledger.js';
 import { ParkedKeys } from '../../../lib/relay/order/parked-keys.js';
@@ -6,7 +7,7 @@ import type { TransportRelayDependencies } from '../../../lib/relay/relay.types.
 import { ParkedReader } from '../../../lib/relay/order/parked-reader.js';
 import type { OutboxMessage } from '../../../lib/outbox-message.js';
 import type { Lease } from '../../../lib/store/lease-store.js';
-import { createHarness, type Harness } from '../../support/relay.js';
+import { createHarness, type Harness, wrapped } from '../../support/relay.js';
 import { describeWith, DATABASES } from '../../support/services.js';
 
 const KEYS = 12;
@@ -24,13 +25,13 @@ describe.each(DATABASES)('%s: more blocked keys than are held', (kind) => {
       leases = await acquire();
     });
     afterEach(() => harness.close());
-    const acquire = () => harness.store.acquire({ owner, leaseMs: 60_000, transport: 0, limit: buckets.length });
+    const acquire = () => harness.store.leases.acquire({ owner, leaseMs: 60_000, transport: 0, limit: buckets.length });
 
     /** In each bucket the keys in front are dead; what is behind the last one was being sent when its owner crashed. */
     async function crashed(): Promise<string[]> {
       const names = Array.from({ length: KEYS }, (_, i) => `k${String(i).padStart(2, '0')}`);
       await harness.enqueue(buckets.flatMap((bucket) => names.map((key) => ({ bucket, key: `${bucket} ${key}` }))));
-      const { messages } = await harness.store.fetch({
+      const { messages } = await harness.store.ready.fetch({
         transport: 0,
         positions: buckets.map((bucket) => ({ bucket, after: '0' })),
         perBucket: 100,
@@ -42,11 +43,11 @@ describe.each(DATABASES)('%s: more blocked keys than are held', (kind) => {
         const { id, bucket, seq } = message;
         return { id, bucket, seq, state, blocks: true, attempts: 1, delay: null, error: 'no' };
       });
-      await harness.store.park(owner, leases, entries);
+      await harness.store.ready.park(owner, leases, entries);
       const keys = messages.filter(isLast).map(({ bucket, key }) => ({ bucket, key: key as string }));
-      const taken = await harness.store.take({ owner, transport: 0, leases, due: [], keys, perKey: 10 });
+      const taken = await harness.store.parked.take({ owner, transport: 0, leases, due: [], keys, perKey: 10 });
       expect(taken.messages).toHaveLength(buckets.length);
-      await harness.store.giveBack(owner, leases);
+      await harness.store.leases.giveBack(owner, leases);
       leases = await acquire();
       return taken.messages.map(({ id }) => id);
     }
@@ -64,37 +65,30 @@ describe.each(DATABASES)('%s: more blocked keys than are held', (kind) => {
           of: () => new Map(leases.map((lease) => [lease.bucket, lease])),
           lease: (_: number, bucket: number) => leases.find((lease) => lease.bucket === bucket),
         },
-        store: {
-          due: store.due.bind(store),
-          take: store.take.bind(store),
-          blockingKeys: async (...of: Parameters<typeof store.blockingKeys>) => {
-            const keys = await store.blockingKeys(...of);
+        store: wrapped(store, {
+          async blockingKeys(...of) {
+            const keys = await store.parked.blockingKeys(...of);
             asked.push(keys.length);
             return keys;
           },
-        },
+        }),
       } as unknown as TransportRelayDependencies;
       const accepted: string[] = [];
       const reader = new ParkedReader(
         relay,
         new Ledger(({ key }) => key),
-        {
-          accept: (messages) => accepted.push(...messages.map(({ id }) => id)),
-          giveBack: () => undefined,
-          isOpen: () => true,
-          isAside: () => false,
-          uncertain: () => undefined,
-        },
+        { has: () => true },
+        { isAside: () => false },
         { hold: () => undefined },
         new ParkedKeys(5),
       );
       await reader.load(buckets);
       for (let pass = 0; pass < KEYS && accepted.length < ids.length; pass += 1)
-        await reader.runOnce(buckets, leases, 100);
+        accepted.push(...(await takeOnce(reader, buckets, leases, 100)).map(({ id }) => id));
       expect(accepted.sort()).toEqual([...ids].sort());
       const rounds = asked.length;
       expect(Math.max(...asked)).toBe(5);
-      for (let pass = 0; pass < KEYS; pass += 1) await reader.runOnce(buckets, leases, 100);
+      for (let pass = 0; pass < KEYS; pass += 1) await takeOnce(reader, buckets, leases, 100);
       expect(asked.length).toBeLessThanOrEqual(rounds + 1); // once round, and not again soon
       expect(reader.keys.size).toBeLessThanOrEqual(10);
     });

@@ -50,14 +50,14 @@ describeOnMysqlFamily('keys that are no UTF-8, written by another program', (kin
     await hooks.until('dead', 2);
     await until(async () => (await harness.count('ready')) === 0);
 
-    const keys = await store.blockingKeys(0, [0], 10);
+    const keys = await store.parked.blockingKeys(0, [0], 10);
     expect(keys.map(({ key }) => key)).toEqual([named('fd'), named('ff')]);
-    expect(await store.blockingKeys(0, [0], 10, new Map([[0, named('fd')]]))).toHaveLength(1);
-    expect(await store.blockedAmong(0, [...keys, { bucket: 0, key: named('fe') }])).toHaveLength(2);
+    expect(await store.parked.blockingKeys(0, [0], 10, new Map([[0, named('fd')]]))).toHaveLength(1);
+    expect(await store.parked.blockedAmong(0, [...keys, { bucket: 0, key: named('fe') }])).toHaveLength(2);
 
-    expect(await store.release({ key: named('ff') })).toEqual({ released: 1 });
+    expect(await store.admin.release({ key: named('ff') })).toEqual({ released: 1 });
     await transport.until(() => transport.published.length === 3);
-    expect((await store.discard({ key: named('fd'), limit: 10 })).done).toHaveLength(2);
+    expect((await store.admin.discard({ key: named('fd'), limit: 10 })).done).toHaveLength(2);
     await write(['fd', 'fd 3']);
     await transport.until(() => transport.texts.includes('fd 3'));
     expect(transport.texts.slice(2)).toEqual(['ff 2', 'fd 3']);

@@ -35,7 +35,7 @@ describeOnEach([], 'the longest publishTimeout', (kind) => {
     let longest = LEASE;
     while (!isAllowed(longest)) longest--;
     await publishesWith(longest);
-  }, 120_000);
+  });
 
   it('so they are with a short one', () => publishesWith(500), 120_000);
 });

@@ -17,5 +17,5 @@ describeOnEach([], 'a pass of a relay that is not started', (kind) => {
     expect(await harness.count('ready')).toBe(0);
     const [{ n }] = await harness.dataSource.query('select count(*) as n from outbox_leases where owner is not null');
     expect(Number(n)).toBe(0);
-  }, 30_000);
+  });
 });

@@ -76,7 +76,7 @@ describeWith(['rabbitmq', 'postgres'], 'RabbitMQ destinations that are missing w
     expect(answers).toHaveLength(length); // nobody asks any more
     for (const name of ['circuitOpened', 'failed', 'retried', 'dead'] as const) expect(hooks.of(name)).toEqual([]);
     expect(hooks.of('destinationBack')).toHaveLength(1);
-  }, 30_000);
+  });
 
   it('R6: so are the queues and exchanges to which event classes send, each once, and no others', async () => {
     const [there, queue, exchange] = [await observer.queue(), observer.unusedName(), observer.unusedName()];
@@ -111,7 +111,7 @@ describeWith(['rabbitmq', 'postgres'], 'RabbitMQ destinations that are missing w
     await observer.receivedAll(queue, ids);
     expect(hooks.of('destinationAway')).toHaveLength(1);
     await until(() => hooks.of('destinationBack').length === 1 && dispatcher.status().transports[0]?.away.length === 0);
-  }, 30_000);
+  });
 
   it('R8: what only a message knew to be missing is back when it is there, though the message is gone', async () => {
     const exchange = observer.unusedName();
@@ -125,7 +125,7 @@ describeWith(['rabbitmq', 'postgres'], 'RabbitMQ destinations that are missing w
     await observer.channel.assertExchange(exchange, 'fanout');
     expect(await hooks.until('destinationBack')).toMatchObject({ destination });
     expect(dispatcher.status().transports[0]?.away).toEqual([]);
-  }, 40_000);
+  });
 });
 
 const absent: Service[] = RabbitMqNode.isInstalled ? [] : ['rabbitmq'];
@@ -140,11 +140,11 @@ describeUnlessMissing(absent, 'a RabbitMQ user of few rights and one channel', (
     await node.ctl('add_user', user, user);
     await node.ctl('set_permissions', user, '^$', '.*', '^$');
     await node.ctl('set_user_limits', user, '{"max-channels": 1}');
-  }, 90_000);
+  });
   afterAll(async () => {
     await harness?.close();
     await node?.remove();
-  }, 30_000);
+  });
 
   it('R6: is asked nothing that it may not, and what it publishes over stays open', async () => {
     const observer = await RabbitMqObserver.connect(node.url);
@@ -162,7 +162,7 @@ describeUnlessMissing(absent, 'a RabbitMQ user of few rights and one channel', (
     expect(hooks.of('circuitOpened')).toEqual([]);
     await dispatcher.stop();
     await observer.connection.close();
-  }, 60_000);
+  });
 });
 
 const lacking: Service[] = KafkaNode.isInstalled ? [] : ['kafka'];
@@ -177,12 +177,12 @@ describeUnlessMissing(lacking, 'Kafka topics that are missing when a relay start
     admin = new Kafka(node.config()).admin();
     await admin.connect();
     harness = await createHarness('postgres', { pollInterval: 50 });
-  }, 90_000);
+  });
   afterAll(async () => {
     await harness?.close();
     await admin?.disconnect();
     await node?.stop();
-  }, 30_000);
+  });
 
   async function start(options: Partial<KafkaOptions>, expected: readonly ExpectedMessages[]) {
     const transport = await kafka({ client: node.config(), ...options }).create();
@@ -208,7 +208,7 @@ describeUnlessMissing(lacking, 'Kafka topics that are missing when a relay start
     expect(await hooks.until('destinationBack')).toMatchObject({ destination: `topic "shop.${topic}"`, putOff: 0 });
     for (const name of ['circuitOpened', 'failed', 'retried'] as const) expect(hooks.of(name)).toEqual([]);
     await dispatcher.stop();
-  }, 60_000);
+  });
 
   it.each([
     ['transactional', { transactional: true }],
@@ -240,5 +240,5 @@ describeUnlessMissing(lacking, 'Kafka topics that are missing when a relay start
       expect(making.answers).toEqual([[]]);
       await making.dispatcher.stop();
     }
-  }, 30_000);
+  });
 });

@@ -50,7 +50,7 @@ describeOnEach([], 'one poison among many', (kind) => {
     const poisoned = Math.min(await p99('poison'), await p99('poison'));
     // Held for one poll they would wait for 30 s. Shared cores are no place for less: `npm run bench -- poison` measures it.
     expect(poisoned).toBeLessThan(3 * calm + 1_000);
-    const stats = (await harness.store.stats())[0]!;
+    const stats = (await harness.store.admin.stats())[0]!;
     expect(stats).toMatchObject({ ready: 0, blockedKeys: 1 });
     expect(stats.dead + stats.waiting).toBe(1);
     expect(stats.blocked).toBe(2 * ROUNDS - 1);
@@ -74,19 +74,19 @@ describeOnEach([], 'one poison among many', (kind) => {
     await hooks.until('dead', 4);
     await transport.until(() => transport.published.length === 2);
     expect(transport.texts).toEqual(['skipped2', 'skipped3']);
-    await until(async () => (await harness.store.stats())[0]!.blocked === 6);
-    expect((await harness.store.stats())[0]).toMatchObject({ dead: 4, blocked: 6, blockedKeys: 3, scheduled: 1 });
+    await until(async () => (await harness.store.admin.stats())[0]!.blocked === 6);
+    expect((await harness.store.admin.stats())[0]).toMatchObject({ dead: 4, blocked: 6, blockedKeys: 3, scheduled: 1 });
     transport.behave = () => PUBLISHED;
-    await harness.store.release({ key: 'released' });
-    await harness.store.requeue({ ids: [ids[6]!], limit: 10 });
-    await harness.store.discard({ ids: [ids[9]!], limit: 10 });
+    await harness.store.admin.release({ key: 'released' });
+    await harness.store.admin.requeue({ ids: [ids[6]!], limit: 10 });
+    await harness.store.admin.discard({ ids: [ids[9]!], limit: 10 });
     dispatcher.nudge();
     await transport.until(() => transport.published.length === 9);
     const order = (key: string) => transport.texts.filter((each) => each.startsWith(key)).slice();
     expect(order('released')).toEqual(['released2', 'released3']);
     expect(order('requeued')).toEqual(['requeued1', 'requeued2', 'requeued3']);
     expect(order('discarded')).toEqual(['discarded2', 'discarded3']);
-    await until(async () => (await harness.store.stats())[0]!.blockedKeys === 0);
+    await until(async () => (await harness.store.admin.stats())[0]!.blockedKeys === 0);
   });
 
   it('D5: two operators requeue 1,000 dead letters at once: each is published once', async () => {
@@ -101,7 +101,7 @@ describeOnEach([], 'one poison among many', (kind) => {
     await hooks.until('dead', 1_000, 30_000);
     transport.behave = () => PUBLISHED;
     transport.attempted.length = 0;
-    const done = await Promise.all([harness.store, store].map((each) => each.requeue({ ids, limit: 1_000 })));
+    const done = await Promise.all([harness.store, store].map((each) => each.admin.requeue({ ids, limit: 1_000 })));
     dispatcher.nudge();
     await transport.until(() => transport.published.length === 1_000, 30_000);
     await dispatcher.drain();
@@ -129,7 +129,7 @@ describeOnEach([], 'one poison among many', (kind) => {
     await harness.enqueue(
       Array.from({ length: 5_000 }, (_, i) => ({ key: `k${i % 700}`, deliverAt, payload: text(i) })),
     );
-    expect((await harness.store.stats())[0]).toMatchObject({ scheduled: 5_000 });
+    expect((await harness.store.admin.stats())[0]).toMatchObject({ scheduled: 5_000 });
     await dispatcher.start();
     await harness.enqueue(Array.from({ length: 10 }, () => ({ key: 'k1', payload: text('before') })));
     dispatcher.nudge();

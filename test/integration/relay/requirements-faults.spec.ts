@@ -42,7 +42,7 @@ describe.each(DATABASES)('faults around the relay on %s', (kind) => {
     async function begin(message: Parameters<typeof newMessage>[0]) {
       const runner = harness.dataSource.createQueryRunner();
       await runner.startTransaction('READ COMMITTED');
-      await harness.store.insert(transactionExecutor(runner), [newMessage(message)]);
+      await harness.store.writer.insert(transactionExecutor(runner), [newMessage(message)]);
       return {
         commit: () => runner.commitTransaction().finally(() => runner.release()),
         rollback: () => runner.rollbackTransaction().finally(() => runner.release()),

@@ -1,3 +1,4 @@
+import { eachRole } from '../../support/each-role.js';
 import { setTimeout as pause } from 'node:timers/promises';
 import { systemClock } from '../../../lib/time/clock.js';
 import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
@@ -42,7 +43,7 @@ describe.each(DATABASES)('the work of a relay on %s', (kind) => {
       harness = await createHarness(kind, { pollInterval: '1m', batchSize: 100 });
       const transport = new ScriptedTransport();
       const calls: Record<string, number> = {};
-      const counted = { wrapStore: (store: OutboxStore) => countCalls(store, calls) };
+      const counted = { wrapStore: (store: OutboxStore) => eachRole(store, (role) => countCalls(role, calls)) };
       const { dispatcher } = harness.relay({ default: transport }, {}, counted);
       const total = 5_000;
       await harness.enqueue(Array.from({ length: total }, (_, i) => ({ key: `k${i % 500}`, payload: text(i) })));
@@ -185,7 +186,7 @@ describe.each(DATABASES)('the work of a relay on %s', (kind) => {
         await Promise.all(Array.from({ length: 40 }, (_, i) => harness.enqueue([{ key: `k${i}` }, { delay: 50 }])))
       ).flat();
       await transport.until(() => transport.published.length === ids.length);
-      await harness.store.stats();
+      await harness.store.admin.stats();
       expect(hooks.of('error')).toEqual([]);
     });
 
@@ -258,7 +259,7 @@ describe.each(DATABASES)('the work of a relay on %s', (kind) => {
       await runner.startTransaction();
       const soon = new Date(Date.now() + 4_000);
       const rows = [newMessage({ payload: text('now') }), newMessage({ payload: text('then'), deliverAt: soon })];
-      await harness.store.insert(transactionExecutor(runner), rows);
+      await harness.store.writer.insert(transactionExecutor(runner), rows);
       await runner.commitTransaction();
       await runner.query(kind === 'postgres' ? 'reset time zone' : 'set time_zone = default');
       await runner.release();
@@ -282,10 +283,10 @@ async function openTransactions({ database, dataSource }: Harness): Promise<stri
   return rows.map(({ t }) => t);
 }
 
-function countCalls(store: OutboxStore, calls: Record<string, number>): OutboxStore {
-  return new Proxy(store, {
-    get(target, name, receiver) {
-      const value: unknown = Reflect.get(target, name, receiver);
+function countCalls<T extends object>(part: T, calls: Record<string, number>): T {
+  return new Proxy(part, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name);
       if (typeof value !== 'function') return value;
       return (...given: unknown[]): unknown => {
         calls[String(name)] = (calls[String(name)] ?? 0) + 1;

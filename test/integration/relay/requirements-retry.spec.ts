@@ -23,6 +23,10 @@ describe.each(DATABASES)('attempts, delays and errors on %s', (kind) => {
     /** A whole number of 64 bits in MySQL's view, which its driver gives as a text. */
     const attempts = kind === 'mysql' ? 'attempts + 0e0' : 'attempts';
 
+    const now = kind === 'postgres' ? 'now()' : 'utc_timestamp(6)';
+    const inSeconds = (time: string): string =>
+      kind === 'postgres' ? `extract(epoch from ${time} - now())` : `timestampdiff(microsecond, ${now}, ${time}) / 1e6`;
+
     /** As an operator sees it, in the order of the inserts. */
     const look = (): Promise<ParkedRow[]> =>
       harness.dataSource.query(
@@ -131,6 +135,34 @@ describe.each(DATABASES)('attempts, delays and errors on %s', (kind) => {
       }
     });
 
+    it.each([
+      ['the same delay each time', { initial: '1h', max: '1h', backoff: 'fixed', jitter: 'none' }, [3_600, 3_600]],
+      ['no less than the least', { initial: '1h', max: '1d', min: '1h', jitter: 'equal' }, [3_600, 3_600]],
+      ['what a function says', { max: '1d', backoff: (attempts: number) => attempts * 7_200_000 }, [7_200, 14_400]],
+    ] as const)('stores with the message %s, which holds for the next relay', async (_, retry, seconds) => {
+      harness = await createHarness(kind, { retry });
+      const [id] = await harness.enqueue([{ key: 'k' }]);
+      const due = `select ${inSeconds('due_at')} as t from outbox_parked`;
+      const stored: number[] = [];
+      for (const _one of seconds) {
+        const transport = new ScriptedTransport();
+        transport.behave = () => rejected();
+        const { dispatcher, hooks } = harness.relay({ default: transport }, {}, { random: () => 0 });
+        await dispatcher.start();
+        await hooks.until('retried', 1);
+        await until(async () => (await harness.count('parked')) === 1);
+        const [{ t }] = await harness.dataSource.query(due);
+        stored.push(Math.round(Number(t)));
+        await dispatcher.stop();
+        expect(transport.attempted.map((message) => message.id)).toEqual([id]);
+        await harness.dataSource.query(`update outbox_parked set due_at = ${now}`);
+      }
+      for (const [n, expected] of seconds.entries()) {
+        expect(stored[n]).toBeGreaterThan(expected - 60);
+        expect(stored[n]).toBeLessThanOrEqual(expected);
+      }
+    });
+
     it('archives with its attempts and the time of its confirm what went through in the end', async () => {
       harness = await createHarness(kind, { onPublished: 'archive', pollInterval: 20, retry: { initial: 1, max: 1 } });
       const transport = new ScriptedTransport();
@@ -164,11 +196,11 @@ describe.each(DATABASES)('attempts, delays and errors on %s', (kind) => {
       const { dispatcher, hooks } = harness.relay({ default: transport });
       await dispatcher.start();
       await hooks.until('dead', 1);
-      expect(await harness.store.requeue({ ids: [id as string], limit: 1 })).toMatchObject({ done: [id] });
+      expect(await harness.store.admin.requeue({ ids: [id as string], limit: 1 })).toMatchObject({ done: [id] });
       dispatcher.nudge();
       expect(await hooks.until('dead', 2)).toMatchObject({ id, attempts: 3 });
       expect(transport.attempted).toHaveLength(6);
-      expect(await harness.store.discard({ ids: [id as string], limit: 1 })).toMatchObject({ done: [id] });
+      expect(await harness.store.admin.discard({ ids: [id as string], limit: 1 })).toMatchObject({ done: [id] });
       await transport.until(() => transport.texts.includes('next'));
       expect(transport.attempted).toHaveLength(7);
       await until(async () => (await harness.count('parked')) === 0);

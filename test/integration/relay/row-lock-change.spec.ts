@@ -23,16 +23,16 @@ describeWith('postgres', 'tables with an order that become tables for row locks'
       ]);
       await dispatcher.stop();
 
-      const refused: unknown = await store.check(settings).catch((error: unknown) => error);
+      const refused: unknown = await store.setup.check(settings).catch((error: unknown) => error);
       const { hint } = refused as { hint: string };
       expect(hint).toContain('run the up of outboxSql()');
       await harness.dataSource.query(outboxSql('postgres', settings).up);
       await harness.dataSource.query(hint.slice(hint.indexOf('and run: ') + 'and run: '.length, -1));
-      await store.check(settings);
+      await store.setup.check(settings);
 
       const seen: string[] = [];
       const request = { transport: 0, limit: 10, onPublished: 'delete' } as const;
-      await store.withLockedRows(request, async (messages) => {
+      await store.rowLocks.withLockedRows(request, async (messages) => {
         seen.push(...messages.map(({ id }) => id));
         return { published: messages, parked: [], reparked: [] };
       });

@@ -46,7 +46,7 @@ for (const kind of DATABASES)
       await connecting;
       // Once its rows are locked. InnoDB's list of transactions is made anew 100 ms after the last look at it.
       await until(async () => (await endSessionsWithLocks()) === 1, 20_000, 150);
-      expect((await store.cancel({ ids: [cancelled], limit: 1 })).done).toEqual([cancelled]);
+      expect((await store.admin.cancel({ ids: [cancelled], limit: 1 })).done).toEqual([cancelled]);
       transport.connected.open();
 
       const [next] = await harness.enqueue([{}]);

@@ -46,8 +46,8 @@ describe.each(DATABASES)('%s: ready messages that stand still', (kind) => {
     /** An instance that has leased these buckets, and says that it lives. */
     async function owner(only: readonly number[], ms = 3_600_000): Promise<string> {
       const name = randomUUID();
-      await harness.store.acquire({ owner: name, leaseMs: ms, transport: 0, limit: BUCKETS, only });
-      await harness.store.beat({ owner: name, transports: [0], info: 'host pid 1' }, ms);
+      await harness.store.leases.acquire({ owner: name, leaseMs: ms, transport: 0, limit: BUCKETS, only });
+      await harness.store.leases.beat({ owner: name, transports: [0], info: 'host pid 1' }, ms);
       return name;
     }
     const enqueue = async (...buckets: number[]) => harness.enqueue(buckets.map((bucket) => ({ bucket })));
@@ -108,7 +108,7 @@ describe.each(DATABASES)('%s: ready messages that stand still', (kind) => {
           ),
         ),
       ]);
-      await harness.store.leave(name);
+      await harness.store.leases.leave(name);
       expect(await ask(1_000)).toEqual(['degraded', expect.stringContaining('no live relay publishes')]);
     });
 
@@ -116,13 +116,13 @@ describe.each(DATABASES)('%s: ready messages that stand still', (kind) => {
       const gone = await owner([0, 1, 2, 3]);
       const { dispatcher } = harness.relay({ default: new ScriptedTransport() });
       await dispatcher.start();
-      await until(async () => (await harness.store.stats())[0]?.instances === 2); // it told that it is there
+      await until(async () => (await harness.store.admin.stats())[0]?.instances === 2); // it told that it is there
       await enqueue(1, 2);
       const ask = process(dispatcher, true);
       expect(await ask()).toEqual(['up']);
       expect(await ask(10_000)).toEqual(['up']);
       expect(await ask(5_000)).toEqual(['degraded', expect.stringContaining(`instance ${gone} has leased the bucket`)]);
-      await harness.store.leave(gone);
+      await harness.store.leases.leave(gone);
       expect(await ask(1_000)).toEqual([
         'degraded',
         expect.stringMatching(/instance \S+, which is not heard of, has leased the bucket, for .* more \(breakLeases/),
@@ -137,14 +137,13 @@ describe.each(DATABASES)('%s: ready messages that stand still', (kind) => {
       };
       const { dispatcher } = harness.relay({ default: transport }, { batchSize: 10, batchesInFlight: 1 });
       await dispatcher.start();
-      await until(async () => (await harness.store.stats())[0]?.instances === 1);
+      await until(async () => (await harness.store.admin.stats())[0]?.instances === 1);
       await harness.enqueue(Array.from({ length: 1_000 }, (_, i) => ({ bucket: i % BUCKETS })));
       const ask = process(dispatcher, true);
-      for (let i = 0; i < 20; i++) {
+      for (let i = 1; i <= 20; i++) {
         expect(await ask(LEASE / 5)).toEqual(['up']);
-        await sleep(100);
+        await until(() => transport.published.length >= 40 * i);
       }
-      expect(transport.published.length).toBeGreaterThan(0);
     });
 
     it('S9: a look that takes too long is cancelled, and says so; it is not repeated at once', async () => {
@@ -168,8 +167,8 @@ describe.each(DATABASES)('%s: ready messages that stand still', (kind) => {
 
     it('S9: counts stop near a thousand, and say so', async () => {
       const lease = { transport: 0, bucket: 0, epoch: '1' };
-      await harness.store.acquire({ owner: 'me', leaseMs: LEASE, transport: 0, limit: 1, only: [0] });
-      await harness.store.beat({ owner: 'me', transports: [0], info: '' }, LEASE);
+      await harness.store.leases.acquire({ owner: 'me', leaseMs: LEASE, transport: 0, limit: 1, only: [0] });
+      await harness.store.leases.beat({ owner: 'me', transports: [0], info: '' }, LEASE);
       const some =
         kind === 'postgres' ? `gen_random_uuid() from generate_series(1, 3000)` : `uuid() from ${series(kind, 3_000)}`;
       const columns = 'transport, bucket, topic, type, id';
@@ -182,9 +181,9 @@ describe.each(DATABASES)('%s: ready messages that stand still', (kind) => {
         'degraded',
         ["1000 or more dead messages for 'default' wait for requeue or discard."],
       ]);
-      const stats = await harness.store.stats();
+      const stats = await harness.store.admin.stats();
       expect(stats).toMatchObject([{ ready: 3_000, dead: 3_000 }]);
-      await harness.store.giveBack('me', [lease]);
+      await harness.store.leases.giveBack('me', [lease]);
     });
   });
 });

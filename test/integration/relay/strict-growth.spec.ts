@@ -34,7 +34,7 @@ describeWith('postgres', 'a strict order on PostgreSQL, by its cost', () => {
     await own.transaction(async (manager) => {
       const tx = transactionExecutor(manager.queryRunner as never);
       for (let n = 0; n < count; n += 1)
-        await harness.store.insert(tx, [newMessage({ key: `k${n % 50}`, payload: Buffer.from(String(n)) })]);
+        await harness.store.writer.insert(tx, [newMessage({ key: `k${n % 50}`, payload: Buffer.from(String(n)) })]);
     });
     await own.destroy();
   }

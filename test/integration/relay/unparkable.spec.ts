@@ -8,13 +8,18 @@ import { until } from '../../support/until.js';
 const text = (value: string) => Buffer.from(value);
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
 
-describeOnMysqlFamily('a message whose id is parked already', (kind) => {
+describeOnMysqlFamily('a message that cannot be parked beside another of its id', (kind) => {
   let harness: Harness;
   afterEach(() => harness?.close());
+
+  /** As before version 3 of the tables, which a process with `setup: 'none'` works on. */
+  const makeUnique = () =>
+    harness.dataSource.query('alter table outbox_parked drop key by_id, add unique key by_id (id, transport)');
 
   /** The first is dead, and the second, which has its id, cannot be parked beside it. */
   async function twins(batchSize: number, second: { key?: string } = {}) {
     harness = await createHarness(kind, { buckets: 1, batchSize, retry: { maxAttempts: 1 } });
+    await makeUnique();
     const transport = new ScriptedTransport();
     transport.behave = rejected;
     const { dispatcher, hooks } = harness.relay({ default: transport });
@@ -39,13 +44,14 @@ describeOnMysqlFamily('a message whose id is parked already', (kind) => {
     expect([await harness.count('ready'), await harness.count('parked')]).toEqual([1, 2]);
     expect(transport.attempted).toHaveLength(4);
 
-    await harness.store.discard({ ids: [id as string], limit: 1 });
+    await harness.store.admin.discard({ ids: [id as string], limit: 1 });
     expect(await hooks.until('dead', 3)).toMatchObject({ id });
     expect([await harness.count('ready'), await harness.count('parked')]).toEqual([0, 2]);
   });
 
   it('F8: a stop does not wait for it', async () => {
     harness = await createHarness(kind, { buckets: 1, retry: { maxAttempts: 1 } });
+    await makeUnique();
     const transport = new ScriptedTransport();
     transport.behave = rejected;
     const { dispatcher, hooks } = harness.relay({ default: transport });
@@ -62,6 +68,7 @@ describeOnMysqlFamily('a message whose id is parked already', (kind) => {
 
   it('F8: behind the first of its id and key it waits for that one, and those behind it for both', async () => {
     harness = await createHarness(kind, { buckets: 1, retry: { initial: 50, max: 50 } });
+    await makeUnique();
     const transport = new ScriptedTransport();
     let failures = 3;
     transport.behave = () => (failures-- > 0 ? rejected() : { ok: true });
@@ -127,5 +134,5 @@ describeWith('postgres', 'a lost payload behind a message that fails', () => {
     await chunks.putBack();
     await transport.until(() => transport.published.length === 5, 60_000);
     expect(transport.published.slice(2).map(({ id }) => id)).toEqual([ids[1], ids[2], later]);
-  }, 90_000);
+  });
 });

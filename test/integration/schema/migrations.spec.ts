@@ -49,7 +49,7 @@ describe.each(DATABASES)('migrations', (kind) => {
     const check = async (prefix: string): Promise<void> => {
       const options = { setup: 'check', schema: undefined, prefix, poolSize: 2, preparedStatements: true } as const;
       const store = openStore(db, { ...SETTINGS, onPublished: 'delete', options });
-      await store.check(SETTINGS).finally(() => store.close());
+      await store.setup.check(SETTINGS).finally(() => store.close());
     };
 
     it('makes the tables of every outbox, knows when they are there, and takes them away with their rows', async () => {
@@ -91,18 +91,18 @@ describe.each(DATABASES)('migrations', (kind) => {
         preparedStatements: true,
       } as const;
       const store = openStore(db, { ...SETTINGS, onPublished: 'delete', options });
-      await store.registerTransports(['default'], 'default');
-      const leases = await store.acquire({ owner: 'o', leaseMs: 60_000, transport: 0, limit: 9 });
+      await store.setup.registerTransports(['default'], 'default');
+      const leases = await store.leases.acquire({ owner: 'o', leaseMs: 60_000, transport: 0, limit: 9 });
       await db.transaction((manager) =>
-        store.insert(transactionExecutor(manager.queryRunner as never), [
+        store.writer.insert(transactionExecutor(manager.queryRunner as never), [
           newMessage({ key: null, delay: 0, payload: Buffer.from('1') }, 9),
           newMessage({ key: 'k', delay: 0, payload: Buffer.from('2') }, 9),
         ]),
       );
       const buckets = leases.map(({ bucket }) => bucket);
-      const due = (await store.due(0, buckets, 10)).rows;
+      const due = (await store.parked.due(0, buckets, 10)).rows;
       const request = { owner: 'o', transport: 0, leases, due, keys: [], perKey: 1 };
-      const { messages } = await store.take(request).finally(() => store.close());
+      const { messages } = await store.parked.take(request).finally(() => store.close());
       expect(messages).toHaveLength(2);
       const rows = await db.getRepository<OutboxMessageRow>(entity as never).find({ order: { seq: 'asc', id: 'asc' } });
       // With a key it has joined the key's order first, and waits in it.

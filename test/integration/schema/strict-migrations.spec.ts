@@ -42,7 +42,7 @@ describe.each(DATABASES)('migrations of a strict order', (kind) => {
     };
     const enqueue = (store: OutboxStore, text: string): Promise<unknown> =>
       db.transaction((manager) =>
-        store.insert(transactionExecutor(manager), [newMessage({ key: 'k', payload: Buffer.from(text) })]),
+        store.writer.insert(transactionExecutor(manager), [newMessage({ key: 'k', payload: Buffer.from(text) })]),
       );
     const run = async (sql: string): Promise<void> => {
       if (kind === 'postgres') await db.query(sql);
@@ -53,13 +53,13 @@ describe.each(DATABASES)('migrations of a strict order', (kind) => {
     it('up, up again with rows, and down leave nothing behind', async () => {
       const settings = { ...SETTINGS, ordering: 'strict' } as const;
       const store = open('strict', 'a_');
-      await expect(store.check(settings)).rejects.toMatchObject({ code: 'SCHEMA_MISSING' });
+      await expect(store.setup.check(settings)).rejects.toMatchObject({ code: 'SCHEMA_MISSING' });
       await db.runMigrations();
-      await store.check(settings);
+      await store.setup.check(settings);
       await enqueue(store, '1');
       await run(outboxSql(dialect, { prefix: 'a_', ordering: 'strict' }).up);
       await enqueue(store, '2');
-      await store.check(settings);
+      await store.setup.check(settings);
       const rows = await db.query(`select id from a_ready`);
       expect(rows).toHaveLength(2);
       for (const _version of db.migrations) await db.undoLastMigration();
@@ -72,17 +72,17 @@ describe.each(DATABASES)('migrations of a strict order', (kind) => {
       await enqueue(before, '1');
       const settings = { ...SETTINGS, ordering: 'strict' } as const;
       const update = `update b_meta set value = 'strict' where name = 'ordering'`;
-      await expect(strict.check(settings)).rejects.toMatchObject({
+      await expect(strict.setup.check(settings)).rejects.toMatchObject({
         code: 'SCHEMA_MISMATCH',
         message: expect.stringContaining('run the up of outboxSql() with the new settings'),
       });
       await db.query(update); // alone it is not enough
-      await expect(strict.check(settings)).rejects.toMatchObject({ code: 'SCHEMA_MISMATCH' });
+      await expect(strict.setup.check(settings)).rejects.toMatchObject({ code: 'SCHEMA_MISMATCH' });
       await run(outboxSql(dialect, { prefix: 'b_', ordering: 'strict' }).up);
-      await strict.check(settings);
+      await strict.setup.check(settings);
       await enqueue(strict, '2');
       const positions = Array.from({ length: 32 }, (_, bucket) => ({ bucket, after: '0' }));
-      const { messages } = await strict.fetch({ transport: 0, positions, perBucket: 10, limit: 10 });
+      const { messages } = await strict.ready.fetch({ transport: 0, positions, perBucket: 10, limit: 10 });
       expect(messages.map(({ payload }) => String(payload))).toEqual(['1', '2']);
       await run(outboxSql(dialect, { prefix: 'b_', ordering: 'strict' }).down);
     });
@@ -91,7 +91,7 @@ describe.each(DATABASES)('migrations of a strict order', (kind) => {
       await run(outboxSql(dialect, { prefix: 'c_' }).up);
       const global = open('global', 'c_');
       const settings = { ...SETTINGS, ordering: 'global' } as const;
-      const { message } = await failure(global.check(settings));
+      const { message } = await failure(global.setup.check(settings));
       if (kind !== 'postgres') {
         expect(message).toContain('make them anew');
         return run(outboxSql(dialect, { prefix: 'c_' }).down);
@@ -100,7 +100,7 @@ describe.each(DATABASES)('migrations of a strict order', (kind) => {
       expect(message).toContain('run the up of outboxSql() with the new settings');
       await run(outboxSql(dialect, { prefix: 'c_', ordering: 'global' }).up);
       await db.query(`update c_meta set value = 'global' where name = 'ordering'`);
-      await global.check(settings);
+      await global.setup.check(settings);
       for (let n = 0; n < 5; n += 1)
         await db.query(`insert into c_messages (topic, type, key, payload) values ('t', 't', 'k${n}', 'x')`);
       expect(await db.query('select distinct bucket from c_ready')).toEqual([{ bucket: 0 }]);

@@ -31,7 +31,7 @@ describe.each(DATABASES)('tables of version 1, with rows in them', (kind) => {
           preparedStatements: true,
         } as const;
         store = openStore(db, { ...settings, onPublished: 'delete', options });
-        await store.registerTransports(['default'], 'default');
+        await store.setup.registerTransports(['default'], 'default');
         await fill();
       });
       afterEach(async () => {
@@ -49,7 +49,9 @@ describe.each(DATABASES)('tables of version 1, with rows in them', (kind) => {
       /** One as the library writes it, one in a bucket that nobody reads, and on PostgreSQL two that nobody could read. */
       async function fill(): Promise<void> {
         await db.transaction((manager) =>
-          store.insert(transactionExecutor(manager), [newMessage({ key: 'a', payload: Buffer.from('1') }, BUCKETS)]),
+          store.writer.insert(transactionExecutor(manager), [
+            newMessage({ key: 'a', payload: Buffer.from('1') }, BUCKETS),
+          ]),
         );
         await db.query(`${ONE} values (99, ${id}, 't', 't', 'a', '2')`);
         if (kind !== 'postgres') return;
@@ -62,11 +64,11 @@ describe.each(DATABASES)('tables of version 1, with rows in them', (kind) => {
       }
       const published = async (): Promise<string[]> => {
         const positions = Array.from({ length: BUCKETS }, (_, bucket) => ({ bucket, after: '0' }));
-        const { messages } = await store.fetch({ transport: 0, positions, perBucket: 10, limit: 10 });
+        const { messages } = await store.ready.fetch({ transport: 0, positions, perBucket: 10, limit: 10 });
         return messages.map(({ payload }) => String(payload));
       };
       const looksRight = async (): Promise<void> => {
-        await store.check(settings);
+        await store.setup.check(settings);
         expect(await published()).toEqual(['1', '2']);
         await expect(db.query(`${ONE} values (99, ${id}, 't', 't', 'a', '3')`)).rejects.toThrow(/outbox_ready_limits/);
         if (kind !== 'postgres') return;
@@ -75,7 +77,7 @@ describe.each(DATABASES)('tables of version 1, with rows in them', (kind) => {
       };
 
       it('I3: are refused by a start with the step, which upgrades them in place; the way back is one of the version before', async () => {
-        await expect(store.check(settings)).rejects.toMatchObject({
+        await expect(store.setup.check(settings)).rejects.toMatchObject({
           code: 'SCHEMA_MISMATCH',
           message: expect.stringMatching(
             /have version 1, this release needs 3.*Run the migrations of outboxMigrations/,
@@ -84,7 +86,7 @@ describe.each(DATABASES)('tables of version 1, with rows in them', (kind) => {
         await db.runMigrations();
         await looksRight();
         for (const _ of ['3', '2']) await db.undoLastMigration();
-        await expect(store.check(settings)).rejects.toMatchObject({ code: 'SCHEMA_MISMATCH' });
+        await expect(store.setup.check(settings)).rejects.toMatchObject({ code: 'SCHEMA_MISMATCH' });
         expect(await published()).toEqual(['1', '2']);
         await db.query(`${ONE} values (99, ${id}, 't', 't', 'a', '3')`); // as it was
         await db.query('delete from outbox_ready where bucket = 99');
@@ -98,7 +100,7 @@ describe.each(DATABASES)('tables of version 1, with rows in them', (kind) => {
         await script(outboxSql(dialect, { buckets: BUCKETS, ordering }).up);
         await looksRight();
         await script(outboxSql(dialect, { buckets: BUCKETS, ordering }).back);
-        await expect(store.check(settings)).rejects.toThrow(/version 2, this release needs 3/);
+        await expect(store.setup.check(settings)).rejects.toThrow(/version 2, this release needs 3/);
         await script(outboxSql(dialect, { buckets: BUCKETS, ordering }).up);
         await looksRight();
         await db.undoLastMigration().catch(() => undefined); // none has run: nothing to revert
@@ -106,7 +108,7 @@ describe.each(DATABASES)('tables of version 1, with rows in them', (kind) => {
         for (const table of ['ready', 'parked'])
           await db.query(`alter table outbox_${table} drop constraint outbox_${table}_limits`);
         await db.query(kind === 'postgres' ? 'drop index outbox_dedup_id' : 'alter table outbox_dedup drop key by_id');
-        await store.create(settings);
+        await store.setup.create(settings);
         await looksRight();
       });
     });

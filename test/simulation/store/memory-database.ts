@@ -2,6 +2,7 @@ import { compareSeq, type OutboxMessage } from '../../../lib/outbox-message.js';
 import { OutboxConfigurationError } from '../../../lib/outbox.errors.js';
 import type { Lease } from '../../../lib/store/lease-store.js';
 import type { SchemaSettings } from '../../../lib/store/outbox-store.js';
+import type { Pause } from '../../../lib/store/pauses/pause-store.js';
 import type { NumberSource, Snapshot } from '../../../lib/store/ready-store.js';
 import type { DeadRows } from './memory-dead.js';
 import { placeName } from './memory-place.js';
@@ -43,6 +44,7 @@ export class MemoryDatabase {
   readonly leases = new Map<string, LeaseRow>();
   readonly instances = new Map<string, InstanceRow>();
   readonly transports = new Map<string, number>();
+  pauses: readonly Pause[] = [];
   /** What the tables were made with; `undefined` until somebody makes them. */
   meta: SchemaSettings | undefined;
   readonly now: () => number;

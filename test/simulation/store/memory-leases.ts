@@ -72,7 +72,7 @@ function alive(database: MemoryDatabase, isAlive: (row: { owner: string; expires
   const instances = [...database.instances.values()]
     .filter(isAlive)
     .map((row) => ({ owner: row.owner, transports: [...row.transports], info: row.info, until: row.expiresAt }));
-  return { instances, now: database.now() };
+  return { instances, now: database.now(), pauses: database.pauses };
 }
 
 export function heldLeases(database: MemoryDatabase): HeldLease[] {

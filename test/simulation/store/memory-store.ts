@@ -7,7 +7,7 @@ import type {
   OperatorReport,
 } from '../../../lib/store/admin-store.js';
 import type { SqlExecutor } from '../../../lib/store/executor.js';
-import type { Acquired, HeldLease, Instance, Lease, LeaseStore } from '../../../lib/store/lease-store.js';
+import type { Acquired, Beat, HeldLease, Instance, Lease, LeaseStore } from '../../../lib/store/lease-store.js';
 import { LockTurns } from '../../../lib/store/lock-turns.js';
 import type { InsertReport, OutboxStore, SchemaSettings } from '../../../lib/store/outbox-store.js';
 import type {
@@ -43,8 +43,19 @@ import { take } from './memory-take.js';
 import { Blocked, MemoryTransaction } from './memory-transaction.js';
 import { AT_ONCE, type MemoryStoreOptions, type Wire } from './memory-wire.js';
 
-/** The outbox as one process sees it. Operations carry the names of the methods; what takes two statements has two. */
+/**
+ * The outbox as one process sees it, all roles in one object. Operations carry the names of the methods; what takes two
+ * statements has two.
+ */
 export class MemoryStore implements OutboxStore {
+  readonly writer = this;
+  readonly leases = this;
+  readonly ready = this;
+  readonly parked = this;
+  readonly rowLocks = this;
+  readonly admin = this;
+  readonly cleaner = this;
+  readonly setup = this;
   session = 0;
   readonly bucketsPerRead?: number;
   readonly probe?: NonNullable<ReadyStore['probe']>;
@@ -100,8 +111,11 @@ export class MemoryStore implements OutboxStore {
   lasted(owner: string, given: readonly Lease[]): Promise<void> {
     return this.write('lasted', () => leases.lasted(this.database, owner, given));
   }
-  beat = (instance: Instance, ttlMs: number) => this.write('beat', () => leases.beat(this.database, instance, ttlMs));
-  living = () => this.call('living', () => leases.living(this.database));
+  beat = (instance: Instance, ttlMs: number) =>
+    this.write('beat', () => leases.beat(this.database, instance, ttlMs)).then((beat) => this.heard(beat));
+  living = () => this.call('living', () => leases.living(this.database)).then((beat) => this.heard(beat));
+  /** Of whoever has the store, with each answer that arrives. */
+  heard = (beat: Beat): Beat => beat;
   leave = (owner: string) => this.write('leave', () => void this.database.instances.delete(owner));
   heldLeases = () => this.call('heldLeases', () => leases.heldLeases(this.database));
   endLeases = (given: readonly HeldLease[]) =>

@@ -39,6 +39,7 @@ const alive = (transports: number[]) => [{ owner: 'o', transports, info: 'host p
 const sources = (fields: Partial<ExplainSources> = {}): ExplainSources => ({
   names: new Map([[1, 'main']]),
   instances: alive([1]),
+  pauses: [],
   usesLeases: true,
   ...fields,
 });

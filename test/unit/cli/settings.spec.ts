@@ -33,6 +33,11 @@ describe('where the outbox is', () => {
     });
   });
 
+  it('reads a JSON file that begins with a byte order mark', async () => {
+    await writeFile(join(folder, 'marked.json'), '\ufeff{ "url": "mysql://a/d" }');
+    expect(await readSettings({ config: 'marked.json' }, {}, folder)).toMatchObject({ source: { prefix: 'outbox_' } });
+  });
+
   it('a module by an option beats a database of the environment', async () => {
     const { source } = await readSettings({ module: 'app.module.js', export: 'Shop' }, env, folder);
     expect(source).toEqual({ kind: 'module', file: join(folder, 'app.module.js'), exported: 'Shop' });
@@ -47,10 +52,21 @@ describe('where the outbox is', () => {
     [{ config: 'wrong.json' }, "has 'prefx'. Did you mean 'prefix'?"],
     [{ config: 'list.json' }, 'must have an object as its default export.'],
     [{ config: 'number.json' }, 'schema must be a string.'],
+    [{ config: 'inherited.json' }, "has 'constructor'"],
+    [{ config: 'nothing.json' }, 'dataSource must be an object.'],
+    [{ config: 'other.json' }, 'The type of the dataSource must be postgres, mysql or mariadb.'],
+    [{ config: 'long.json' }, "timeout must be a duration such as '30s', and 1d at most."],
+    [{ url: 'postgres://shop:50%-hunter2@host/d' }, 'The database URL has a % that begins no escape: write it as %25.'],
+    [{ url: 'postgres://shop:hunter#2@host/d' }, 'The database URL is no URL.'],
+    [{ module: '.' }, 'is not there. Build the application first.'],
   ])('%j is refused', async (options, text) => {
     await writeFile(join(folder, 'wrong.json'), '{ "prefx": "a" }');
     await writeFile(join(folder, 'list.json'), '[]');
     await writeFile(join(folder, 'number.json'), '{ "schema": 1 }');
+    await writeFile(join(folder, 'inherited.json'), '{ "constructor": "a" }');
+    await writeFile(join(folder, 'nothing.json'), '{ "dataSource": null }');
+    await writeFile(join(folder, 'other.json'), '{ "dataSource": { "type": "sqlite" } }');
+    await writeFile(join(folder, 'long.json'), '{ "timeout": "30d" }');
     await expect(readSettings(options, {}, folder)).rejects.toMatchObject({
       exitCode: 2,
       message: expect.stringContaining(text),

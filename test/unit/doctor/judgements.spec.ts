@@ -1,4 +1,5 @@
 import { judgeHealth } from '../../../lib/doctor/reasons.js';
+import { judgeRelays } from '../../../lib/doctor/relays.js';
 import { reportOf } from '../../../lib/doctor/report.js';
 import { judgeClock, judgePlans } from '../../../lib/doctor/server.js';
 import { judgeSnapshot, judgeTables, judgeUnpurged } from '../../../lib/doctor/tables.js';
@@ -18,6 +19,7 @@ describe('what no test can break on a real server', () => {
       server: 'PostgreSQL',
       holder: `replication slot 'standby'`,
       details: [],
+      end: 'Drop the replication slot, or end the prepared transaction.',
       transaction: 's',
       age: 90_000,
       dead: 7,
@@ -25,9 +27,11 @@ describe('what no test can break on a real server', () => {
     expect(judgeSnapshot(slot, 60_000, 100_000)).toMatchObject({
       severity: 'warning',
       fix: 'Drop the replication slot, or end the prepared transaction.',
+      text: "The oldest transaction is that of replication slot 'standby' (), for 90 seconds.",
       evidence: { deadRows: 7, since: new Date(10_000) },
     });
-    const hidden = { ...slot, holder: 'session 4711', age: undefined };
+    expect(judgeSnapshot({ ...slot, age: 7_201_377.4 }, 60_000, 0).text).toMatch(/, for 2 hours\.$/);
+    const hidden = { ...slot, holder: 'session 4711', age: undefined, end: 'select pg_terminate_backend(4711);' };
     expect(judgeSnapshot(hidden, 60_000, 0)).toMatchObject({
       severity: 'note',
       fix: 'select pg_terminate_backend(4711);',
@@ -38,6 +42,15 @@ describe('what no test can break on a real server', () => {
     expect(judgeClock({ here: 6_000, database: 0, roundTrip: 2_100 }).severity).toBe('note');
     expect(judgeClock({ here: 6_000, database: 0, roundTrip: 2_000 }).severity).toBe('warning');
     expect(judgeClock({ here: 0, database: 1_500, roundTrip: 1_200 }).severity).toBe('ok');
+  });
+
+  it('a transport without a relay, for which nothing waits yet', () => {
+    const facts = { instances: [], buckets: [], transports: new Map([['crm', 1]]) };
+    const times = { lease: 30_000, publishTimeout: 10_000, shutdownTimeout: 10_000 };
+    expect(judgeRelays(facts, { ...times, coordination: 'rowLock', buckets: 32 })[0]).toMatchObject({
+      ...{ severity: 'note', text: "No live relay publishes to 'crm', and 0 messages are ready." },
+      consequence: 'What is enqueued for it waits. A relay whose broker is away counts as none.',
+    });
   });
 
   it('another index than the one that is wanted', () => {
@@ -130,16 +143,15 @@ describe('the report', () => {
   });
 
   it('leaves out reasons of health that other questions are about', () => {
-    const reasons = [
-      'The relay is not running.',
-      `1 message for 'a', which no live relay publishes.`,
-      'Something new.',
-    ];
-    const health = { status: 'down', reasons } as unknown as OutboxHealth;
-    expect(judgeHealth(health).map(({ severity, evidence }) => [severity, evidence['reason']])).toEqual([
-      ['error', 'relay_stopped'],
-      ['warning', 'other'],
+    const health = {
+      status: 'down',
+      reasons: ['The relay is not running.', `1 message for 'a', which no live relay publishes.`, 'It is late.'],
+      codes: ['relay_stopped', 'no_relay', 'counts_late'],
+    } as unknown as OutboxHealth;
+    expect(judgeHealth(health).map(({ severity, text, evidence }) => [severity, text, evidence['reason']])).toEqual([
+      ['error', 'The relay is not running.', 'relay_stopped'],
+      ['warning', 'It is late.', 'counts_late'],
     ]);
-    expect(judgeHealth({ ...health, reasons: [reasons[1] as string] })).toMatchObject([{ severity: 'ok' }]);
+    expect(judgeHealth({ ...health, reasons: ['Nobody.'], codes: ['no_relay'] })).toMatchObject([{ severity: 'ok' }]);
   });
 });

@@ -1,7 +1,6 @@
 import { OutboxService } from '../../../lib/enqueue/outbox.service.js';
 import type { MessageSelection } from '../../../lib/admin/selection.js';
 import type { AdminStore, MessageFilter, OperatorReport } from '../../../lib/store/admin-store.js';
-import type { StoreSetup } from '../../../lib/store/outbox-store.js';
 import { definition, enqueueOptions, enqueueRuntime, refusal } from '../../support/enqueue.js';
 
 const V7 = '01931d2f-0a5b-7c3d-8e4f-0123456789ab';
@@ -15,8 +14,8 @@ function setup(report: Partial<OperatorReport> = {}) {
     filters.push(filter);
     return { done: [], tooLate: [], notFound: [], left: 0, ...report };
   };
-  const store: Partial<AdminStore & Pick<StoreSetup, 'transports'>> = {
-    transports: async () => new Map([...Object.entries({ main: 0, audit: 1, former: 2 })]),
+  const transportsThere = { transports: async () => new Map(Object.entries({ main: 0, audit: 1, former: 2 })) };
+  const admin: Partial<AdminStore> = {
     requeue: operate,
     discard: operate,
     cancel: operate,
@@ -33,7 +32,11 @@ function setup(report: Partial<OperatorReport> = {}) {
     ['main', definition()],
     ['audit', definition()],
   ]);
-  const parts = { options: enqueueOptions({ transports }), store: store as never, committed: () => void nudges++ };
+  const parts = {
+    options: enqueueOptions({ transports }),
+    store: { admin, setup: transportsThere } as never,
+    committed: () => void nudges++,
+  };
   return { outbox: new OutboxService(enqueueRuntime({} as never, parts)), filters, counted, nudges: () => nudges };
 }
 

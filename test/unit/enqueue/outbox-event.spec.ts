@@ -65,6 +65,9 @@ describe('@OutboxEvent', () => {
     [{ type: 'x', retry: { maxAge: 0 } }, /retry.maxAge must be a duration from 1s to 3650d/],
     [{ type: 'x', retry: { maxAttempts: 1_000_001 } }, /retry.maxAttempts must be .* or null/],
     [{ type: 'x', retry: { maxAttemps: 5 } }, /unknown option 'retry.maxAttemps'; did you mean 'maxAttempts'\?/],
+    [{ type: 'x', retry: { backoff: () => 5 } }, /retry.backoff must be 'exponential' \| 'fixed'/],
+    [{ type: 'x', retry: { jitter: 'half' } }, /retry.jitter must be 'full' \| 'equal' \| 'none'/],
+    [{ type: 'x', retry: { onDead: 'skip' } }, /unknown option 'retry.onDead'/],
     [{ type: 'x', retry: { classify: 'dead' } }, /retry.classify must be a function/],
     [{ type: 'x', headers: null }, /headers must be a function or object/],
   ])('%# is refused where the class is declared', async (options, expected) => {

@@ -1,11 +1,17 @@
 import { createHash } from 'node:crypto';
 import { bucketOf } from '../../../lib/message/bucket-of.js';
+import { keyText } from '../../../lib/message/key-bytes.js';
 
 /** The formula that foreign writers use: first two bytes of sha256 of the UTF-8 text, big endian, modulo the buckets. */
 describe('bucketOf', () => {
   it.each(['a', 'order-1', 'a ', 'Ünïcødé', '🛒', ''])('agrees with sha256 for %j', (key) => {
     const expected = createHash('sha256').update(key, 'utf8').digest().readUInt16BE(0) % 32;
     expect(bucketOf(key, 32)).toBe(expected);
+  });
+
+  it('is that of the bytes for a key that is no text', () => {
+    const bytes = Buffer.from('ff01', 'hex');
+    expect(bucketOf(keyText(bytes), 1_000)).toBe(createHash('sha256').update(bytes).digest().readUInt16BE(0) % 1_000);
   });
 
   // Written down, so that a change of both sides of the comparison above is seen: rows in the field depend on it.

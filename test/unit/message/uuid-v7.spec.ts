@@ -26,7 +26,9 @@ describe('uuidV7', () => {
     const made = Date.UTC(2031, 5, 7, 8, 9, 10, 11);
     expect(timeOfUuidV7(createUuidV7({ now: () => made })())).toBe(made);
     expect(timeOfUuidV7('0b9d5a2e-6f3c-4c1e-9a77-2f1f6c1f9a10')).toBeUndefined();
-    expect(timeOfUuidV7('zzzzzzzz-zzzz-7')).toBeUndefined();
+    for (const id of ['zzzzzzzz-zzzz-7', '0193-7', '01931d2f-0a5é-7c3d', '\u{1F600}1931d2f-0a5-7'])
+      expect(timeOfUuidV7(id)).toBeUndefined();
+    expect(timeOfUuidV7('01931D2F-0A5B-7C3D-8E4F-0123456789AB')).toBe(0x01931d2f0a5b);
   });
 
   it('F8: is strictly increasing, so unique, over a million ids while the clock goes back and forth, without waiting', () => {

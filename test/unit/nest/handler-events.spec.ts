@@ -21,6 +21,7 @@ describe('J9: the event that a handler gets', () => {
       name: 'Mailer.send',
       module: 'Mail',
       id: 'mailer',
+      stem: undefined,
       type: 'order.placed',
       version: undefined,
       eventClass: OrderPlaced as unknown as NonNullable<FoundHandler['eventClass']>,

@@ -15,7 +15,7 @@ function silent() {
   const asked: Asked[] = [];
   const store = { stats: () => new Promise((resolve, reject) => void asked.push({ resolve, reject })) };
   const { stats, health } = reportOf({
-    store: store as never,
+    store: { admin: store } as never,
     dispatcher: { status: () => ({ running: true, storeDownFor: null, transports: [] }) as never, relays: [] },
     options: {
       relay: true,

@@ -4,7 +4,7 @@ import { OutboxEvents } from '../../../lib/observe/outbox-events.js';
 import { FakeClock } from '../../../lib/testing/fake-clock.js';
 import { LineLogger } from '../../nest/support/app.js';
 
-const published = (id: string): OutboxEventMap['published'] => ({ transport: 't', ids: [id] });
+const published = (id: string): OutboxEventMap['published'] => ({ transport: 't', ids: [id], batches: [1] });
 
 describe('the event stream', () => {
   it('delivers later, in order, until the listener leaves', async () => {
@@ -128,7 +128,7 @@ describe('the log', () => {
   const all: { [K in OutboxEventName]: OutboxEventMap[K] } = {
     enqueued: { ids: ['1'] },
     deduplicated: { ids: ['1'] },
-    published: { transport: 'kafka', ids: ['1', '2'] },
+    published: { transport: 'kafka', ids: ['1', '2'], batches: [7, 8] },
     retried: { transport: 'kafka', id: '1', type: 'a', topic: 'b', attempts: 2, delay: 1500, error: 'no' },
     dead: { transport: 'kafka', id: '1', type: 'a', topic: 'b', attempts: 20, error: 'no' },
     failed: { transport: 'kafka', count: 3, blame: 'transport', error: 'gone away' },
@@ -138,6 +138,8 @@ describe('the log', () => {
     circuitClosed: { transport: 'kafka', openFor: 61_000 },
     destinationAway: { transport: 'kafka', destination: 'topic "orders"', error: 'unknown topic' },
     destinationBack: { transport: 'kafka', destination: 'topic "orders"', awayFor: 61_000, putOff: 3 },
+    paused: { transport: 'kafka', topic: null, key: null, by: 'ana', reason: 'audit', since: new Date(0) },
+    resumed: { transport: 'kafka', topic: 'orders', key: 'k', by: 'ana', reason: 'audit', since: new Date(0) },
     leasesAcquired: { transport: 'kafka', buckets: [1, 2] },
     leasesLost: { transport: 'kafka', buckets: [1] },
     leasesHeld: { buckets: 2, owners: ['o'], places: ['laptop pid 7'], runOutIn: 28_000, ofDead: 2 },
@@ -150,6 +152,16 @@ describe('the log', () => {
       heldFor: 900_000,
     },
     cleaned: { published: 3, dead: 0, dedup: 1 },
+    partitionChange: { change: 'drop', partition: 'p202502' },
+    partitionsMaintained: {
+      outcome: 'done',
+      why: null,
+      created: ['p202504'],
+      dropped: [],
+      moved: 2,
+      removed: 1,
+      notDone: [{ change: 'drop', partition: 'p202502', why: 'locked' }],
+    },
     started: { role: 'relay', transports: ['kafka', 'local'], buckets: 32 },
     stopped: { released: true, took: 12.4 },
     error: { operation: 'fetch', error: new Error('boom'), retryIn: 500 },
@@ -169,7 +181,7 @@ describe('the log', () => {
     expect((await log('debug')).logger.lines).toEqual([
       'debug enqueued count=1',
       'debug known, not written count=1',
-      'debug published transport=kafka count=2',
+      'debug published transport=kafka count=2 batches=7,8',
       'debug message will be tried again transport=kafka id=1 type=a topic=b attempts=2 error=no delay=1500ms',
       'error message is dead transport=kafka id=1 type=a topic=b attempts=20 error=no',
       'warn publish failed transport=kafka blame=transport count=3 error="gone away"',
@@ -179,6 +191,8 @@ describe('the log', () => {
       'log transport is back transport=kafka after=61s',
       'warn destination takes nothing, its messages wait transport=kafka destination="topic \\"orders\\"" error="unknown topic"',
       'log destination is back transport=kafka destination="topic \\"orders\\"" after=61s putOff=3',
+      "warn transport 'kafka' is paused by an operator, nothing is published to it transport=kafka by=ana reason=audit since=1970-01-01T00:00:00.000Z",
+      "log the pause of key 'k' of topic 'orders' of transport 'kafka' is over transport=kafka topic=orders key=k by=ana reason=audit since=1970-01-01T00:00:00.000Z",
       'debug buckets taken transport=kafka buckets=2',
       'warn buckets lost transport=kafka buckets=1',
       'log buckets are held by an instance whose process has ended: they are taken over within seconds buckets=2 owners=o places="laptop pid 7" runOutIn=28s ofDead=2',
@@ -186,6 +200,8 @@ describe('the log', () => {
       'warn PostgreSQL keeps dead rows of outbox_ready, as somebody holds a snapshot holder="session 4711 (pg_dump)" heldFor=14m',
       'log PostgreSQL may remove dead rows of outbox_ready again holder="session 4711 (pg_dump)" heldFor=15m',
       'log cleaned published=3 dead=0 dedup=1',
+      'log a partition of the archive is dropped partition=p202502',
+      'warn partitions are maintained in part created=1 dropped=0 moved=2 removed=1 notDone="drop p202502: locked"',
       'log started role=relay transports=kafka,local buckets=32',
       'log stopped took=12ms released=true',
       'error fetch failed operation=fetch error=boom retryIn=500ms',
@@ -205,8 +221,8 @@ describe('the log', () => {
   });
 
   it.each([
-    ['log', 18],
-    ['warn', 9],
+    ['log', 22],
+    ['warn', 11],
     ['error', 3],
     ['silent', 0],
   ] as const)('at %s has %d of them', async (level, count) => {

@@ -195,7 +195,7 @@ describe('S9: where a look begins', () => {
 
   it('where nothing is ready before the first message that is being published', () => {
     const known = { below: '69' };
-    const reader = { heads: new Map([[0, '90']]), floor: { floorOf: () => '80' }, known };
+    const reader = { heads: new Map([[0, '90']]), lowWaterMark: { of: () => '80' }, known };
     const loops = Object.setPrototypeOf({ relay: { reader, deps: {}, room: {} } }, RelayLoops.prototype) as RelayLoops;
     const { knows } = loops;
     expect([knows.goneUpTo(0), knows.goneUpTo(1)]).toEqual(['69', '0']);

@@ -48,6 +48,9 @@ describe('options', () => {
       retry: {
         initial: 1_000,
         max: 300_000,
+        min: 1,
+        backoff: 'exponential',
+        jitter: 'full',
         maxAttempts: 20,
         maxAge: null,
         errorHistory: 0,
@@ -131,6 +134,7 @@ describe('options', () => {
     expect(problems({ coordination: 'rowLock', ordering: 'none' })).toEqual([]);
     for (const coordination of ['buckets', 'leader'] as const)
       expect(problems({ coordination, ordering: 'strict' })).toEqual([]);
+    expect(problems({ retry: { min: '1m', max: '30s' } })).toEqual(['retry.min: must not be longer than retry.max']);
     expect(problems({ retry: { initial: '1m', max: '1s' } })).toEqual([
       'retry.initial: must not be longer than retry.max',
     ]);

@@ -18,9 +18,11 @@ const MAY_LOCK = join('store', 'mysql', 'schema', 'lock.ts');
 const SESSION_LOCK = /pg_(try_)?advisory_lock\b/i;
 /** An index is built in no transaction. Nobody waits for this lock for more than seconds, should a pooler keep its session. */
 const MAY_LOCK_SESSION = join('store', 'postgres', 'schema', 'online.ts');
+/** One maintainer of partitions at a time: a session of its own has the lock, which is never waited for, and is closed behind the work. */
+const maintainerOf = (store: string): string => join('store', store, 'partitions', 'partitions.ts');
 const EXCEPT = new Map([
-  [NAMED_LOCK, [MAY_LOCK]],
-  [SESSION_LOCK, [MAY_LOCK_SESSION]],
+  [NAMED_LOCK, [maintainerOf('mysql'), MAY_LOCK]],
+  [SESSION_LOCK, [maintainerOf('postgres'), MAY_LOCK_SESSION]],
 ]);
 
 /** What the library never does, wherever: each ended somebody's process, hid somebody's error or locked somebody out. */
@@ -32,8 +34,8 @@ const NEVER: readonly [what: string, pattern: RegExp][] = [
   ['read arguments or the environment, where passwords would have to stand', /\bprocess\s*\.\s*(argv|env)\b/],
   ['print past the logger', /\bconsole\s*\./],
   ['make code of text', /\beval\(|\bnew Function\(|\bFunction\(/],
-  ['take locks that are one per server, not per database, but to make tables', NAMED_LOCK],
-  ['keep a lock of a session over several statements, but to build an index', SESSION_LOCK],
+  ['take locks that are one per server, not per database, but to make tables and partitions', NAMED_LOCK],
+  ['keep a lock of a session over several statements, but to build an index and to make partitions', SESSION_LOCK],
   [
     'measure a time with the session’s zone',
     /\b(unix_timestamp\((?!current_timestamp)|(curdate|curtime|localtime|sysdate)\()/i,

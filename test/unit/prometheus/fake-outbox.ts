@@ -2,6 +2,7 @@ import type { OutboxHealth } from '../../../lib/observe/health.js';
 import { OutboxEvents } from '../../../lib/observe/outbox-events.js';
 import type { OutboxEventMap, OutboxEventName } from '../../../lib/observe/events.js';
 import type { OutboxStats } from '../../../lib/observe/stats.js';
+import type { SnapshotAge } from '../../../lib/prometheus/gauges.js';
 import type { TransportWrapper } from '../../../lib/options/transport-wrapper.js';
 import { FakeClock } from '../../../lib/testing/fake-clock.js';
 import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
@@ -24,11 +25,30 @@ const COUNTS = {
   mostAttempts: 12,
 };
 
+const TABLES = [
+  { table: 'ready', bytes: 8_192, liveRows: -1, deadRows: 7 },
+  { table: 'parked', bytes: 16_384, liveRows: 12, deadRows: null },
+];
+
 /** What `OutboxPrometheus` asks of an outbox, and how often it asks. */
 export class FakeOutbox {
   readonly clock = new FakeClock();
   readonly events = new OutboxEvents(this.clock);
-  readonly runtime = { wrappers: [] as TransportWrapper[] };
+  sized = 0;
+  readonly runtime = {
+    wrappers: [] as TransportWrapper[],
+    options: { buckets: 32, ordering: 'key', coordination: 'buckets' },
+    store: {
+      diagnose: {
+        tables: () => Promise.resolve((this.sized++, TABLES)),
+        oldestSnapshot: () => Promise.resolve(this.snapshot),
+      },
+      setup: { check: () => this.schemaIs() },
+    },
+  };
+  /** What the comparison of a start says. */
+  schemaIs: () => Promise<void> = () => Promise.resolve();
+  snapshot: SnapshotAge = { age: 90_000, transactions: 12 };
   asked = 0;
   statsAre: () => Promise<OutboxStats> = () => Promise.resolve(this.counts);
   counts = {
@@ -38,9 +58,19 @@ export class FakeOutbox {
   } as OutboxStats;
   healthIs: OutboxHealth = {
     status: 'degraded',
-    reasons: ["4 dead messages for 'events' wait for requeue or discard.", 'Something new.'],
+    reasons: ["4 dead messages for 'events' wait for requeue or discard.", 'The relay is not running.'],
+    codes: ['dead_letters', 'relay_stopped'],
     relay: { mode: true, running: true, storeDownFor: 2_500, heartbeatLate: 40, heldSnapshot: null },
-    transports: { events: { kind: 'rabbitmq', receipt: 'broker', circuit: 'probing', lastError: null, stats: null } },
+    transports: {
+      events: {
+        kind: 'rabbitmq',
+        receipt: 'broker',
+        circuit: 'probing',
+        lastError: null,
+        paused: { since: new Date(1_893_455_940_000), by: 'ana', reason: 'audit' },
+        stats: null,
+      },
+    },
   };
 
   stats(): Promise<OutboxStats> {
@@ -50,10 +80,13 @@ export class FakeOutbox {
   health(): Promise<OutboxHealth> {
     return Promise.resolve(this.healthIs);
   }
-  /** As a relay does that started just now; the handler takes this many milliseconds. */
-  async publish(takes = 0): Promise<void> {
+  /** As a relay does that started just now; the handler takes this many milliseconds, and then throws the error, if any. */
+  async publish(takes = 0, error?: Error): Promise<void> {
     const handlers = new InProcessHandlers();
-    const call = (): Promise<void> => this.clock.advance(takes);
+    const call = async (): Promise<void> => {
+      await this.clock.advance(takes);
+      if (error !== undefined) throw error;
+    };
     handlers.add({ id: 'Mailer.mail', type: 'mailed', version: undefined, call });
     const definition = this.runtime.wrappers.reduce((inner, wrap) => wrap('events', inner), inProcess());
     const transport = await definition.create(handlers);

@@ -10,7 +10,7 @@ describe('a relay and its broker', () => {
   it('goes on at once when a broker that asked to wait is ready again', async () => {
     const under = await leased(createTransportRelay());
     const { relay, store, transport } = under;
-    relay.wanted = (what) => void (what === 'read' && relay.readOnce());
+    relay.wakeUps.wake({ within: () => void relay.readOnce() }, { within: () => undefined });
     transport.onState?.('blocked', 'memory alarm');
     relay.accept([stored()]);
     await turn();

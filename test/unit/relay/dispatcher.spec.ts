@@ -3,9 +3,8 @@ import { OutboxDispatcher } from '../../../lib/relay/dispatcher.js';
 import type { OutboxOptions } from '../../../lib/outbox.options.js';
 import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
 import { resolveOptions } from '../../../lib/options/resolve.js';
-import type { OutboxStore } from '../../../lib/store/outbox-store.js';
 import { FakeClock } from '../../../lib/testing/fake-clock.js';
-import { gate, StubStore, stored, turn } from '../../support/transport-relay.js';
+import { gate, storeOf, StubStore, stored, turn } from '../../support/transport-relay.js';
 import { RecordedHooks, ScriptedTransport } from '../../support/relay.js';
 
 function relay(given: Partial<OutboxOptions> = {}) {
@@ -17,7 +16,7 @@ function relay(given: Partial<OutboxOptions> = {}) {
   let building: Promise<void> = Promise.resolve();
   const dispatcher = new OutboxDispatcher({
     options: resolveOptions({ transports: { default: transport }, buckets: 4, ...given }, {}),
-    store: store as unknown as OutboxStore,
+    store: storeOf(store),
     clock,
     random: () => 0.5,
     processes: NO_PROCESSES,

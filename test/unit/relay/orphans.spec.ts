@@ -73,11 +73,11 @@ describe('a parked message whose lease was lost while it was out, and is ours ag
     await loseAndRegain(under);
     await relay.parkedOnce();
     expect(relay.room.held).toBe(1);
-    const wanted: string[] = [];
-    relay.wanted = (what) => void wanted.push(what);
+    const parked = jest.fn();
+    relay.wakeUps.wake({ within: () => undefined }, { within: parked });
     out.open(rejected);
     await turn();
-    expect(wanted).toContain('parked');
+    expect(parked).toHaveBeenCalledWith(0);
     await relay.parkedOnce();
     await turn();
     expect([parkedIds(transport.published), rows.size, relay.room.held]).toEqual([['1'], 0, 0]);

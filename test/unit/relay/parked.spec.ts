@@ -53,6 +53,35 @@ describe('a relay and what it takes from the parked table', () => {
     },
   );
 
+  it('P5: what was marked before the first read is doubted when that comes from another server', async () => {
+    const under = await leased(createTransportRelay());
+    const { relay, store, leases } = under;
+    store.due = async () => ({ rows: [{ parkedId: '7', bucket: 0, key: 'a', state: 'waiting' }], nextIn: null });
+    const taken = stored({ key: 'a', parkedId: '7', parkedState: 'waiting' });
+    store.take = async () => ({ messages: [taken], clear: [], durable: true });
+    await relay.parkedOnce();
+    await turn();
+    store.session = 1; // it has the mark, and not the verdict
+    await relay.readOnce();
+    await turn();
+    expect([...leases.of(0).keys()]).toEqual([1, 2, 3]);
+  });
+
+  it('P5: that a key is free is doubted, too: an operator removed what blocked it, and another server has it again', async () => {
+    const under = await leased(createTransportRelay());
+    const { relay, store, leases } = under;
+    relay.parked.keys.add(0, 'a');
+    relay.parked.continueKey(0, 'a');
+    store.take = async () => ({ messages: [], clear: [{ bucket: 0, key: 'a' }], durable: true });
+    await relay.parkedOnce();
+    expect(relay.parked.keys.has(0, 'a')).toBe(false);
+    store.session = 1; // its later messages, which this one shows, would overtake what it has parked
+    await relay.readOnce();
+    await turn();
+    expect([...leases.of(0).keys()]).toEqual([1, 2, 3]);
+    expect(relay.open.has(0)).toBe(false);
+  });
+
   it('a key that memory had no place for is blocked while its failure is not written, too', async () => {
     const under = await leased(createTransportRelay());
     const { relay, store, transport } = under;
@@ -169,11 +198,11 @@ describe('a relay and what it takes from the parked table', () => {
       const park = jest.spyOn(store, 'park');
       const parked = () => park.mock.calls.flatMap(([, , entries]) => entries.map(({ seq }) => seq));
       await read('4', '5');
-      const wanted = jest.fn();
-      relay.wanted = wanted;
+      const woken = jest.fn();
+      relay.wakeUps.wake({ within: () => undefined }, { within: woken });
       for (let left = 3; left > 0 && parked().length === 0; left -= 1) await answer();
       expect(transport.texts).toEqual(['1', '2', '3']);
-      expect(wanted).toHaveBeenCalledWith('parked');
+      expect(woken).toHaveBeenCalledWith(0);
       expect(parked()).toHaveLength(2);
       expect([relay.ledger.queues.has('hot'), relay.ledger.queues.bars.size, relay.room.held]).toEqual([false, 0, 0]);
 

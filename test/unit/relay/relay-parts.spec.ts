@@ -1,3 +1,4 @@
+import type { Roles } from '../../../lib/store/outbox-store.js';
 import type { OutboxMessage } from '../../../lib/outbox-message.js';
 import { systemClock } from '../../../lib/time/clock.js';
 import fc from 'fast-check';
@@ -20,7 +21,7 @@ describe('backoff', () => {
         fc.integer({ min: 1, max: 30 * 86_400_000 }),
         fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
         (attempts, initial, max, random) => {
-          const delay = backoff(attempts, initial, max, random);
+          const delay = backoff(attempts, { initial, max, min: 1, backoff: 'exponential', jitter: 'full' }, random);
           return Number.isSafeInteger(delay) && delay >= 1 && delay <= Math.max(1, max);
         },
       ),
@@ -139,7 +140,7 @@ describe('dead letters', () => {
     }));
     const announced = new Set<string>();
     const pages: number[] = [];
-    const store = {
+    const parked = {
       unannouncedDead: async (_: readonly number[], limit: number, after?: Death) => {
         const behind = all.slice(after === undefined ? 0 : Number(after.parkedId) + 1);
         const page = behind.filter(({ parkedId }) => !announced.has(parkedId)).slice(0, limit);
@@ -147,9 +148,10 @@ describe('dead letters', () => {
         return page;
       },
       markAnnounced: async (deaths: readonly Death[]) => deaths.forEach(({ parkedId }) => announced.add(parkedId)),
-      readPayloads: async (_: number, __: readonly OutboxMessage[]): Promise<string[]> => [],
     };
-    return { all, announced, pages, store };
+    const ready = { readPayloads: async (_: number, __: readonly OutboxMessage[]): Promise<string[]> => [] };
+    const store = { parked, ready };
+    return { all, announced, pages, store: store as typeof store & Roles<'ready' | 'parked'> };
   }
 
   it('a hook that never ends for one of them hears of the others all the same', async () => {
@@ -211,8 +213,8 @@ describe('dead letters', () => {
     const { all, announced, store } = lettersOf(3);
     for (const { message } of all) message.unread = 100_000;
     const unreadable = new Set([all[1]?.message]);
-    store.readPayloads = async (_, [message]) => {
-      if (unreadable.has(message)) throw new Error('too large');
+    store.ready.readPayloads = async (_, [message]) => {
+      if (unreadable.has(message as OutboxMessage)) throw new Error('too large');
       return ['{}'];
     };
     const told: string[] = [];
@@ -256,7 +258,7 @@ describe('the cleaner', () => {
     };
     const hooks = new RecordedHooks();
     const cleaner = new OutboxCleaner(
-      store,
+      { cleaner: store },
       hooks,
       { published: 1, dead: 1, dedup: 1, every: 1, pause: 0 } as never,
       false,
@@ -273,7 +275,7 @@ describe('the cleaner', () => {
       cleanDedup: async (_: number, limit: number) => ({ removed: (looked += limit) === 2_000 ? 1 : 0, looked: limit }),
     };
     const retention = { published: 1, dead: 1, dedup: 1, audit: 1, every: 1, pause: 0 };
-    const cleaner = new OutboxCleaner(store, new RecordedHooks(), retention, false);
+    const cleaner = new OutboxCleaner({ cleaner: store }, new RecordedHooks(), retention, false);
     expect(await cleaner.runOnce()).toEqual({ published: 0, dead: 0, dedup: 1 });
     expect(looked).toBeGreaterThanOrEqual(100_000);
     expect(looked).toBeLessThan(110_000);

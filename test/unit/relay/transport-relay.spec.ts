@@ -1,3 +1,4 @@
+import { Deadline } from '../../../lib/time/deadline.js';
 import type { OutboxMessage } from '../../../lib/outbox-message.js';
 import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
 import { createTransportRelay, gate, leased, loseAndRegain, stored, turn } from '../../support/transport-relay.js';
@@ -290,5 +291,43 @@ describe('a relay and its order', () => {
       await turn();
     }
     expect(transport.published.map(({ parkedId }) => parkedId)).toContain('1');
+  });
+});
+
+describe('a relay that stops', () => {
+  it('L4: a read that it broke off past its deadline is nobody’s error; one that failed before is told', async () => {
+    const { loops, store, errors, clock } = await leased(createTransportRelay());
+    const [away, ended] = [new Error('away'), new Error('Connection terminated')];
+    const reads: ((error: Error) => void)[] = [];
+    store.fetch = () => new Promise((_, reject) => reads.push(reject));
+    const read = async (): Promise<void> => {
+      for (let ms = 0; reads.length === 0 && ms < 60_000; ms += 1_000) await clock.advance(1_000);
+      expect(reads.length).toBe(1);
+    };
+    loops.start();
+    await read();
+    reads.shift()?.(away);
+    await read();
+    expect(errors).toEqual([away]);
+    const stopped = loops.stop(new Deadline(clock, 60_000));
+    await clock.advance(60_000);
+    reads.shift()?.(ended);
+    await turn();
+    await clock.advance(60_000);
+    await stopped;
+    expect([errors, reads.length]).toEqual([[away], 0]);
+  });
+
+  it('L4: a read that fails while its stop waits for it is told', async () => {
+    const { loops, store, errors, clock } = await leased(createTransportRelay());
+    const away = new Error('away');
+    const reads: ((error: Error) => void)[] = [];
+    store.fetch = () => new Promise((_, reject) => reads.push(reject));
+    loops.start();
+    for (let ms = 0; reads.length === 0 && ms < 60_000; ms += 1_000) await clock.advance(1_000);
+    const stopped = loops.stop(new Deadline(clock, 60_000));
+    reads.shift()?.(away);
+    await stopped;
+    expect(errors).toEqual([away]);
   });
 });

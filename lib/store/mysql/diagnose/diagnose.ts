@@ -7,12 +7,14 @@ import {
   type PlanFacts,
   type RightFacts,
   type ServerFacts,
+  type SnapshotFacts,
   type TableFacts,
 } from '../../diagnose/diagnose-store.js';
 import type { SqlConnection, SqlDatabase } from '../../executor.js';
 import { TABLE_NAMES, type StoreSettings, type TableNames } from '../../names.js';
 import { statement } from '../../sql.js';
-import { capabilitiesOf } from '../capabilities.js';
+import { capabilitiesOf, type MysqlCapabilities } from '../capabilities.js';
+import type { MysqlHeldSnapshot } from '../ops/held-snapshot.js';
 import { ONE_WRITER } from '../schema/server.js';
 import { readPlans } from './plans.js';
 import { missingRights } from './rights.js';
@@ -30,6 +32,7 @@ export class MysqlDiagnose implements DiagnoseStore {
     readonly database: SqlDatabase,
     readonly names: TableNames,
     readonly settings: StoreSettings,
+    /** @internal */ readonly holder: MysqlHeldSnapshot,
   ) {}
 
   async clock(): Promise<number> {
@@ -62,7 +65,7 @@ export class MysqlDiagnose implements DiagnoseStore {
   }
 
   async plans(): Promise<PlanFacts[]> {
-    return readPlans(this.connection, this.names, await this.product());
+    return readPlans(this.connection, this.names, await this.capabilities());
   }
 
   missingRights(work: 'relay' | 'enqueue'): Promise<RightFacts> {
@@ -123,9 +126,16 @@ export class MysqlDiagnose implements DiagnoseStore {
     return Number(row?.[0]);
   }
 
+  /** Without the right nothing is asked that the server would refuse. */
+  async oldestSnapshot(): Promise<SnapshotFacts> {
+    const held = await this.holder.look();
+    if (held !== undefined && 'needs' in held) return { age: null, transactions: null };
+    return { age: held === undefined ? 0 : (held.age ?? null), transactions: await this.unpurged() };
+  }
+
   /** Of the disk on which the data are, as MariaDB's plugin `disks` tells. */
   async freeBytes(): Promise<number | undefined> {
-    if ((await this.product()) === 'MySQL') return undefined;
+    if (!(await this.capabilities()).tellsDisks) return undefined;
     try {
       const [row] = await this.ask(
         `select available * 1024 from information_schema.disks where @@datadir like concat(path, '%') order by length(path) desc limit 1`,
@@ -137,9 +147,9 @@ export class MysqlDiagnose implements DiagnoseStore {
     }
   }
 
-  /** @internal */ async product(): Promise<'MariaDB' | 'MySQL'> {
+  /** @internal */ async capabilities(): Promise<MysqlCapabilities> {
     const [row] = await this.ask('select version()');
-    return capabilitiesOf(String(row?.[0])).product;
+    return capabilitiesOf(String(row?.[0]));
   }
   /** @internal */ get connection(): SqlConnection {
     return this.database.connection('admin');

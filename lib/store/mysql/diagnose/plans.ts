@@ -2,6 +2,7 @@ import type { PlanFacts } from '../../diagnose/diagnose-store.js';
 import type { SqlExecutor } from '../../executor.js';
 import type { TableNames } from '../../names.js';
 import { statement } from '../../sql.js';
+import type { MysqlCapabilities } from '../capabilities.js';
 
 interface Question {
   readonly statement: string;
@@ -50,17 +51,15 @@ function questions({ ready, parked, archive }: TableNames): Question[] {
 
 /** `ER_KEY_DOES_NOT_EXITS`: the server refuses a statement that names an index which is not there. */
 const NO_SUCH_KEY = 1176;
-/** Of `explain`, on both servers. */
-const KEY_COLUMN = { MariaDB: 5, MySQL: 6 } as const;
 
 export async function readPlans(
   db: SqlExecutor,
   names: TableNames,
-  product: keyof typeof KEY_COLUMN,
+  { explainKey }: MysqlCapabilities,
 ): Promise<PlanFacts[]> {
   const plans: PlanFacts[] = [];
   for (const { text, ...question } of questions(names)) {
-    const key = await keyOf(db, text, KEY_COLUMN[product]);
+    const key = await keyOf(db, text, explainKey);
     plans.push({ ...question, index: key });
   }
   return plans;

@@ -7,6 +7,7 @@ import {
   type BucketRow,
   type FailureRequest,
   type InspectStore,
+  type ReadyRest,
   type RowContent,
   type RowLease,
   type RowPage,
@@ -139,6 +140,43 @@ export class MysqlInspect implements InspectStore {
       (select created_at ${place} order by seq limit 1) as oldest)`;
     const values = buckets.flatMap((bucket) => [bucket, transport, bucket, transport, bucket]);
     return this.run(`* from (${times(buckets.length, each, ' union all ')}) b`, values);
+  }
+
+  async highestReady(): Promise<string | null> {
+    const [row] = await this.run(`max(seq) from ${this.names.ready}`, []);
+    return row === undefined || row[0] === null ? null : String(row[0]);
+  }
+
+  async readyUpTo(highest: string, transport?: number): Promise<ReadyRest[]> {
+    const transports = transport === undefined ? await this.search.transportIds() : [transport];
+    const count = this.settings.ordering === 'global' ? 1 : this.settings.buckets;
+    const rest: ReadyRest[] = [];
+    for (const id of transports)
+      for (let from = 0; from < count; from += BUCKETS_AT_ONCE)
+        rest.push(...(await this.restOf(id, from, Math.min(BUCKETS_AT_ONCE, count - from), BigInt(highest))));
+    return rest;
+  }
+
+  /** By equality alone: with a bound of `seq` MySQL may read all of the table, where its statistics are those of an empty one. @internal */
+  async restOf(transport: number, from: number, some: number, highest: bigint): Promise<ReadyRest[]> {
+    const place = `from ${this.names.ready} force index (primary) where transport = ? and bucket = ? order by seq`;
+    const first = `(select bucket, seq ${place} limit 1)`;
+    const buckets = Array.from({ length: some }, (_, n) => from + n);
+    const found = await this.run(`* from (${times(some, first, ' union all ')}) b where b.seq <= ?`, [
+      ...buckets.flatMap((bucket) => [transport, bucket]),
+      highest,
+    ]);
+    if (found.length === 0) return [];
+    const count = `(select ? as bucket, count(*) from (select seq ${place} limit ${BUCKET_READY_LIMIT}) c where c.seq <= ?)`;
+    const counted = await this.run(
+      `* from (${times(found.length, count, ' union all ')}) b`,
+      found.flatMap(([bucket]) => [bucket, transport, bucket, highest]),
+    );
+    const counts = new Map(counted.map(([bucket, ready]) => [Number(bucket), Number(ready)]));
+    return found
+      .map(([bucket, seq]) => ({ transport, bucket: Number(bucket), first: String(seq) }))
+      .map((rest) => ({ ...rest, count: counts.get(rest.bucket) ?? 0 }))
+      .filter(({ count: ready }) => ready > 0); // published between the two
   }
 
   /** @internal */ run(rest: string, values: readonly unknown[]): Promise<readonly Row[]> {

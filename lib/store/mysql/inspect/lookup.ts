@@ -1,10 +1,10 @@
 import { keyBytes } from '../../../message/key-bytes.js';
 import type { SqlDatabase } from '../../executor.js';
-import { findByIds, lookDeadline } from '../../find-by-id.js';
-import { latestOf, type RowContent, type RowsById, type StoredRow } from '../../inspect-store.js';
+import { IdSearch, lookDeadline, type IdTable } from '../../find-by-id.js';
+import type { RowContent, RowsById, StoredRow } from '../../inspect-store.js';
 import { ROW_LIMITS } from '../../limits.js';
 import type { StoreSettings, TableNames } from '../../names.js';
-import { seekTime, writtenBetween, type NumberedRow } from '../../seek-time.js';
+import { seekTime, WIDE, writtenBetween, type NumberedRow, type Reach } from '../../seek-time.js';
 import { readTime, type Row } from '../columns.js';
 import type { MysqlTooLate } from '../ops/admin-too-late.js';
 import { marks } from '../statements.js';
@@ -13,37 +13,40 @@ import type { TimedSelect } from './select.js';
 
 /** Messages by id. Only the parked table has an index of them: elsewhere the time in a UUIDv7 leads to the place. */
 export class MysqlLookup {
+  /** @internal */ readonly ids: IdSearch;
+
   constructor(
     readonly database: SqlDatabase,
     readonly select: TimedSelect,
     readonly names: TableNames,
     readonly settings: StoreSettings,
-    readonly search: Pick<MysqlTooLate, 'bucketOf'>,
-  ) {}
-
-  /** First ready, then parked, then archived: rows move only in this direction, so that none slips through. */
-  async byIds(ids: readonly string[]): Promise<RowsById> {
-    const ready = await this.ready(ids);
-    const rest = `${ROW_COLUMNS.parked} from ${this.names.parked} force index (by_id) where id in (${marks(ids.length)})`;
-    const parked = await this.select.within(lookDeadline(), rest, ids);
-    const archived = await this.archived(ids);
-    return {
-      rows: latestOf([...ready.rows, ...(parked ?? []).map(readRow), ...archived.rows]),
-      isComplete: ready.isComplete && parked !== undefined && archived.isComplete,
-    };
-  }
-
-  /** @internal */ ready(ids: readonly string[]): Promise<RowsById> {
-    const rest = `${ROW_COLUMNS.ready} from ${this.names.ready} where id in (${marks(ids.length)})`;
-    return findByIds(ids, {
-      all: async (deadline) => (await this.select.within(deadline, rest, ids))?.map(readRow),
-      near: (deadline) => this.near(ids, deadline),
+    readonly search: Pick<MysqlTooLate, 'bucketOf' | 'transportIds'>,
+  ) {
+    const all =
+      (table: 'ready' | 'parked' | 'archive', index = ''): IdTable['all'] =>
+      async (ids, deadline) => {
+        const rest = `${ROW_COLUMNS[table]} from ${names[table]}${index} where id in (${marks(ids.length)})`;
+        return (await select.within(deadline, rest, ids))?.map(readRow);
+      };
+    this.ids = new IdSearch({
+      ready: { all: all('ready'), near: (...look) => this.near(...look) },
+      parked: { all: all('parked', ' force index (by_id)') },
+      archived: {
+        all: all('archive'),
+        near: (...look) => this.archivedNear(...look),
+        rest: (ids, deadline) => this.archivedNear(ids, { ...WIDE, published: Infinity }, deadline),
+      },
+      transports: async () => (await search.transportIds()).length,
     });
   }
 
+  byIds(ids: readonly string[]): Promise<RowsById> {
+    return this.ids.find(ids);
+  }
+
   /** @internal Where rows of these times stand. */
-  async near(ids: readonly string[], deadline: number): Promise<StoredRow[]> {
-    const times = writtenBetween(ids);
+  async near(ids: readonly string[], reach: Reach, deadline: number): Promise<StoredRow[]> {
+    const times = writtenBetween(ids, reach);
     const range = times === undefined ? undefined : await this.numbersBetween(times, deadline);
     if (range === undefined) return [];
     const rest = `${ROW_COLUMNS.ready} from ${this.names.ready} force index (by_seq) where seq >= ? and seq <= ? and id in (${marks(ids.length)})`;
@@ -52,17 +55,19 @@ export class MysqlLookup {
 
   /** Numbers of the ready rows that were written between two times; `undefined`: there are none, or there was no time. */
   async numbersBetween(
-    times: { readonly from: number; readonly to: number },
+    { from, to }: { readonly from: number; readonly to: number },
     deadline: number,
   ): Promise<{ from: bigint; to: bigint } | undefined> {
-    const from = `seq, created_at from ${this.names.ready} force index (by_seq)`;
-    const first = async (seq: bigint): Promise<NumberedRow | undefined> =>
-      numbered(await this.select.within(deadline, `${from} where seq >= ? order by seq limit 1`, [seq]));
-    const last = numbered(await this.select.within(deadline, `${from} order by seq desc limit 1`, []));
-    const begin = await first(0n);
-    if (begin === undefined || last === undefined) return undefined;
-    const whole = { from: begin.seq, to: last.seq + 1n };
-    return { from: await seekTime(times.from, whole, first), to: await seekTime(times.to, whole, first) };
+    const ready = `seq, created_at from ${this.names.ready} force index (by_seq)`;
+    const at = async (seq: bigint): Promise<NumberedRow | undefined> =>
+      numbered(await this.select.within(deadline, `${ready} where seq >= ? order by seq limit 1`, [seq]));
+    const last = numbered(await this.select.within(deadline, `${ready} order by seq desc limit 1`, []));
+    const first = await at(0n);
+    if (first === undefined || last === undefined) return undefined;
+    return {
+      from: await seekTime(from, { first, last, side: 'before' }, at),
+      to: await seekTime(to, { first, last, side: 'behind' }, at),
+    };
   }
 
   /** Where all messages of a key are; in a global order they are all in one bucket. */
@@ -72,19 +77,13 @@ export class MysqlLookup {
     return Number(rows[0]?.[0]);
   }
 
-  /** @internal */ archived(ids: readonly string[]): Promise<RowsById> {
-    const rest = `${ROW_COLUMNS.archive} from ${this.names.archive} where id in (${marks(ids.length)})`;
-    return findByIds(ids, {
-      all: async (deadline) => (await this.select.within(deadline, rest, ids))?.map(readRow),
-      near: (deadline) => this.archivedNear(ids, AN_HOUR, deadline),
-      rest: (deadline) => this.archivedNear(ids, Infinity, deadline),
-    });
-  }
-
-  /** @internal Nothing is published before it is written, and most of it soon after. */
-  async archivedNear(ids: readonly string[], within: number, deadline: number): Promise<StoredRow[] | undefined> {
-    const times = writtenBetween(ids);
-    const isOpen = times === undefined || within === Infinity;
+  /** @internal */ async archivedNear(
+    ids: readonly string[],
+    reach: Reach,
+    deadline: number,
+  ): Promise<StoredRow[] | undefined> {
+    const times = writtenBetween(ids, reach);
+    const isOpen = times === undefined || reach.published === Infinity;
     const conditions = [
       `id in (${marks(ids.length)})`,
       ...(times === undefined ? [] : ['published_at >= ?']),
@@ -92,7 +91,8 @@ export class MysqlLookup {
     ];
     const index = times === undefined ? '' : 'force index (by_time) ';
     const rest = `${ROW_COLUMNS.archive} from ${this.names.archive} ${index}where ${conditions.join(' and ')}`;
-    const bounds = times === undefined ? [] : [times.from, ...(isOpen ? [] : [times.to + within])].map(timeText);
+    const bounds =
+      times === undefined ? [] : [times.from, ...(isOpen ? [] : [times.to + reach.published])].map(timeText);
     return (await this.select.within(deadline, rest, [...ids, ...bounds]))?.map(readRow);
   }
 
@@ -127,7 +127,6 @@ export class MysqlLookup {
   }
 }
 
-const AN_HOUR = 3_600_000;
 const timeText = (ms: number): string => new Date(ms).toISOString().replace('T', ' ').replace('Z', '');
 /** What is longer than anybody may write is left where it is. */
 const small = (column: 'headers' | 'options'): string =>

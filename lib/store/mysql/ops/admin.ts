@@ -2,7 +2,16 @@ import { systemClock } from '../../../time/clock.js';
 import { keyBytes } from '../../../message/key-bytes.js';
 import { compareSeq } from '../../../outbox-message.js';
 import type { SqlDatabase, SqlExecutor } from '../../executor.js';
-import { LEFT_COUNT_LIMIT, type MessageFilter, type OperatorReport, type Change } from '../../admin-store.js';
+import {
+  LEFT_COUNT_LIMIT,
+  type AdminStore,
+  type Change,
+  type GlanceRequest,
+  type MessageFilter,
+  type OperatorReport,
+  type TransportGlance,
+  type TransportStats,
+} from '../../admin-store.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import type { Deleted } from '../../elsewhere.js';
 import { meansReady, statesOf, transactionsOf } from '../../operator-rows.js';
@@ -12,6 +21,8 @@ import { DEAD, readKey, stateNumber, WAITING } from '../columns.js';
 import { MysqlTooLate, SEARCH_TIMEOUT } from './admin-too-late.js';
 import { MysqlDedupKeys } from '../ready/dedup-keys.js';
 import { MysqlFind } from './find.js';
+import type { MysqlGlance } from './glance.js';
+import type { MysqlStats } from './stats.js';
 import { MysqlUnowned } from './cancel-unowned.js';
 import { jsonRows, jsonTable, lookUp, PARKED_IDS } from '../json-rows.js';
 import { inTransaction } from '../retry.js';
@@ -51,7 +62,7 @@ class Outcome {
 }
 
 /** What operators may do: only with parked rows, and never with one that is being sent. */
-export class MysqlAdmin {
+export class MysqlAdmin implements AdminStore {
   /** @internal */ readonly sql: ReturnType<typeof adminStatements>;
   /** @internal */ readonly find: MysqlFind;
   /** @internal */ readonly tooLate: MysqlTooLate;
@@ -62,7 +73,7 @@ export class MysqlAdmin {
     readonly database: SqlDatabase,
     names: TableNames,
     settings: StoreSettings,
-    readonly wake: MysqlWake,
+    readonly parts: { readonly wake: MysqlWake; readonly stats: MysqlStats; readonly glance: MysqlGlance },
   ) {
     this.find = new MysqlFind(names, settings);
     this.tooLate = new MysqlTooLate(() => database.connection('admin'), names, settings, this.find);
@@ -71,7 +82,31 @@ export class MysqlAdmin {
     this.sql = adminStatements(names, this.find, BLOCKS[settings.ordering]);
   }
 
-  async apply(action: Change, filter: MessageFilter): Promise<OperatorReport> {
+  requeue(filter: MessageFilter): Promise<OperatorReport> {
+    return this.apply('requeue', filter);
+  }
+
+  discard(filter: MessageFilter): Promise<OperatorReport> {
+    return this.apply('discard', filter);
+  }
+
+  cancel(filter: MessageFilter): Promise<OperatorReport> {
+    return this.apply('cancel', filter);
+  }
+
+  stats(): Promise<TransportStats[]> {
+    return this.parts.stats.stats();
+  }
+
+  parkedByTopic(transport: number, limit: number): Promise<ReadonlyMap<string, number>> {
+    return this.parts.stats.parkedByTopic(transport, limit);
+  }
+
+  glance(request: GlanceRequest): Promise<TransportGlance[] | undefined> {
+    return this.parts.glance.look(request);
+  }
+
+  /** @internal */ async apply(action: Change, filter: MessageFilter): Promise<OperatorReport> {
     const outcome = new Outcome();
     await this.applyOnce(action, filter, outcome);
     if (action === 'cancel' && meansReady(filter))
@@ -143,7 +178,7 @@ export class MysqlAdmin {
     const places = rows.filter(([of]) => transport === undefined || Number(of) === transport);
     let released = 0;
     for (const [of, bucket] of places) released += (await tx.run(this.sql.unblock.bind(of, bucket, bytes))).affected;
-    await this.wake.wakeAtOnce(
+    await this.parts.wake.wakeAtOnce(
       tx,
       places.map(([of, bucket]) => ({ transport: Number(of), bucket: Number(bucket), key })),
     );
@@ -201,6 +236,27 @@ export class MysqlAdmin {
     states: readonly number[],
     parkedIds: readonly string[],
   ): Promise<{ changed: Candidate[]; untouched: Candidate[] }> {
+    const { rows, isSent } = await this.lock(tx, parkedIds);
+    const mayChange = (row: Candidate): boolean => !isSent(row) && states.includes(row.state);
+    const changed = rows.filter(mayChange);
+    if (changed.length > 0) {
+      const list = idRows(changed.map(({ parkedId }) => parkedId));
+      await tx.run(action === 'requeue' ? this.sql.requeue.bind(list) : this.sql.remove.bind(list));
+      if (action !== 'requeue') await this.parts.wake.wake(tx, unique(changed.filter(({ blocking }) => blocking)));
+    }
+    return { changed, untouched: rows.filter((row) => !mayChange(row)) };
+  }
+
+  /** Locks a row as {@link change} does. @returns whether nobody is sending it; `false` also of one that is not there */
+  async holdUnsent(tx: SqlExecutor, parkedId: string): Promise<boolean> {
+    const { rows, isSent } = await this.lock(tx, [parkedId]);
+    return rows.some((row) => !isSent(row));
+  }
+
+  /** @internal */ async lock(
+    tx: SqlExecutor,
+    parkedIds: readonly string[],
+  ): Promise<{ rows: Candidate[]; isSent: (row: Candidate) => boolean }> {
     const ids = idRows(parkedIds);
     const epochs = new Map<string, string>();
     const places = (await tx.run(this.sql.places.bind(ids))).rows.map(([transport, bucket]) => [
@@ -213,14 +269,7 @@ export class MysqlAdmin {
     const rows = (await tx.run(this.sql.lockRows.bind(ids))).rows.map(readCandidate);
     const isSent = (row: Candidate): boolean =>
       row.epoch !== null && epochs.get(`${row.transport} ${row.bucket}`) === row.epoch;
-    const mayChange = (row: Candidate): boolean => !isSent(row) && states.includes(row.state);
-    const changed = rows.filter(mayChange);
-    if (changed.length > 0) {
-      const list = idRows(changed.map(({ parkedId }) => parkedId));
-      await tx.run(action === 'requeue' ? this.sql.requeue.bind(list) : this.sql.remove.bind(list));
-      if (action !== 'requeue') await this.wake.wake(tx, unique(changed.filter(({ blocking }) => blocking)));
-    }
-    return { changed, untouched: rows.filter((row) => !mayChange(row)) };
+    return { rows, isSent };
   }
 }
 

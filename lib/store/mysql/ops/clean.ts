@@ -7,6 +7,7 @@ import { DEAD, readKey } from '../columns.js';
 import { jsonRows, jsonTable, lookUp, PARKED_IDS } from '../json-rows.js';
 import { inTransaction } from '../retry.js';
 import { marks, sized } from '../statements.js';
+import type { MysqlAudit } from './audit.js';
 import type { MysqlWake } from '../parked/wake.js';
 
 /** A row can be created somewhat before one with a lower seq: by the length of a statement, never by this much. */
@@ -32,15 +33,20 @@ export class MysqlClean implements CleanStore {
     readonly database: SqlDatabase,
     names: TableNames,
     readonly wake: MysqlWake,
+    readonly audits: MysqlAudit,
   ) {
     this.sql = cleanStatements(names);
+  }
+
+  cleanAudit(age: number, limit: number): Promise<number> {
+    return this.audits.clean(age, limit);
   }
 
   cleanArchive(age: number, limit: number): Promise<number> {
     return inTransaction(this.database.connection('admin'), async (tx) => {
       const { rows } = await tx.run(this.sql.oldArchived.bind(microseconds(age), limit));
       if (rows.length === 0) return 0;
-      const list = jsonRows(rows.map(([id]) => [BigInt(id as string)]));
+      const list = jsonRows(rows.map(([id, publishedAt]) => [BigInt(id as string), String(publishedAt)]));
       return (await tx.run(this.sql.removeArchived.bind(list))).affected;
     });
   }
@@ -136,12 +142,14 @@ function cleanStatements(tables: TableNames) {
     transports: statement('transports', `select id from ${transports}`),
     oldArchived: statement(
       'old archived',
-      `select archive_id from ${archive} force index (by_time)
+      `select archive_id, published_at from ${archive} force index (by_time)
       where published_at < ${tooOld} order by published_at limit ? for update skip locked`,
     ),
     removeArchived: statement(
       'clean archive',
-      `delete a from ${lookUp(jsonTable({ a: 'bigint unsigned' }), `${archive} a`)} on a.archive_id = k.a`,
+      // With its time a row of an archive in partitions is looked for in one of them.
+      `delete a from ${lookUp(jsonTable({ a: 'bigint unsigned', t: 'datetime(6)' }), `${archive} a`)}
+      on a.archive_id = k.a and a.published_at = k.t`,
     ),
     withDead: statement(
       'transports with old dead',

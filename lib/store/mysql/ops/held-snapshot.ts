@@ -2,23 +2,25 @@ import type { SqlDatabase, SqlResult } from '../../executor.js';
 import { LOOK_TIMEOUT, type HeldSnapshotReport } from '../../ready-store.js';
 import type { TableNames } from '../../names.js';
 import { statement, type Statement } from '../../sql.js';
-import { capabilitiesOf } from '../capabilities.js';
+import { capabilitiesOf, type MysqlCapabilities } from '../capabilities.js';
 import type { MysqlServer } from '../schema/server.js';
 
 /**
  * The oldest transactions, and with them this one, by which a login that sees none is told from a server that has none. A
  * snapshot is held by those that read repeatably, and by others as long as a statement runs.
  */
-function look(product: 'MariaDB' | 'MySQL'): Statement {
-  const before = product === 'MariaDB' ? `set statement max_statement_time = ${LOOK_TIMEOUT / 1000} for ` : '';
+function look({ selectWithin }: MysqlCapabilities): Statement {
   return statement(
     undefined,
-    `${before}select /*+ max_execution_time(${LOOK_TIMEOUT}) */ t.trx_mysql_thread_id, p.user, p.command, t.trx_id,
+    selectWithin(
+      LOOK_TIMEOUT,
+      `t.trx_mysql_thread_id, p.user, p.command, t.trx_id,
        timestampdiff(second, convert_tz(t.trx_started, 'SYSTEM', @@session.time_zone), now()),
        t.trx_mysql_thread_id <> connection_id()
          and (t.trx_isolation_level in ('REPEATABLE READ', 'SERIALIZABLE') or t.trx_query is not null)
      from information_schema.innodb_trx t left join information_schema.processlist p on p.id = t.trx_mysql_thread_id
      where t.trx_mysql_thread_id > 0 order by t.trx_started limit 100`,
+    ),
   );
 }
 
@@ -40,12 +42,12 @@ export class MysqlHeldSnapshot {
   }
 
   async look(): Promise<HeldSnapshotReport> {
-    const { product } = capabilitiesOf((await this.server.state()).version);
+    const capabilities = capabilitiesOf((await this.server.state()).version);
     const connection = this.database.connection('admin');
     const { rows } = await connection
       .transaction(async (tx) => {
         await tx.run(this.begin.bind()); // before it the transaction is none
-        return tx.run(look(product).bind());
+        return tx.run(look(capabilities).bind());
       })
       .catch(noneIfDenied);
     if (rows.length === 0) return { needs: 'PROCESS' };
@@ -53,9 +55,10 @@ export class MysqlHeldSnapshot {
     if (held === undefined) return undefined;
     const [thread, user, command, transaction, age] = held as readonly (string | number | null)[];
     return {
-      server: product,
+      server: capabilities.product,
       holder: `session ${thread}`,
       details: [user, command].filter((each) => each !== null && each !== '').map(String),
+      end: `kill ${thread};`,
       transaction: `${thread} ${transaction}`,
       age: Number(age) * 1000,
       dead: undefined,

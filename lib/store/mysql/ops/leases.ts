@@ -1,7 +1,10 @@
-import { waitedTooLong } from '../../database-errors.js';
+import { isMissingTable, waitedTooLong } from '../../database-errors.js';
 import type { SqlDatabase, SqlExecutor } from '../../executor.js';
-import type { Acquired, Beat, Instance, Lease, LeaseStore } from '../../lease-store.js';
+import type { Acquired, Beat, HeldLease, Instance, Lease, LeaseStore } from '../../lease-store.js';
 import type { TableNames } from '../../names.js';
+import { readPause } from '../../pauses/pause-store.js';
+import { WithPauses } from '../../pauses/with-pauses.js';
+import { PAUSE_COLUMNS } from '../pauses/pauses.js';
 import { statement, type Statement } from '../../sql.js';
 import { shareOf } from '../capabilities.js';
 import { jsonRows, jsonTable, LEASES, lookUp } from '../json-rows.js';
@@ -12,15 +15,31 @@ export const NOW = 'utc_timestamp(6)';
 const EXPIRY = `${NOW} + interval ? microsecond`;
 export const LONG_AGO = `'1970-01-01 00:00:00'`;
 
+/** What is held, by whom, and an end of what nobody living holds. */
+interface HeldLeases {
+  list(): Promise<HeldLease[]>;
+  end(leases: readonly HeldLease[]): Promise<Lease[]>;
+}
+
 /** All times are the server's. Epochs grow at every acquisition, also by the same owner. */
-export class MysqlLeases implements Omit<LeaseStore, 'heldLeases' | 'endLeases'> {
+export class MysqlLeases implements LeaseStore {
   /** @internal */ readonly sql: ReturnType<typeof leaseStatements>;
+  /** @internal */ readonly withPauses = new WithPauses(isMissingTable);
 
   constructor(
     readonly database: SqlDatabase,
     names: TableNames,
+    readonly held: HeldLeases,
   ) {
     this.sql = leaseStatements(names);
+  }
+
+  heldLeases(): Promise<HeldLease[]> {
+    return this.held.list();
+  }
+
+  endLeases(leases: readonly HeldLease[]): Promise<Lease[]> {
+    return this.held.end(leases);
   }
 
   async acquire(request: Parameters<LeaseStore['acquire']>[0]): Promise<Acquired[]> {
@@ -99,14 +118,17 @@ export class MysqlLeases implements Omit<LeaseStore, 'heldLeases' | 'endLeases'>
   }
 
   async living(): Promise<Beat> {
-    const { rows } = await this.database.connection('lease').run(this.sql.alive.bind());
+    const ask = (which: Statement) => () => this.database.connection('lease').run(which.bind());
+    const { rows: all } = await this.withPauses.ask(ask(this.sql.alive), ask(this.sql.aliveOnly));
+    const rows = all.filter(([owner]) => owner !== null);
+    const pauses = all.filter(([owner]) => owner === null).map((row) => readPause(row.slice(5)));
     const instances = rows.map(([name, list, text, , until]) => ({
       owner: name as string,
       transports: JSON.parse(list as string) as number[],
       info: text as string,
       until: Number(until),
     }));
-    return { instances, now: Number(rows[0]?.[3]) };
+    return { instances, now: Number(rows[0]?.[3]), pauses };
   }
 
   async leave(owner: string): Promise<void> {
@@ -213,7 +235,11 @@ function trialStatements({ leases }: TableNames) {
   };
 }
 
-function instanceStatements({ instances }: TableNames) {
+function instanceStatements({ instances, pauses }: TableNames) {
+  const alive = (more: string): string =>
+    `select owner, transports, info, timestampdiff(microsecond, ${LONG_AGO}, ${NOW}) div 1000,
+        timestampdiff(microsecond, ${LONG_AGO}, expires_at) div 1000${more} from ${instances} where expires_at > ${NOW}`;
+  const none = ', null, null, null, null, null, null';
   return {
     beat: statement(
       'beat',
@@ -222,9 +248,9 @@ function instanceStatements({ instances }: TableNames) {
     ),
     alive: statement(
       'alive',
-      `select owner, transports, info, timestampdiff(microsecond, ${LONG_AGO}, ${NOW}) div 1000,
-        timestampdiff(microsecond, ${LONG_AGO}, expires_at) div 1000 from ${instances} where expires_at > ${NOW} order by owner`,
+      `${alive(none)} union all select null, null, null, null, null, ${PAUSE_COLUMNS} from ${pauses} p`,
     ),
+    aliveOnly: statement('alive only', `${alive('')} order by owner`), // tables of version 2
     leave: statement('leave', `delete from ${instances} where owner = ?`),
     dropInstances: statement('drop instances', `delete from ${instances} where expires_at <= ${NOW}`),
   };

@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto';
+import { keyBytes } from '../../../message/key-bytes.js';
 import { OutboxMessageError, OutboxTransactionConflictError } from '../../../outbox.errors.js';
 import type { NewMessage } from '../../../outbox-message.js';
 import type { SqlExecutor } from '../../executor.js';
-import type { InsertReport } from '../../outbox-store.js';
+import type { InsertReport, MessageWriter } from '../../outbox-store.js';
 import type { TableNames } from '../../names.js';
 import { statement, type Sql } from '../../sql.js';
 import { SCHEDULED } from '../columns.js';
@@ -21,7 +22,7 @@ const LONGEST_DELAY = 100 * 365.25 * 86_400_000;
 const LAST_INSTANT = Date.UTC(9999, 11, 31);
 
 /** Writes messages in the caller's transaction, on a connection whose charset, sql_mode and isolation are the caller's. */
-export class MysqlInsert {
+export class MysqlInsert implements MessageWriter {
   /** @internal */ readonly sql: ReturnType<typeof insertStatements>;
 
   /** @internal */ readonly keyLocks: MysqlKeyLocks | undefined;
@@ -160,7 +161,7 @@ function common(row: NewMessage): unknown[] {
     row.bucket,
     row.id,
     text(row.topic),
-    row.key === null ? null : Buffer.from(row.key, 'utf8'),
+    row.key === null ? null : keyBytes(row.key), // a replay has what another program wrote
     text(row.type),
     row.version,
     text(row.contentType),

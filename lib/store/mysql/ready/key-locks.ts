@@ -1,4 +1,5 @@
 import { crc32 } from 'node:zlib';
+import { keyBytes } from '../../../message/key-bytes.js';
 import type { NewMessage } from '../../../outbox-message.js';
 import { OutboxConfigurationError, OutboxTransactionConflictError } from '../../../outbox.errors.js';
 import type { SqlExecutor } from '../../executor.js';
@@ -31,7 +32,7 @@ export class MysqlKeyLocks {
   /** Sorted: calls of different transactions cannot deadlock; several calls in one transaction can. */
   async take(tx: SqlExecutor, messages: readonly NewMessage[]): Promise<void> {
     const slots = new Set<number>();
-    for (const { key } of messages) if (key !== null) slots.add(crc32(key) % KEY_LOCKS);
+    for (const { key } of messages) if (key !== null) slots.add(crc32(keyBytes(key)) % KEY_LOCKS);
     if (slots.size === 0) return;
     const sorted = [...slots].sort((a, b) => a - b);
     const { rows } = await tx.run(this.lock.bind(JSON.stringify(sorted))).catch((error: unknown) => {

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { SqlExecutor } from '../../executor.js';
 import type { TableNames } from '../../names.js';
 import { statement } from '../../sql.js';
-import { jsonRows, lookUp, PLACES } from '../json-rows.js';
+import { lookUp, placeRows, PLACES } from '../json-rows.js';
 import { sized, times } from '../statements.js';
 
 /** Rows of one statement. */
@@ -27,8 +27,8 @@ export class MysqlNumbers {
       await tx.run(this.sql.insert(ids.length).bind(...ids.flatMap((id) => [transport, BUCKET, id])));
       const [first, step] = ((await tx.run(this.sql.first.bind())).rows[0] as unknown[]).map((n) => BigInt(String(n)));
       const numbers = ids.map((_, i) => (first as bigint) + BigInt(i) * (step as bigint)); // of one INSERT: in a row
-      const places = numbers.map((seq, i) => [BUCKET, seq, ids[i] as string]);
-      const { affected } = await tx.run(this.sql.remove.bind(jsonRows(places), transport));
+      const places = numbers.map((seq, i) => ({ bucket: BUCKET, seq: String(seq), id: ids[i] as string }));
+      const { affected } = await tx.run(this.sql.remove.bind(placeRows(places), transport));
       if (affected !== ids.length) throw new Error('Numbers were not given out in a row.'); // none of these may stay
       drawn.push(...numbers);
     }

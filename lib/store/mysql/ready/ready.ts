@@ -17,9 +17,12 @@ import { statement, type Statement } from '../../sql.js';
 import { BoundedReads } from './bounded-reads.js';
 import { capabilitiesOf } from '../capabilities.js';
 import { messageFrom, readMessage, readTime, type Row } from '../columns.js';
-import { jsonRows, lookUp, PLACES } from '../json-rows.js';
+import { lookUp, placeRows, PLACES } from '../json-rows.js';
 import { retried } from '../retry.js';
+import type { MysqlHeldSnapshot } from '../ops/held-snapshot.js';
 import type { MysqlServer } from '../schema/server.js';
+import type { MysqlPayloads } from './payloads.js';
+import type { MysqlSettle } from './settle.js';
 import { sized, times } from '../statements.js';
 
 type Lowest = Awaited<ReturnType<NonNullable<ReadyStore['lowest']>>>;
@@ -28,8 +31,10 @@ type Lowest = Awaited<ReturnType<NonNullable<ReadyStore['lowest']>>>;
 const FEW = 64;
 const SWEEP_PAGE = 5_000;
 
-/** Reads of the hot table. All go by the primary key; `force index` because the optimizer likes the key on `seq`. */
-export class MysqlReady {
+/** The hot table. All reads go by the primary key; `force index` because the optimizer likes the key on `seq`. */
+export class MysqlReady implements ReadyStore {
+  /** A backlog of 200 k rows: 32 buckets a read cost 8.5 µs of the server a row, four 3.4, one 2.0. */
+  readonly bucketsPerRead = 4;
   /** @internal */ readonly sql: ReturnType<typeof readyStatements>;
   /** @internal transports whose last fetch found more than {@link FEW} rows */
   readonly backlog = new Set<number>();
@@ -43,8 +48,33 @@ export class MysqlReady {
     names: TableNames,
     /** Whose the tables are. */
     readonly settings: Pick<StoreSettings, 'schema' | 'prefix'>,
+    readonly parts: {
+      readonly payloads: MysqlPayloads;
+      readonly settle: MysqlSettle;
+      readonly holder: MysqlHeldSnapshot;
+    },
   ) {
     this.sql = readyStatements(names);
+  }
+
+  get session(): number {
+    return this.database.connection('read').generation;
+  }
+
+  readPayloads(...args: Parameters<ReadyStore['readPayloads']>): ReturnType<ReadyStore['readPayloads']> {
+    return this.parts.payloads.read(...args);
+  }
+
+  settle(...args: Parameters<ReadyStore['settle']>): ReturnType<ReadyStore['settle']> {
+    return this.parts.settle.settle(...args);
+  }
+
+  park(...args: Parameters<ReadyStore['park']>): ReturnType<ReadyStore['park']> {
+    return this.parts.settle.park(...args);
+  }
+
+  heldSnapshot(): ReturnType<MysqlHeldSnapshot['look']> {
+    return this.parts.holder.look();
   }
 
   async fetch(request: {
@@ -85,8 +115,8 @@ export class MysqlReady {
   async readPlaces(transport: number, places: readonly Place[]): Promise<FetchResult> {
     if (places.length === 0) return this.result([]);
     const sorted = [...places].sort((a, b) => a.bucket - b.bucket || compareSeq(a.seq, b.seq));
-    const list = jsonRows(sorted.map(({ bucket, seq }) => [bucket, BigInt(seq)]));
-    const { messages, ...rest } = await this.result(await this.read(this.sql.readPlaces.bind(list, transport)));
+    const read = this.sql.readPlaces.bind(placeRows(sorted), transport);
+    const { messages, ...rest } = await this.result(await this.read(read));
     messages.sort((a, b) => a.bucket - b.bucket || compareSeq(a.seq, b.seq));
     return { messages, ...rest };
   }

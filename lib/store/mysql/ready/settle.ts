@@ -5,8 +5,8 @@ import type { ParkEntry, SettledMessage, WriteReport } from '../../ready-store.j
 import type { TableNames } from '../../names.js';
 import { statement, type Statement } from '../../sql.js';
 import { updateOf } from '../capabilities.js';
-import { DEAD, DUE_AT, MOVED, movedFrom, readKey, stateNumber, failures } from '../columns.js';
-import { jsonRows, jsonTable, lookUp, PLACES, type JsonCell } from '../json-rows.js';
+import { DEAD, DUE_AT, MOVED, movedFrom, readKey, stateNumber, failures, type Row } from '../columns.js';
+import { ID, jsonRows, jsonTable, lookUp, placeRows, PLACES, type JsonCell } from '../json-rows.js';
 import type { MysqlFence } from '../ops/leases.js';
 import { inTransaction, retried } from '../retry.js';
 import type { MysqlWake } from '../parked/wake.js';
@@ -94,12 +94,8 @@ export class MysqlSettle {
     messages: readonly SettledMessage[],
     onPublished: string,
   ): Promise<number> {
-    const list = jsonRows(
-      messages.map(({ seq, id, parkedId }) => [id, BigInt(seq), parkedId === null ? null : BigInt(parkedId)]),
-    );
-    const found = (await tx.run(this.sql.lockParked.bind(list, transport))).rows;
-    if (found.length === 0) return 0;
-    const rows = [...new Map(found.map((row) => [row[0], row])).values()]; // two entries may name one row
+    const rows = await this.lockParked(tx, transport, messages);
+    if (rows.length === 0) return 0;
     const ids = jsonRows(rows.map(([parkedId]) => [BigInt(parkedId as string)]));
     if (onPublished === 'archive') await tx.run(this.sql.archiveParked.bind(ids));
     await tx.run(this.sql.removeParked.bind(ids));
@@ -111,7 +107,25 @@ export class MysqlSettle {
     return rows.length;
   }
 
-  /** An id that a foreign writer used twice cannot be parked twice: the second fails, and with it those that are parked with it. */
+  /**
+   * By the primary key, and what was hot when it was published is looked up before without locks: whoever asked the index of
+   * ids with a lock would wait for each copy of its message, which somebody else may be publishing under a lock.
+   * @internal
+   */
+  async lockParked(tx: SqlExecutor, transport: number, messages: readonly SettledMessage[]): Promise<readonly Row[]> {
+    const known = messages.flatMap(({ id, parkedId }) => (parkedId === null ? [] : [{ id, parkedId }]));
+    const moved = messages.filter(({ parkedId }) => parkedId === null).map(({ id, seq }) => [id, BigInt(seq)]);
+    if (moved.length > 0) {
+      const { rows } = await tx.run(this.sql.findMoved.bind(jsonRows(moved), transport));
+      known.push(...rows.map(([parkedId, id]) => ({ id: String(id), parkedId: String(parkedId) })));
+    }
+    const once = new Map(known.map((row) => [row.parkedId, row])); // two entries may name one row
+    if (once.size === 0) return [];
+    const sorted = [...once.values()].sort((a, b) => compareSeq(a.parkedId, b.parkedId)); // everybody locks in this order
+    const list = jsonRows(sorted.map(({ id, parkedId }) => [id, BigInt(parkedId)]));
+    return (await tx.run(this.sql.lockParked.bind(list, transport))).rows;
+  }
+
   async park(owner: string, leases: readonly Lease[], entries: readonly ParkEntry[]): Promise<WriteReport> {
     const transport = leases[0]?.transport;
     if (transport === undefined || entries.length === 0) return { fence: undefined, affected: 0 };
@@ -151,21 +165,18 @@ function settleStatements({ ready, parked, archive }: TableNames, errorHistory: 
   const there = (list: string): string =>
     `${lookUp(list, `${ready} h`)} on h.transport = ? and h.bucket = k.b and h.seq = k.s where h.id = k.i`;
   const byId = jsonTable({ p: 'bigint unsigned' });
-  const published = jsonTable({
-    i: 'char(36) character set ascii collate ascii_bin',
-    s: 'bigint unsigned',
-    p: 'bigint unsigned',
-  });
+  const moved = `${lookUp(jsonTable({ i: ID, s: 'bigint unsigned' }), `${parked} p`, 'by_id')} on p.id = k.i`;
+  const known = `${lookUp(jsonTable({ i: ID, p: 'bigint unsigned' }), `${parked} p`)} on p.parked_id = k.p`;
   return {
     remove: statement('settle', `delete h from ${there(PLACES)}`),
     lockReady: statement('lock ready', `select h.bucket, h.seq, h.id from ${there(PLACES)} ${updateOf('h')}`),
     archive: statement('archive', `insert into ${archive} (${MOVED}) select ${movedFrom('h')} from ${there(PLACES)}`),
-    // By id and, for what was hot when it was published, by its seq: an id that came twice settles only itself.
+    // By its seq as well: an id that came twice settles only itself.
+    findMoved: statement('find parked', `select p.parked_id, p.id from ${moved} where p.transport = ? and p.seq = k.s`),
     lockParked: statement(
       'lock parked',
       `select p.parked_id, p.bucket, p.\`key\`, p.blocking, p.sending_epoch
-      from ${lookUp(published, `${parked} p`, 'by_id')} on p.id = k.i and p.transport = ?
-      where p.parked_id = k.p or (k.p is null and p.seq = k.s) ${updateOf('p')}`,
+      from ${known} where p.id = k.i and p.transport = ? ${updateOf('p')}`,
     ),
     archiveParked: statement(
       'archive parked',
@@ -181,7 +192,7 @@ function parkStatement(parked: string, there: (list: string) => string, errorHis
   const entries = jsonTable({
     b: 'smallint',
     s: 'bigint unsigned',
-    i: 'char(36) character set ascii collate ascii_bin',
+    i: ID,
     state: 'tinyint',
     blocking: 'tinyint',
     attempts: 'int',
@@ -197,9 +208,6 @@ function parkStatement(parked: string, there: (list: string) => string, errorHis
         if(k.error is null, null, utc_timestamp(6)), k.error, ${failures(errorHistory, undefined)}, k.progress, if(k.state = ${DEAD}, utc_timestamp(6), null) from ${there(entries)}`,
   );
 }
-
-const placeRows = (places: readonly (Place & { id: string })[]): string =>
-  jsonRows(places.map(({ bucket, seq, id }) => [bucket, BigInt(seq), id]));
 
 function parkRow(entry: ParkEntry): JsonCell[] {
   const { bucket, seq, id, state, blocks, attempts, delay, error, progress } = entry;

@@ -1,6 +1,9 @@
 import { counted } from '../../../observe/plural.js';
 import type { SqlExecutor } from '../../executor.js';
-import { columnSql, keySql, TABLE_OPTIONS, UP_AGAIN } from './schema.js';
+import { readLayout } from '../partitions/layout.js';
+import { inPartitions } from './archive.js';
+import { columnSql, keySql, TABLE_OPTIONS } from './create-table.js';
+import { UP_AGAIN } from './schema.js';
 import { mysqlTables, type MysqlColumn, type MysqlTable } from './tables.js';
 import { KEY_LOCK_TABLE, KEY_LOCKS } from './strict.js';
 import { quoteWith, tableNames, TABLE_NAMES, type SchemaDefinition } from '../../names.js';
@@ -35,10 +38,11 @@ export async function compareSchema(connection: SqlExecutor, definition: SchemaD
   );
   const tablesOf = mysqlTables(definition);
   const names = tableNames(definition, '`');
+  const layout = await readLayout(connection, names, definition);
   const wanted: [string, string, MysqlTable][] = TABLE_NAMES.map((name) => [
     definition.prefix + name,
     names[name],
-    tablesOf[name],
+    name === 'archive' && layout.kind === 'partitioned' ? inPartitions(tablesOf.archive) : tablesOf[name],
   ]);
   const strict = definition.ordering === 'strict';
   if (strict) wanted.push([`${definition.prefix}key_locks`, names.keyLocks, KEY_LOCK_TABLE]);
@@ -54,7 +58,7 @@ export async function compareSchema(connection: SqlExecutor, definition: SchemaD
     return drifts.map(([what, change]) => `${what} (run: alter table ${name} ${oneLine(change)})`);
   });
   if (strict && wrong.length === 0) wrong.push(...(await missingLocks(connection, definition)));
-  return [...wrong, ...(await compareView(connection, definition))];
+  return [...wrong, ...layout.problems, ...(await compareView(connection, definition))];
 }
 
 async function missingLocks(connection: SqlExecutor, definition: SchemaDefinition): Promise<string[]> {
@@ -135,7 +139,8 @@ function compareKeys(table: string, wanted: MysqlTable, found: readonly (readonl
     if (key === undefined || key.unique !== unique || key.columns.join() !== columns.join()) {
       const drop = name === 'primary' ? 'drop primary key, ' : `drop key ${quoteWith('`', name.replace('!', ''))}, `;
       const change = `${key === undefined ? '' : drop}add ${keySql(name, columns)}`;
-      return [[`${table} has no ${unique ? 'unique ' : ''}key on (${columns.join(', ')})`, change]];
+      const kind = unique ? 'unique key' : key?.unique === true ? 'key that is not unique' : 'key';
+      return [[`${table} has no ${kind} on (${columns.join(', ')})`, change]];
     }
     return [];
   });

@@ -1,5 +1,8 @@
+import { ASIDE } from '../partitions/layout.js';
+import { createPartitioned } from './archive.js';
+import { columnSql, createTable, keySql } from './create-table.js';
 import { fillKeyLocks, KEY_LOCK_TABLE } from './strict.js';
-import { bucketSql, IDLE_EPOCH, mysqlTables, type MysqlColumn, type MysqlTable } from './tables.js';
+import { bucketSql, IDLE_EPOCH, mysqlTables } from './tables.js';
 import {
   metaRows,
   quoteWith,
@@ -10,16 +13,17 @@ import {
   type TableNames,
 } from '../../names.js';
 
-/** Shared by the tables; `check` compares it. */
-export const TABLE_OPTIONS = 'engine=InnoDB default charset=utf8mb4 collate=utf8mb4_bin';
-
 /** One statement per element; may run twice. The database itself must exist. */
 export function mysqlSchemaUp(definition: SchemaDefinition): string[] {
   const names = tableNames(definition, '`');
   const tables = mysqlTables(definition);
   const meta = metaRows(definition).map(([name, value]) => `('${name}', '${value}')`);
   return [
-    ...TABLE_NAMES.map((table) => createTable(names[table], tables[table])),
+    ...TABLE_NAMES.map((table) =>
+      table === 'archive' && definition.partitionedArchive === true
+        ? createPartitioned(names.archive, definition)
+        : createTable(names[table], tables[table]),
+    ),
     ...(definition.ordering === 'strict'
       ? [createTable(names.keyLocks, KEY_LOCK_TABLE), fillKeyLocks(names.keyLocks)]
       : []),
@@ -62,13 +66,36 @@ export function mysqlVersion2(definition: SchemaDefinition): SchemaScript {
   };
 }
 
-/** From version 2 to version 3, and back: the audit of operators' actions, which the way back drops. */
+/**
+ * From version 2 to version 3, and back: the audit of operators' actions and what they paused, which the way back drops, and copies
+ * of a message that wait side by side. What the way back may fail for comes first: then nothing has changed.
+ */
 export function mysqlVersion3(definition: SchemaDefinition): SchemaScript {
   const names = tableNames(definition, '`');
   return {
-    up: [createTable(names.audit, mysqlTables(definition).audit), setVersion(names, 2, 3)],
-    down: [`drop table if exists ${names.audit}`, setVersion(names, 3, 2)],
+    up: [
+      createTable(names.audit, mysqlTables(definition).audit),
+      createTable(names.pauses, mysqlTables(definition).pauses),
+      ...makeIdKey(names, definition, { unique: false }),
+      setVersion(names, 2, 3),
+    ],
+    down: [
+      ...makeIdKey(names, definition, { unique: true }),
+      `drop table if exists ${names.audit}`,
+      `drop table if exists ${names.pauses}`,
+      setVersion(names, 3, 2),
+    ],
   };
+}
+
+/** One statement, so that a process that names the index finds one at any time. Others read and write meanwhile. */
+function makeIdKey({ parked }: TableNames, definition: SchemaDefinition, { unique }: { unique: boolean }): string[] {
+  const columns = mysqlTables(definition).parked.keys[ID_KEY] as readonly string[];
+  const key = keySql(unique ? `!${ID_KEY}` : ID_KEY, columns);
+  return when(
+    idKeyThere(definition, 'parked', ` and s.non_unique = ${unique ? 1 : 0}`),
+    `alter table ${parked} drop key ${quoteWith('`', ID_KEY)}, add ${key}, algorithm = inplace, lock = none`,
+  );
 }
 
 /** Neither server can say "if it is not there" of a constraint in the words of the other. */
@@ -141,23 +168,24 @@ function dropLimits(names: TableNames, table: (typeof LIMITED)[number], definiti
   );
 }
 
-/** The key by which `cancel` finds a message's dedup key. Others read and write meanwhile. */
+/** Of the parked table and of the dedup keys. */
 const ID_KEY = 'by_id';
-function idKeyThere(definition: SchemaDefinition): string {
+function idKeyThere(definition: SchemaDefinition, table: 'dedup' | 'parked', more = ''): string {
   return `exists (select 1 from information_schema.statistics s where s.table_schema = ${databaseOf(definition)}
-  and s.table_name = '${definition.prefix}dedup' and s.index_name = '${ID_KEY}')`;
+  and s.table_name = '${definition.prefix}${table}' and s.index_name = '${ID_KEY}'${more})`;
 }
 
+/** The key by which `cancel` finds a message's dedup key. Others read and write meanwhile. */
 function addIdKey({ dedup }: TableNames, definition: SchemaDefinition): string[] {
   const columns = mysqlTables(definition).dedup.keys[ID_KEY] as readonly string[];
   return when(
-    `not ${idKeyThere(definition)}`,
+    `not ${idKeyThere(definition, 'dedup')}`,
     `alter table ${dedup} add ${keySql(ID_KEY, columns)}, algorithm = inplace, lock = none`,
   );
 }
 
 function dropIdKey({ dedup }: TableNames, definition: SchemaDefinition): string[] {
-  return when(idKeyThere(definition), `alter table ${dedup} drop key ${quoteWith('`', ID_KEY)}`);
+  return when(idKeyThere(definition, 'dedup'), `alter table ${dedup} drop key ${quoteWith('`', ID_KEY)}`);
 }
 
 function idleEpochThere(definition: SchemaDefinition): string {
@@ -180,26 +208,8 @@ export function mysqlSchemaDown(definition: SchemaDefinition): string[] {
     `drop view if exists ${names.messages}`,
     `drop table if exists ${names.keyLocks}`, // an outbox may have been strict once
     ...TABLE_NAMES.map((table) => `drop table if exists ${names[table]}`),
+    `drop table if exists ${names.object(ASIDE)}`,
   ];
-}
-
-function createTable(name: string, table: MysqlTable): string {
-  const lines = [
-    ...table.columns.map(columnSql),
-    ...Object.entries(table.keys).map(([key, columns]) => keySql(key, columns)),
-  ];
-  return `create table if not exists ${name} (\n  ${lines.join(',\n  ')}\n) ${TABLE_OPTIONS}`;
-}
-
-export const columnSql = ([column, type, rest]: MysqlColumn): string =>
-  `${quoteWith('`', column)} ${type} ${rest}`.trim();
-
-export const keySql = (key: string, columns: readonly string[]): string =>
-  `${keyKind(key)} (${columns.map((c) => quoteWith('`', c)).join(', ')})`;
-
-function keyKind(key: string): string {
-  if (key === 'primary') return 'primary key';
-  return key.startsWith('!') ? `unique key ${quoteWith('`', key.slice(1))}` : `key ${quoteWith('`', key)}`;
 }
 
 /** With a collation of its own: literals have that of whoever made the view, which others could not compare with theirs. */

@@ -1,8 +1,9 @@
 import { OutboxConfigurationError } from '../../../outbox.errors.js';
 import type { SqlDatabase, SqlExecutor } from '../../executor.js';
-import type { SchemaSettings } from '../../outbox-store.js';
+import type { SchemaSettings, StoreSetup } from '../../outbox-store.js';
 import { ADDS_ONLY, isAsWanted, make, mendBy, wrongVersion } from '../../is-as-wanted.js';
 import { oneAtATime } from './lock.js';
+import { missingLimits } from './missing-limits.js';
 import { mysqlSchemaUp } from './schema.js';
 import { metaRows, SCHEMA_VERSION, type StoreSettings, type TableNames } from '../../names.js';
 import { statement } from '../../sql.js';
@@ -21,7 +22,7 @@ const MIGRATE =
   'Run the migrations of outboxMigrations(), or set database.setup to "create" in development. Where they ran before, run the up of outboxSql() again.';
 
 /** Creates, compares and registers; runs at start. */
-export class MysqlSetup {
+export class MysqlSetup implements StoreSetup {
   /** @internal */ readonly sql: ReturnType<typeof setupStatements>;
 
   constructor(
@@ -75,6 +76,10 @@ export class MysqlSetup {
       `The outbox tables are not as they should be: ${wrong.join('; ')}.`,
       { hint: mendBy(way) },
     );
+  }
+
+  async warnings(): Promise<string[]> {
+    return [...(await this.server.warnings()), ...(await missingLimits(this.database, this.names, this.settings))];
   }
 
   /** The meta row is the lock that lets one instance at a time give out numbers. */

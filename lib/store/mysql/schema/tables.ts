@@ -61,6 +61,7 @@ export function mysqlTables(definition: SchemaDefinition): Readonly<Record<Table
     },
     dedup: DEDUP,
     audit: AUDIT,
+    pauses: PAUSES,
     ...coordinationTables(),
   };
 }
@@ -85,7 +86,7 @@ function parkedTable(definition: SchemaDefinition): MysqlTable {
     ],
     keys: {
       primary: ['parked_id'],
-      '!by_id': ['id', 'transport'],
+      by_id: ['id', 'transport'], // not unique since version 3: copies of a message, as of two replays, wait side by side
       due: ['transport', 'bucket', 'due_at', 'seq'],
       by_key: ['transport', 'bucket', 'blocking', 'key', 'seq', 'parked_id'],
       by_state: ['transport', 'state', 'announced', 'died_at'],
@@ -118,8 +119,25 @@ const AUDIT: MysqlTable = {
     ['skipped', 'bigint unsigned', 'not null default 0'],
     ['outcome', 'varchar(32)', 'null'], // null while it runs, and of one whose process is gone
     ['error', 'text', 'null'],
+    // Of an edit: what the message was before it. Whoever lists the audit reads neither.
+    ['message_id', 'char(36)', `${ASCII} null`],
+    ['kept', 'mediumtext', 'null'], // JSON; null: purged
+    ['kept_payload', 'longblob', 'null'], // as it was stored: ciphertext stays ciphertext
   ],
-  keys: { primary: ['audit_id'], by_time: ['begun_at'] },
+  keys: { primary: ['audit_id'], by_time: ['begun_at'], by_message: ['message_id', 'audit_id'] },
+};
+
+/** What is paused; an empty topic or key stands for all of them. Version 2 had none. */
+const PAUSES: MysqlTable = {
+  columns: [
+    ['transport', 'smallint', 'not null'],
+    ['topic', 'varchar(255)', 'not null'],
+    ['key', 'varbinary(255)', 'not null'],
+    ['since', 'datetime(6)', `not null default ${NOW}`],
+    ['actor', 'varchar(255)', 'not null'],
+    ['reason', 'varchar(1000)', 'not null'],
+  ],
+  keys: { primary: ['transport', 'topic', 'key'] },
 };
 
 /** In this epoch nothing of the bucket is being published, nor read for that. Version 1 had none. */

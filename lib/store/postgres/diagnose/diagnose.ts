@@ -8,10 +8,12 @@ import {
   type PoolerFacts,
   type RightFacts,
   type ServerFacts,
+  type SnapshotFacts,
   type TableFacts,
 } from '../../diagnose/diagnose-store.js';
 import type { SqlConnection, SqlDatabase } from '../../executor.js';
 import { TABLE_NAMES, literal, type StoreSettings, type TableNames } from '../../names.js';
+import { PostgresHeldSnapshot } from '../ops/held-snapshot.js';
 import { readDate } from '../inspect/rows.js';
 import { compareSequence } from '../schema/check-objects.js';
 import { statement } from '../statement.js';
@@ -42,12 +44,17 @@ export class PostgresDiagnose implements DiagnoseStore {
 
   async tables(): Promise<TableFacts[]> {
     const list = TABLE_NAMES.map((table) => `(${literal(table)}, ${literal(this.names[table])})`).join(', ');
-    const rows = await this.ask(
-      `select t.kind, t.name, pg_catalog.pg_total_relation_size(c.oid), pg_catalog.pg_stat_get_live_tuples(c.oid), pg_catalog.pg_stat_get_dead_tuples(c.oid),
+    // A size waits for locks: of VACUUM FULL, of a migration.
+    const rows = await this.askWithin(
+      SIZES_WAIT,
+      `select t.kind, t.name, s.bytes, s.live, s.dead,
          current_setting('track_counts') = 'on', (select to_char(max(v.at) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
            from (values (pg_catalog.pg_stat_get_last_vacuum_time(c.oid)), (pg_catalog.pg_stat_get_last_autovacuum_time(c.oid))) v(at)),
          not exists (select from unnest(c.reloptions) o where o in ('autovacuum_enabled=false', 'autovacuum_enabled=off', 'autovacuum_enabled=0'))
-       from (values ${list}) t(kind, name) join pg_catalog.pg_class c on c.oid = to_regclass(t.name)`,
+       from (values ${list}) t(kind, name) join pg_catalog.pg_class c on c.oid = to_regclass(t.name)
+         cross join lateral (select sum(pg_catalog.pg_total_relation_size(p.id)) as bytes, sum(pg_catalog.pg_stat_get_live_tuples(p.id)) as live,
+             sum(pg_catalog.pg_stat_get_dead_tuples(p.id)) as dead
+           from (select c.oid as id union all select i.inhrelid from pg_catalog.pg_inherits i where i.inhparent = c.oid) p) s`,
     );
     return rows.map(([table, name, bytes, live, dead, counted, vacuumed, isVacuumedBySelf]) => ({
       table: String(table),
@@ -117,6 +124,12 @@ export class PostgresDiagnose implements DiagnoseStore {
     }));
   }
 
+  async oldestSnapshot(): Promise<SnapshotFacts> {
+    const held = await new PostgresHeldSnapshot(() => this.connection, this.names).look();
+    if (held === undefined) return { age: 0, transactions: 0 };
+    return { age: held.age ?? null, transactions: held.distance ?? null };
+  }
+
   /** A pooler in transaction mode gives both of two idle connections the session that was used last. */
   async pooler(): Promise<PoolerFacts> {
     const ask = statement(undefined, 'select pg_catalog.pg_backend_pid()');
@@ -128,9 +141,19 @@ export class PostgresDiagnose implements DiagnoseStore {
   /** @internal */ get connection(): SqlConnection {
     return this.database.connection('admin');
   }
+  /** @internal @param ms for which it waits for a lock */
+  async askWithin(ms: number, text: string): Promise<readonly Row[]> {
+    return this.connection.transaction(async (tx) => {
+      await tx.run(statement(undefined, `set local lock_timeout = ${ms}`).bind());
+      return (await tx.run(statement(undefined, text).bind())).rows;
+    });
+  }
   /** @internal */ async ask(text: string): Promise<readonly Row[]> {
     return (await this.connection.run(statement(undefined, text).bind())).rows;
   }
 }
+
+/** Milliseconds. */
+const SIZES_WAIT = 300;
 
 const isNone = (value: unknown): boolean => value === null || value === undefined;

@@ -56,6 +56,9 @@ export function planQuestions(names: TableNames, { ordering }: Pick<StoreSetting
   ];
 }
 
+/** An archive in partitions has its indexes in each of them. */
+const PART = /(archive)_.+(?=_pkey)/;
+
 function explained({ statement: { questionMarks }, values }: Sql): Sql {
   return statement(undefined, `explain (format json) ${questionMarks}`).bind(...values);
 }
@@ -66,7 +69,8 @@ export function readPlan(json: unknown, { statement: name, table, wanted }: Ques
   const relation = unquoted(table);
   const indexes = nodes(plan).flatMap((node) => {
     const index = node['Index Name'];
-    if (index?.startsWith(prefix + wanted.split('_')[0]) === true) return [index];
+    if (index?.startsWith(prefix + wanted.split('_')[0]) === true)
+      return [index.replace(PART, '$1').replace(/\d+$/, '')];
     return node['Relation Name'] === relation ? [null] : [];
   });
   const index = indexes.includes(null)

@@ -16,7 +16,7 @@ function wantedOf(names: TableNames, work: 'relay' | 'enqueue'): Wanted[] {
     tables.flatMap((table) => rights.map((right): Wanted => [names[table], right, how]));
   if (work === 'relay') return [...of('table', ['select', 'insert', 'update', 'delete'], TABLE_NAMES), ...numbers];
   return [
-    ...of('table', ['select'], ['meta', 'transports', 'leases', 'instances']),
+    ...of('table', ['select'], ['meta', 'transports', 'leases', 'instances', 'pauses']),
     ...of('column', ['insert', 'select'], ['ready', 'parked']),
     ...of('column', ['insert', 'select', 'update'], ['dedup']),
     ...numbers,

@@ -4,6 +4,7 @@ import {
   type BucketRow,
   type FailureRequest,
   type InspectStore,
+  type ReadyRest,
   type RowContent,
   type RowPage,
   type RowRequest,
@@ -17,7 +18,7 @@ import { failuresSql, readFailures } from './failures.js';
 import { PostgresLookup } from './lookup.js';
 import { PostgresPages } from './pages.js';
 import { readDate, readLease, readRow } from './rows.js';
-import { bucketStatement, surroundingStatements } from './surroundings.js';
+import { bucketStatement, restStatements, surroundingStatements } from './surroundings.js';
 import { TimedReads } from './timed-reads.js';
 
 /** What people ask about messages. Every statement goes by an index, or has a deadline. */
@@ -26,6 +27,7 @@ export class PostgresInspect implements InspectStore {
   /** @internal */ readonly pages: PostgresPages;
   /** @internal */ readonly lookup: PostgresLookup;
   /** @internal */ readonly sql: ReturnType<typeof surroundingStatements>;
+  /** @internal */ readonly rest: ReturnType<typeof restStatements>;
 
   constructor(
     readonly connection: () => SqlConnection,
@@ -36,6 +38,7 @@ export class PostgresInspect implements InspectStore {
     this.lookup = new PostgresLookup(this.reads, names, settings);
     this.pages = new PostgresPages(this.reads, names, settings, this.lookup);
     this.sql = surroundingStatements(names, settings);
+    this.rest = restStatements(names, settings);
   }
 
   page(request: RowRequest): Promise<RowPage> {
@@ -89,6 +92,20 @@ export class PostgresInspect implements InspectStore {
       ready: Number(ready),
       oldestReadyAt: readDate(oldest),
       lease: readLease(lease),
+    }));
+  }
+
+  async highestReady(): Promise<string | null> {
+    return ((await this.run(this.rest.highest.bind())).rows[0]?.[0] ?? null) as string | null;
+  }
+
+  async readyUpTo(highest: string, transport: number | null = null): Promise<ReadyRest[]> {
+    const { rows } = await this.run(this.rest.upTo.bind(highest, highest, transport, transport));
+    return rows.map(([of, bucket, first, count]) => ({
+      transport: Number(of),
+      bucket: Number(bucket),
+      first: first as string,
+      count: Number(count),
     }));
   }
 

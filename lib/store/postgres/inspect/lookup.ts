@@ -1,14 +1,14 @@
 import type { SqlResult } from '../../executor.js';
-import { findByIds, lookDeadline } from '../../find-by-id.js';
-import { latestOf, type RowContent, type RowsById, type StoredRow } from '../../inspect-store.js';
+import { IdSearch, lookDeadline, type IdTable } from '../../find-by-id.js';
+import type { RowContent, RowsById, StoredRow } from '../../inspect-store.js';
 import { ROW_LIMITS } from '../../limits.js';
 import type { StoreSettings, TableNames } from '../../names.js';
-import { seekTime, writtenBetween, type NumberedRow } from '../../seek-time.js';
-import type { Sql } from '../../sql.js';
+import { seekTime, WIDE, writtenBetween, type NumberedRow, type Reach } from '../../seek-time.js';
+import type { Sql, Statement } from '../../sql.js';
 import { plainArray } from '../arrays.js';
 import { statement } from '../statement.js';
 import { readRow, ROW_COLUMNS } from './rows.js';
-import type { TimedReads } from './timed-reads.js';
+import type { Plan, TimedReads } from './timed-reads.js';
 
 function asRows(result: SqlResult): StoredRow[];
 function asRows(result: SqlResult | undefined): StoredRow[] | undefined;
@@ -19,37 +19,37 @@ function asRows(result: SqlResult | undefined): StoredRow[] | undefined {
 /** Messages by id. Only the parked table has an index of them: elsewhere the time in a UUIDv7 leads to the place. */
 export class PostgresLookup {
   /** @internal */ readonly sql: ReturnType<typeof lookupStatements>;
+  /** @internal */ readonly search: IdSearch;
 
   constructor(
     readonly reads: TimedReads,
     readonly names: TableNames,
     readonly settings: StoreSettings,
   ) {
-    this.sql = lookupStatements(names);
-  }
-
-  /** First ready, then parked, then archived: rows move only in this direction, so that none slips through. */
-  async byIds(ids: readonly string[]): Promise<RowsById> {
-    const ready = await this.ready(ids);
-    const parked = await this.reads.within(lookDeadline(), 'in order', this.sql.parked.bind(plainArray(ids)));
-    const archived = await this.archived(ids);
-    return {
-      rows: latestOf([...ready.rows, ...(asRows(parked) ?? []), ...archived.rows]),
-      isComplete: ready.isComplete && parked !== undefined && archived.isComplete,
-    };
-  }
-
-  /** @internal */ ready(ids: readonly string[]): Promise<RowsById> {
-    const look = this.sql.ready.bind(plainArray(ids));
-    return findByIds(ids, {
-      all: async (deadline) => asRows(await this.reads.within(deadline, 'any plan', look)),
-      near: (deadline) => this.near(ids, deadline),
+    const sql = (this.sql = lookupStatements(names));
+    const all =
+      (look: Statement, plan: Plan): IdTable['all'] =>
+      async (ids, deadline) =>
+        asRows(await reads.within(deadline, plan, look.bind(plainArray(ids))));
+    this.search = new IdSearch({
+      ready: { all: all(sql.ready, 'any plan'), near: (...look) => this.near(...look) },
+      parked: { all: all(sql.parked, 'in order') },
+      archived: {
+        all: all(sql.archive, 'any plan'),
+        near: (...look) => this.archivedNear(...look),
+        rest: (ids, deadline) => this.archivedNear(ids, { ...WIDE, published: Infinity }, deadline),
+      },
+      transports: async () => (await this.transports()).length,
     });
   }
 
+  byIds(ids: readonly string[]): Promise<RowsById> {
+    return this.search.find(ids);
+  }
+
   /** @internal Where rows of these times stand. */
-  async near(ids: readonly string[], deadline: number): Promise<StoredRow[]> {
-    const times = writtenBetween(ids);
+  async near(ids: readonly string[], reach: Reach, deadline: number): Promise<StoredRow[]> {
+    const times = writtenBetween(ids, reach);
     const range = times === undefined ? undefined : await this.numbersBetween(times, deadline);
     if (range === undefined) return [];
     const numbers = [String(range.from), String(range.to)];
@@ -60,17 +60,21 @@ export class PostgresLookup {
 
   /** Numbers of the ready rows that were written between two times; `undefined`: there are none, or there was no time. */
   async numbersBetween(
-    times: { readonly from: number; readonly to: number },
+    { from, to }: { readonly from: number; readonly to: number },
     deadline: number,
   ): Promise<{ from: bigint; to: bigint } | undefined> {
     const places = await this.placeArrays();
-    const first = async (seq: bigint): Promise<NumberedRow | undefined> =>
-      numbered(await this.reads.within(deadline, 'in order', this.sql.first.bind(...places, String(seq))));
-    const last = numbered(await this.reads.within(deadline, 'in order', this.sql.last.bind(...places)));
-    const begin = await first(0n);
-    if (begin === undefined || last === undefined) return undefined;
-    const whole = { from: begin.seq, to: last.seq + 1n };
-    return { from: await seekTime(times.from, whole, first), to: await seekTime(times.to, whole, first) };
+    return this.reads.several(deadline, 'in order', async (read) => {
+      const at = async (seq: bigint): Promise<NumberedRow | undefined> =>
+        numbered(await read(this.sql.first.bind(...places, String(seq))));
+      const last = numbered(await read(this.sql.last.bind(...places)));
+      const first = await at(0n);
+      if (first === undefined || last === undefined) return undefined;
+      return {
+        from: await seekTime(from, { first, last, side: 'before' }, at),
+        to: await seekTime(to, { first, last, side: 'behind' }, at),
+      };
+    });
   }
 
   /** All buckets of one transport, or of all. */
@@ -89,21 +93,15 @@ export class PostgresLookup {
     return [plainArray(places.map(([id]) => id)), plainArray(places.map(([, bucket]) => bucket))];
   }
 
-  /** @internal */ archived(ids: readonly string[]): Promise<RowsById> {
-    const look = this.sql.archive.bind(plainArray(ids));
-    return findByIds(ids, {
-      all: async (deadline) => asRows(await this.reads.within(deadline, 'any plan', look)),
-      near: (deadline) => this.archivedNear(ids, AN_HOUR, deadline),
-      rest: (deadline) => this.archivedNear(ids, Infinity, deadline),
-    });
-  }
-
-  /** @internal Nothing is published before it is written, and most of it soon after. */
-  async archivedNear(ids: readonly string[], within: number, deadline: number): Promise<StoredRow[] | undefined> {
-    const times = writtenBetween(ids);
+  /** @internal */ async archivedNear(
+    ids: readonly string[],
+    reach: Reach,
+    deadline: number,
+  ): Promise<StoredRow[] | undefined> {
+    const times = writtenBetween(ids, reach);
     const from = times === undefined ? '-infinity' : new Date(times.from).toISOString();
-    const isOpen = times === undefined || within === Infinity;
-    const to = isOpen ? 'infinity' : new Date(times.to + within).toISOString();
+    const isOpen = times === undefined || reach.published === Infinity;
+    const to = isOpen ? 'infinity' : new Date(times.to + reach.published).toISOString();
     const look = this.sql.archiveBetween.bind(from, to, plainArray(ids));
     const rows = await this.reads.within(deadline, isOpen ? 'any plan' : 'in order', look);
     return asRows(rows);
@@ -130,8 +128,6 @@ export class PostgresLookup {
     return this.sql.contentArchive.bind(preview, ...between, transport, bucket, seq, id);
   }
 }
-
-const AN_HOUR = 3_600_000;
 
 function numbered(result: SqlResult | undefined): NumberedRow | undefined {
   const [row] = result?.rows ?? [];

@@ -51,3 +51,26 @@ export function bucketStatement(
      where ?::smallint is null or t.id = ? order by t.id, b.n`,
   );
 }
+
+/** Where ready rows end, and in which buckets there are some up to a number: an index entry of each bucket, and a bounded count. */
+export function restStatements(
+  { transports, ready }: TableNames,
+  { buckets, ordering }: Pick<StoreSettings, 'buckets' | 'ordering'>,
+) {
+  const last = ordering === 'global' ? 0 : buckets - 1;
+  const places = `${transports} t cross join generate_series(0, ${last}) b(n)`;
+  const here = `from ${ready} o where o.transport = t.id and o.bucket = b.n`;
+  return {
+    highest: statement(
+      undefined,
+      `select max(f.seq) from ${places} cross join lateral (select o.seq ${here} order by o.seq desc limit 1) f`,
+    ),
+    upTo: statement(
+      undefined,
+      `select t.id, b.n, f.seq, c.ready from ${places}
+       cross join lateral (select o.seq ${here} and o.seq <= ?::bigint order by o.seq limit 1) f
+       cross join lateral (select count(*) ready from (select ${here} and o.seq <= ?::bigint limit ${BUCKET_READY_LIMIT}) s) c
+       where ?::smallint is null or t.id = ?`,
+    ),
+  };
+}

@@ -7,6 +7,8 @@ import { statement } from '../statement.js';
 /** SQLSTATE of a statement that ran out of time. */
 const CANCELED = '57014';
 
+export type Plan = 'in order' | 'any plan';
+
 /**
  * Reads that the server ends by itself when their time is over. `in order`: rows come as an index has them, and the read stops
  * with the last one that is wanted. Without statistics of a table PostgreSQL would rather read all rows, and sort them.
@@ -24,16 +26,28 @@ export class TimedReads {
   }
 
   /** @returns `undefined` when the time is over */
-  async within(deadline: number, plan: 'in order' | 'any plan', sql: Sql): Promise<SqlResult | undefined> {
+  within(deadline: number, plan: Plan, sql: Sql): Promise<SqlResult | undefined> {
+    return this.several(deadline, plan, (read) => read(sql));
+  }
+
+  /**
+   * Reads of which each depends on the one before.
+   * @returns `undefined` when the time is over
+   */
+  async several<T>(
+    deadline: number,
+    plan: Plan,
+    work: (read: (sql: Sql) => Promise<SqlResult>) => Promise<T>,
+  ): Promise<T | undefined> {
     try {
       return await this.connection().transaction(async (tx) => {
-        const left = Math.floor(deadline - systemClock.monotonic());
-        if (left <= 0) return undefined;
-        await tx.run(this.limits.bind(String(left), plan === 'in order' ? 'off' : 'on'));
-        return tx.run(sql);
+        const left = (): number => Math.floor(deadline - systemClock.monotonic());
+        if (left() <= 0) return undefined;
+        await tx.run(this.limits.bind(String(left()), plan === 'in order' ? 'off' : 'on'));
+        return work((sql) => (left() > 0 ? tx.run(sql) : Promise.reject(new TimeIsOver())));
       });
     } catch (error) {
-      if ((error as { code?: string }).code !== CANCELED) throw error;
+      if (!(error instanceof TimeIsOver) && (error as { code?: string }).code !== CANCELED) throw error;
       return undefined;
     }
   }
@@ -44,3 +58,6 @@ export class TimedReads {
     throw outOfTime();
   }
 }
+
+/** Of {@link TimedReads.several}, between two reads. */
+class TimeIsOver extends Error {}

@@ -51,8 +51,12 @@ export class PostgresAudit {
     try {
       return await this.connection().run(sql);
     } catch (error) {
-      throw (error as { code?: unknown }).code === NO_SUCH_TABLE ? auditMissing(this.names.audit, error) : error;
+      throw this.told(error);
     }
+  }
+
+  /** @internal */ told(error: unknown): unknown {
+    return (error as { code?: unknown }).code === NO_SUCH_TABLE ? auditMissing(this.names.audit, error) : error;
   }
 }
 

@@ -2,17 +2,20 @@ import type { SqlConnection } from '../../executor.js';
 import type { CleanStore, DedupReport } from '../../admin-store.js';
 import type { TableNames } from '../../names.js';
 import type { Statement } from '../../sql.js';
+import { oidOf } from '../schema/catalog.js';
 import { statement } from '../statement.js';
 import { DEAD } from '../columns.js';
 import type { PostgresAdmin } from './admin.js';
+import type { PostgresAudit } from './audit.js';
 import { unheldIn } from '../ready/dedup-keys.js';
 
+type Cleaning = 'kind' | 'archive' | 'partitioned' | 'dead' | 'dedup';
 const FRONT = ['-infinity', '(0,0)'] as const;
 const OLD = (column: string): string => `${column} < now() - ?::float8 * interval '1 ms'`;
 
 /** Deletes what is final and old, oldest first, past rows that somebody else is cleaning. */
 export class PostgresCleaner implements CleanStore {
-  /** @internal */ readonly sql: Readonly<Record<'archive' | 'dead' | 'dedup', Statement>>;
+  /** @internal */ readonly sql: Readonly<Record<Cleaning, Statement>>;
   /**
    * @internal The dedup row that was looked at last: however many stay, the ones behind them have their turn. The index has
    * rows of one instant in the order of their places.
@@ -23,12 +26,24 @@ export class PostgresCleaner implements CleanStore {
     readonly connection: () => SqlConnection,
     names: TableNames,
     readonly admin: PostgresAdmin,
+    readonly audits: PostgresAudit,
   ) {
     this.sql = cleanStatements(names);
   }
 
+  cleanAudit(age: number, limit: number): Promise<number> {
+    return this.audits.clean(age, limit);
+  }
+
   async cleanArchive(age: number, limit: number): Promise<number> {
-    return (await this.connection().run(this.sql.archive.bind(age, limit))).affected;
+    const isPartitioned = await this.isPartitioned();
+    const sql = isPartitioned ? this.sql.partitioned : this.sql.archive;
+    return (await this.connection().run(sql.bind(age, limit))).affected;
+  }
+
+  /** @internal */ async isPartitioned(): Promise<boolean> {
+    const { rows } = await this.connection().run(this.sql.kind.bind());
+    return rows[0]?.[0] === 'p';
   }
 
   /** A key that waited for a dead message goes on. */
@@ -51,13 +66,20 @@ export class PostgresCleaner implements CleanStore {
   }
 }
 
-function cleanStatements(names: TableNames): Record<'archive' | 'dead' | 'dedup', Statement> {
+function cleanStatements(names: TableNames): Record<Cleaning, Statement> {
   const { archive, parked, dedup } = names;
   return {
+    kind: statement(undefined, `select c.relkind from pg_catalog.pg_class c where c.oid = ${oidOf(archive)}`),
     archive: statement(
       'outbox_clean_archive',
       `delete from ${archive} where ctid = any(array(select o.ctid from ${archive} o where ${OLD('o.published_at')}
          order by o.published_at limit ? for update skip locked))`,
+    ),
+    // Each partition has places of its own: one and the same is of an old row here, of a young one there.
+    partitioned: statement(
+      'outbox_clean_partitioned',
+      `delete from ${archive} a using (select o.tableoid as part, o.ctid as place from ${archive} o where ${OLD('o.published_at')}
+         order by o.published_at limit ? for update skip locked) k where a.ctid = k.place and a.tableoid = k.part`,
     ),
     dead: statement(
       'outbox_clean_dead',

@@ -11,7 +11,8 @@ const DEADLINE = statement(undefined, `set local statement_timeout = ${LOOK_TIME
  */
 function look({ ready }: TableNames): string {
   return `select kind, name, application, state, age, transaction,
-    case when current_setting('track_counts') = 'on' then pg_stat_get_dead_tuples(to_regclass(${literal(ready)})) end
+    case when current_setting('track_counts') = 'on' then pg_stat_get_dead_tuples(to_regclass(${literal(ready)})) end,
+    distance
   from (
     select 'session' as kind, pid::text as name, application_name as application, state,
       extract(epoch from clock_timestamp() - xact_start) * 1000 as age,
@@ -48,13 +49,18 @@ export class PostgresHeldSnapshot {
     });
     const [row] = rows as readonly (readonly (string | null)[])[];
     if (row === undefined) return undefined;
-    const [kind, name, application, state, age, transaction, dead] = row;
+    const [kind, name, application, state, age, transaction, dead, distance] = row;
     return {
       server: 'PostgreSQL',
       holder: kind === 'session' ? `session ${name}` : `${kind} '${name}'`,
       details: [application, state].filter((each): each is string => each !== null && each !== ''),
+      end:
+        kind === 'session'
+          ? `select pg_catalog.pg_terminate_backend(${name});`
+          : 'Drop the replication slot, or end the prepared transaction.',
       transaction: String(transaction),
       age: age === null ? undefined : Number(age),
+      distance: Number(distance),
       dead: dead === null ? undefined : Number(dead),
     };
   }

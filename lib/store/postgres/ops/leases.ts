@@ -1,7 +1,9 @@
-import { waitedTooLong } from '../../database-errors.js';
+import { isMissingTable, waitedTooLong } from '../../database-errors.js';
 import type { SqlConnection } from '../../executor.js';
 import type { Acquired, Beat, HeldLease, Instance, Lease, LeaseStore } from '../../lease-store.js';
 import type { TableNames } from '../../names.js';
+import { WithPauses } from '../../pauses/with-pauses.js';
+import { parsePauses, pausesJson } from '../pauses/pauses.js';
 import type { Statement } from '../../sql.js';
 import { statement } from '../statement.js';
 import { plainArray, storableText, textArray } from '../arrays.js';
@@ -16,6 +18,7 @@ export class PostgresLeases implements LeaseStore {
     ReturnType<typeof heldStatements> &
     ReturnType<typeof trialStatements> &
     ReturnType<typeof instanceStatements>;
+  /** @internal */ readonly withPauses = new WithPauses(isMissingTable);
 
   constructor(
     readonly connection: () => SqlConnection,
@@ -77,12 +80,15 @@ export class PostgresLeases implements LeaseStore {
 
   async beat(instance: Instance, ttlMs: number): Promise<Beat> {
     const { owner, transports, info } = instance;
-    const beat = this.sql.beat.bind(owner, plainArray(transports), storableText(info), ttlMs, owner);
-    return readBeat(await this.connection().run(beat));
+    const values = [owner, plainArray(transports), storableText(info), ttlMs, owner] as const;
+    const { beat, beatOnly } = this.sql;
+    const ask = (statement: Statement) => () => this.connection().run(statement.bind(...values));
+    return readBeat(await this.withPauses.ask(ask(beat), ask(beatOnly)));
   }
 
   async living(): Promise<Beat> {
-    return readBeat(await this.connection().run(this.sql.living.bind()));
+    const ask = (statement: Statement) => () => this.connection().run(statement.bind());
+    return readBeat(await this.withPauses.ask(ask(this.sql.living), ask(this.sql.livingOnly)));
   }
 
   async leave(owner: string): Promise<void> {
@@ -134,7 +140,7 @@ function readBeat({ rows }: { readonly rows: readonly (readonly unknown[])[] }):
     info: row[2] as string,
     until: Number(row[4]),
   }));
-  return { instances, now: Number(rows[0]?.[3]) };
+  return { instances, now: Number(rows[0]?.[3]), pauses: parsePauses(rows[0]?.[5]) };
 }
 const byBucket = (a: Lease, b: Lease): number => a.transport - b.transport || a.bucket - b.bucket;
 
@@ -236,18 +242,24 @@ function given(leases: string): string {
        where l.transport = k.t and l.bucket = k.b and l.epoch = k.e and l.owner = ? for update) x)`;
 }
 
-function instanceStatements({ instances }: TableNames): Record<'beat' | 'living' | 'leave', Statement> {
-  const living = `select i.owner, i.transports, i.info, ${MILLISECONDS}, ${UNTIL} from ${instances} i where i.expires_at > clock_timestamp()`;
-  return {
-    beat: statement(
-      'outbox_beat',
-      `with me as (insert into ${instances} as i (owner, transports, info, expires_at) values (?, ?, ?, ${INTERVAL})
+function instanceStatements(
+  names: TableNames,
+): Record<'beat' | 'beatOnly' | 'living' | 'livingOnly' | 'leave', Statement> {
+  const { instances } = names;
+  const living = (pauses: string): string =>
+    `select i.owner, i.transports, i.info, ${MILLISECONDS}, ${UNTIL}${pauses} from ${instances} i where i.expires_at > clock_timestamp()`;
+  const beat = (pauses: string): string =>
+    `with me as (insert into ${instances} as i (owner, transports, info, expires_at) values (?, ?, ?, ${INTERVAL})
          on conflict (owner) do update set transports = excluded.transports, info = excluded.info, expires_at = excluded.expires_at
          returning i.owner, i.transports, i.info, i.expires_at)
-       select me.owner, me.transports, me.info, ${MILLISECONDS}, ${UNTIL} from me union all
-       ${living} and i.owner <> ?`,
-    ),
-    living: statement('outbox_living', living),
+       select me.owner, me.transports, me.info, ${MILLISECONDS}, ${UNTIL}${pauses} from me union all
+       ${living(pauses)} and i.owner <> ?`;
+  const pauses = `, ${pausesJson(names)}`;
+  return {
+    beat: statement('outbox_beat', beat(pauses)),
+    living: statement('outbox_living', living(pauses)),
+    beatOnly: statement('outbox_beat_only', beat('')), // tables of version 2
+    livingOnly: statement('outbox_living_only', living('')),
     leave: statement('outbox_leave', `delete from ${instances} where owner = ?`),
   };
 }

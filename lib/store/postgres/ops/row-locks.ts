@@ -86,7 +86,8 @@ export class PostgresRowLocks implements RowLockStore {
     const fromParked = published.filter((message) => message.parkedId !== null);
     const settle = onPublished === 'archive' ? ready.sql.archive : ready.sql.settle;
     const settleReady = (some: typeof published) => tx.run(settle.bind(...placeArrays(some), transport));
-    const settleParked = (some: typeof published) => tx.run(ready.parkedSettle.settleSql(transport, some, onPublished));
+    const settleParked = (some: typeof published) =>
+      tx.run(ready.parts.parkedSettle.settleSql(transport, some, onPublished));
     return [
       ...(await this.settling.write(tx, fromReady, onPublished, settleReady)),
       ...(await this.settling.write(tx, fromParked, onPublished, settleParked)),

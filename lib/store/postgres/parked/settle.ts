@@ -66,6 +66,6 @@ function settleParked(
       cross join lateral (select o.ctid, o.state, ${beingSent(leases)} as sending from ${parked} o where o.transport = ? and o.bucket = g.bucket
         ${sameKey}and o.blocking and not exists (select from gone d where d.parked_id = o.parked_id)
         order by o.seq, o.parked_id limit 1) x where x.state = ${BLOCKED} and not x.sending)))
-    ${keep ? `, kept as (insert into ${archive} (${MOVED}, attempts) select ${MOVED}, attempts from gone)` : ''}
+    ${keep ? `, kept as (insert into ${archive} (${MOVED}, attempts) select ${MOVED}, attempts from gone order by bucket, seq, parked_id)` : ''}
     select pg_current_xact_id(), (select count(*) from gone), ${DURABLE}, (select count(*) from found)`;
 }

@@ -22,6 +22,8 @@ import { isAsynchronous, readMessage, stateNumber, type RowsAs } from '../column
 import { leaseArrays } from '../ops/leases.js';
 import type { PostgresParkedSettle } from '../parked/settle.js';
 import { readyStatements, SNAPSHOT_COLUMN, SOURCE_COLUMN, type ReadyStatements } from './statements.js';
+import type { PostgresHeldSnapshot } from '../ops/held-snapshot.js';
+import type { PostgresPayloads } from './payloads.js';
 import type { RowsRead } from './rows-read.js';
 import { statement } from '../statement.js';
 
@@ -40,15 +42,19 @@ export interface Connections {
 }
 
 /** The hot table: read by place, emptied by place. */
-export class PostgresReady implements Omit<ReadyStore, 'readPayloads'> {
+export class PostgresReady implements ReadyStore {
   /** @internal */ readonly sql: ReadyStatements;
 
   constructor(
     readonly connections: Connections,
     names: TableNames,
-    readonly parkedSettle: PostgresParkedSettle,
     errorHistory: number,
-    readonly rowsRead: RowsRead,
+    readonly parts: {
+      readonly parkedSettle: PostgresParkedSettle;
+      readonly rowsRead: RowsRead;
+      readonly payloads: PostgresPayloads;
+      readonly holder: PostgresHeldSnapshot;
+    },
   ) {
     this.sql = readyStatements(names, errorHistory);
   }
@@ -68,6 +74,18 @@ export class PostgresReady implements Omit<ReadyStore, 'readPayloads'> {
       transport,
       visibleIn === undefined ? null : writeSnapshot(visibleIn),
     ]);
+  }
+
+  readPayloads(...args: Parameters<ReadyStore['readPayloads']>): ReturnType<ReadyStore['readPayloads']> {
+    return this.parts.payloads.read(...args);
+  }
+
+  heldSnapshot(): ReturnType<PostgresHeldSnapshot['look']> {
+    return this.parts.holder.look();
+  }
+
+  get session(): number {
+    return this.connections.read().generation;
   }
 
   async sweep(transport: number, ranges: readonly ReadRange[], known = 0): Promise<SweepResult> {
@@ -115,7 +133,7 @@ export class PostgresReady implements Omit<ReadyStore, 'readPayloads'> {
     if (report.affected === messages.length) return report;
     // Published from parked; or moved there by the bucket's next owner while this publish was under way.
     const rest = report.affected === ready.length ? messages.filter((message) => message.parkedId !== null) : messages;
-    const parked = await this.parkedSettle.settle(transport, rest, onPublished);
+    const parked = await this.parts.parkedSettle.settle(transport, rest, onPublished);
     return { fence: report.fence ?? parked.fence, affected: report.affected + parked.affected };
   }
 
@@ -160,7 +178,7 @@ export class PostgresReady implements Omit<ReadyStore, 'readPayloads'> {
     within?: number,
   ): Promise<FetchResult> {
     const connection = this.connections.read();
-    return this.rowsRead.read(transport, async (as) => {
+    return this.parts.rowsRead.read(transport, async (as) => {
       const sql = statements[as].bind(...values);
       const result = await (within === undefined ? connection.run(sql) : runWithin(connection, within, sql));
       return readFetch(result, as, connection.generation);

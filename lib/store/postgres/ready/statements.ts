@@ -46,10 +46,11 @@ export function readyStatements(names: TableNames, errorHistory: number) {
       `with gone as (delete from ${names.ready} where ${BY_PLACE(names.ready)} returning 1)
        select pg_current_xact_id(), (select count(*) from gone)`,
     ),
+    // In their order: the archive's times tell in which order they were published, and a deletion goes by where rows lie.
     archive: statement(
       'outbox_archive',
       `with gone as (delete from ${names.ready} where ${BY_PLACE(names.ready)} returning ${MOVED}),
-       kept as (insert into ${names.archive} (${MOVED}) select ${MOVED} from gone returning 1)
+       kept as (insert into ${names.archive} (${MOVED}) select ${MOVED} from gone order by bucket, seq returning 1)
        select pg_current_xact_id(), (select count(*) from kept), ${DURABLE}`,
     ),
     park: park(names, true, errorHistory),

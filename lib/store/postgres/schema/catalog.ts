@@ -1,9 +1,11 @@
+import { literal } from '../../names.js';
+
 /** Of one array. Of several it is grammar. */
 const UNNEST = 'unnest(?=\\([^(),]*\\))';
 
 /** Functions of PostgreSQL that our SQL calls; `extract`, `overlay` and `substring … from` are grammar, and stay as they are. */
 const CALLED = [
-  ...['array_agg', 'bool_or', 'count', 'jsonb_agg', 'max', 'min', 'string_agg', 'sum'],
+  ...['array_agg', 'bool_or', 'json_agg', 'json_object_agg', 'count', 'jsonb_agg', 'max', 'min', 'string_agg', 'sum'],
   ...[
     'cardinality',
     'ceil',
@@ -30,6 +32,16 @@ const CALLED = [
   ...['pg_advisory_xact_lock', 'pg_advisory_xact_lock_shared', 'pg_control_system', 'pg_current_snapshot'],
   ...['pg_current_xact_id', 'pg_get_constraintdef', 'pg_get_expr', 'pg_get_userbyid', 'pg_is_in_recovery'],
   ...['pg_logical_emit_message', 'pg_sequence_last_value', 'pg_snapshot_xmax', 'pg_visible_in_snapshot'],
+  ...[
+    'age',
+    'concat_ws',
+    'has_sequence_privilege',
+    'left',
+    'pg_backend_pid',
+    'pg_postmaster_start_time',
+    'pg_relation_filenode',
+    'pg_stat_get_dead_tuples',
+  ],
   ...['to_regclass', 'to_regnamespace', 'to_regprocedure', UNNEST],
 ];
 const CALLS = new RegExp(`(?<![\\w."])(?=(?:${CALLED.join('|')})\\()`, 'g');
@@ -42,6 +54,12 @@ const CALLS = new RegExp(`(?<![\\w."])(?=(?:${CALLED.join('|')})\\()`, 'g');
 export function inCatalog(sql: string): string {
   return sql.replace(CALLS, 'pg_catalog.');
 }
+
+/**
+ * Of what the catalog has by its oid. PostgreSQL has no operator for `oid = regclass`: it casts one side, or takes that of
+ * anybody who made one.
+ */
+export const oidOf = (name: string): string => `pg_catalog.to_regclass(${literal(name)})::pg_catalog.oid`;
 
 /** For sessions and functions of ours. Temporary tables come last: else they would come first, in front of anybody's. */
 export const PINNED_PATH = 'pg_catalog, pg_temp';

@@ -2,6 +2,7 @@ import type { SqlExecutor } from '../../executor.js';
 import { literal, TABLE_NAMES, type SchemaDefinition, type TableNames } from '../../names.js';
 import { postgresTables } from './tables.js';
 import { VIEW_COLUMNS } from './view.js';
+import { readLayout } from '../partitions/layout.js';
 import { AGAIN, compareFunctions } from './check-functions.js';
 import { compareLimits } from './check-limits.js';
 import { statement } from '../statement.js';
@@ -19,6 +20,7 @@ export async function compareObjects(
     ...(await compareLimits(db, names, definition)),
     ...(await compareFunctions(db, names, definition)),
     ...(await compareTriggers(db, names, definition)),
+    ...(await readLayout(db, names, definition.prefix)).problems,
   ];
 }
 

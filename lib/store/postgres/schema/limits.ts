@@ -1,6 +1,6 @@
 import { fits, LIMITED_COLUMNS, TOO_LARGE } from '../../limits.js';
 import { literal, type SchemaDefinition, type TableNames } from '../../names.js';
-import { inCatalog } from './catalog.js';
+import { inCatalog, oidOf } from './catalog.js';
 import { whenFree } from './when-free.js';
 
 /** Whoever may insert writes rows of any size, and with any bucket, where nothing says otherwise. */
@@ -39,7 +39,7 @@ end $outbox$`),
 }
 
 function thereIs(names: TableNames, table: LimitedTable, { prefix }: SchemaDefinition, and = ''): string {
-  return `exists (select from pg_catalog.pg_constraint c where c.conrelid = to_regclass(${literal(names[table])}) and c.conname = ${literal(prefix + limitsName(table))} ${and})`;
+  return `exists (select from pg_catalog.pg_constraint c where c.conrelid = ${oidOf(names[table])} and c.conname = ${literal(prefix + limitsName(table))} ${and})`;
 }
 
 /** For the way back to the version without them. */

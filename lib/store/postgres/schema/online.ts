@@ -1,6 +1,7 @@
 import { systemClock, within } from '../../../time/clock.js';
 import { OutboxError } from '../../../outbox.errors.js';
 import { literal, type TableNames } from '../../names.js';
+import { oidOf } from './catalog.js';
 import type { OpenBeside, SchemaSession } from '../../schema-session.js';
 
 /** An index that is built beside those who write into its table. Qualified, quoted names. */
@@ -108,7 +109,7 @@ async function inTurn(session: SchemaSession, index: IndexBeside): Promise<void>
 /** @returns `undefined`: it is not there; `false`: not to its end */
 async function isBuilt(session: SchemaSession, { index }: IndexBeside): Promise<boolean | undefined> {
   const [found] = (await session.query(
-    `select i.indisvalid as valid from pg_catalog.pg_index i where i.indexrelid = pg_catalog.to_regclass(${literal(index)})`,
+    `select i.indisvalid as valid from pg_catalog.pg_index i where i.indexrelid = ${oidOf(index)}`,
   )) as readonly { valid: boolean }[];
   return found?.valid;
 }
@@ -139,7 +140,7 @@ async function tryToBuild(session: SchemaSession, beside: IndexBeside, isFirst: 
 /** A vacuum has the same lock: it ends as well. */
 async function isBeingBuilt(session: SchemaSession, table: string): Promise<boolean> {
   const held = await session.query(
-    `select 1 from pg_catalog.pg_locks l where l.relation = pg_catalog.to_regclass(${literal(table)})
+    `select 1 from pg_catalog.pg_locks l where l.relation = ${oidOf(table)}
      and l.mode = 'ShareUpdateExclusiveLock' and l.database = (select oid from pg_catalog.pg_database where datname = pg_catalog.current_database())`,
   );
   return held.length > 0;

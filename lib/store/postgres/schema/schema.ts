@@ -7,14 +7,15 @@ import {
   TABLE_NAMES,
   type SchemaDefinition,
   type SchemaScript,
-  type TableName,
   type TableNames,
 } from '../../names.js';
-import { inCatalog } from './catalog.js';
+import { ASIDE } from '../partitions/layout.js';
+import { createPartitioned } from './archive.js';
+import { createIndexes, createTable } from './create-table.js';
 import { addLimits, dropLimits } from './limits.js';
 import { strictOrder, strictOrderDown } from './strict.js';
 import { columnThere, whenFree } from './when-free.js';
-import { IDLE_EPOCH, postgresTables, STAGED, type Table } from './tables.js';
+import { IDLE_EPOCH, postgresTables, STAGED } from './tables.js';
 import { messagesView, viewFunctions } from './view.js';
 
 /** Everything that the outbox has in a PostgreSQL schema. `up` may run again; `down` drops the messages too. */
@@ -26,7 +27,11 @@ export function postgresSchema(definition: SchemaDefinition): SchemaScript {
       oneAtATime(definition),
       ...createSchema(definition.schema),
       sameBuckets(names, definition),
-      ...TABLE_NAMES.flatMap((table) => createTable(names, table, tables[table])),
+      ...TABLE_NAMES.flatMap((table) =>
+        table === 'archive' && definition.partitionedArchive === true
+          ? createPartitioned(names)
+          : createTable(names, table, tables[table]),
+      ),
       ...(definition.ordering === 'strict'
         ? [...createTable(names, 'staged', STAGED, 'unlogged table'), ...strictOrder(names, definition)]
         : []),
@@ -47,6 +52,7 @@ export function postgresSchema(definition: SchemaDefinition): SchemaScript {
       ...(['parked', ...TABLE_NAMES.filter((table) => table !== 'parked')] as const).map(
         (table) => `drop table if exists ${names[table]}`,
       ),
+      `drop table if exists ${names.object(ASIDE)}`,
     ],
   };
 }
@@ -87,14 +93,21 @@ export function postgresVersion2(definition: SchemaDefinition): SchemaScript {
   };
 }
 
-/** From version 2 to version 3, and back: the audit of operators' actions, which the way back drops. */
+/** From version 2 to version 3, and back: the audit of operators' actions, and what they paused. The way back drops both. */
 export function postgresVersion3(definition: SchemaDefinition): SchemaScript {
   const names = tableNames(definition, '"');
+  const create = (table: (typeof ADDED)[number]): string[] => createTable(names, table, postgresTables('')[table]);
   return {
-    up: [oneAtATime(definition), ...createTable(names, 'audit', postgresTables('').audit), raiseVersion(names, 3)],
-    down: [oneAtATime(definition), `drop table if exists ${names.audit}`, setVersion(names, 2)],
+    up: [oneAtATime(definition), ...ADDED.flatMap(create), raiseVersion(names, 3)],
+    down: [
+      oneAtATime(definition),
+      ...ADDED.map((table) => `drop table if exists ${names[table]}`),
+      setVersion(names, 2),
+    ],
   };
 }
+
+const ADDED = ['audit', 'pauses'] as const;
 
 const setVersion = ({ meta }: TableNames, version: number): string =>
   `update ${meta} set value = '${version}' where name = 'version' and value <> '${version}'`;
@@ -150,31 +163,4 @@ function createSchema(schema: string | undefined): string[] {
     `do $outbox$ begin if pg_catalog.to_regnamespace(${literal(quoteWith('"', schema))}) is null then ` +
       `create schema ${quoteWith('"', schema)}; end if; end $outbox$`,
   ];
-}
-
-function createTable(
-  names: TableNames,
-  table: TableName | 'staged',
-  definition: Table,
-  kind: 'table' | 'unlogged table' = 'table',
-): string[] {
-  const lines = [
-    ...definition.columns.map((column) => inCatalog(column.join(' ').trim())),
-    `constraint ${names.index(`${table}_pkey`)} primary key (${definition.key.join(', ')})`,
-    ...(definition.constraints ?? []),
-  ];
-  const target = names[table];
-  return [
-    `create ${kind} if not exists ${target} (\n  ${lines.join(',\n  ')}\n) with (${definition.storage})`,
-    ...createIndexes(names, target, definition),
-  ];
-}
-
-/** Even where it is there, `create index if not exists` waits for all who are writing, and others wait behind it. */
-function createIndexes(names: TableNames, target: string, { indexes = {} }: Table): string[] {
-  return Object.entries(indexes).map(
-    ([suffix, rest]) =>
-      `do $outbox$ begin if pg_catalog.to_regclass(${literal(names.object(suffix))}) is null then ` +
-      `create index ${names.index(suffix)} on ${target} ${rest}; end if; end $outbox$`,
-  );
 }

@@ -3,6 +3,7 @@ import type { SqlConnection, SqlExecutor } from '../../executor.js';
 import type { SchemaSettings, StoreSetup } from '../../outbox-store.js';
 import { ADDS_ONLY, isAsWanted, make } from '../../is-as-wanted.js';
 import { literal, TABLE_NAMES, type StoreSettings, type TableNames } from '../../names.js';
+import { checkOrigin } from './origin.js';
 import { oneAtATime, postgresSchema } from './schema.js';
 import { Statement } from '../../sql.js';
 import { statement } from '../statement.js';
@@ -29,6 +30,8 @@ const WARNINGS: Readonly<Record<string, string>> = {
 export class PostgresSetup implements StoreSetup {
   constructor(
     readonly connection: () => SqlConnection,
+    /** Where nobody waits for a lock of operators and the cleaner: the first read waits for what is asked here. */
+    readonly reading: () => SqlConnection,
     readonly names: TableNames,
     readonly settings: StoreSettings,
   ) {}
@@ -90,6 +93,10 @@ export class PostgresSetup implements StoreSetup {
         `Dump it, and restore it into one made with: create database … template template0 encoding 'UTF8'.`,
       );
     }
+  }
+
+  checkOrigin(): Promise<void> {
+    return checkOrigin(this.reading(), this.names);
   }
 
   async registerTransports(names: readonly string[], defaultName: string): Promise<ReadonlyMap<string, number>> {

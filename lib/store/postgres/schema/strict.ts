@@ -1,4 +1,5 @@
 import { literal, type SchemaDefinition, type TableNames } from '../../names.js';
+import { oidOf } from './catalog.js';
 import { createFunction } from './function.js';
 import { whenFree } from './when-free.js';
 import { STAGED_COLUMNS } from './tables.js';
@@ -17,7 +18,7 @@ export function strictOrder(names: TableNames, definition: SchemaDefinition): st
   const { prefix } = definition;
   const move = names.object('staged_move');
   const trigger = names.index('staged_move');
-  const there = `from pg_catalog.pg_trigger t where t.tgrelid = pg_catalog.to_regclass(${literal(names.staged)}) and t.tgname = ${literal(`${prefix}staged_move`)}`;
+  const there = `from pg_catalog.pg_trigger t where t.tgrelid = ${oidOf(names.staged)} and t.tgname = ${literal(`${prefix}staged_move`)}`;
   return [
     createFunction(definition, 'staged_move', moveFunction),
     `revoke all on function ${move}() from public`,

@@ -74,6 +74,7 @@ export function postgresTables(sequence: string): Readonly<Record<TableName, Tab
     ...smallTables(),
     ...leaseTables(),
     audit: AUDIT,
+    pauses: PAUSES,
   };
 }
 
@@ -146,10 +147,28 @@ const AUDIT: Table = {
     ['skipped', 'bigint', 'not null default 0'],
     ['outcome', 'text', ''], // null while it runs, and of one whose process is gone
     ['error', 'text', ''],
+    // Of an edit: what the message was before it. Whoever lists the audit reads neither.
+    ['message_id', 'uuid', ''],
+    ['kept', 'text', ''], // JSON; null: purged
+    ['kept_payload', 'bytea', ''], // as it was stored: ciphertext stays ciphertext
   ],
   key: ['audit_id'],
   storage: 'fillfactor = 70',
-  indexes: { audit_begun: '(begun_at)' },
+  indexes: { audit_begun: '(begun_at)', audit_message: '(message_id, audit_id) where message_id is not null' },
+};
+
+/** What is paused; an empty topic or key stands for all of them. Version 2 had none. */
+const PAUSES: Table = {
+  columns: [
+    ['transport', 'smallint', 'not null'],
+    ['topic', 'text', 'collate "C" not null'],
+    ['key', 'text', 'collate "C" not null'],
+    ['since', 'timestamp with time zone', 'not null default clock_timestamp()'],
+    ['actor', 'text', 'not null'],
+    ['reason', 'text', 'not null'],
+  ],
+  key: ['transport', 'topic', 'key'],
+  storage: 'fillfactor = 90',
 };
 
 function smallTables(): Readonly<Record<'dedup' | 'meta' | 'transports', Table>> {

@@ -33,12 +33,14 @@ export const VIEW_COLUMNS: Readonly<Record<string, string>> = {
 export function messagesView(names: TableNames, definition: SchemaDefinition): string[] {
   return [
     ...viewFunctions(definition),
-    `create or replace view ${names.messages} as\n${select(names)}`,
+    viewOf(names),
     `drop trigger if exists ${names.index('messages_insert')} on ${names.messages}`,
     `create trigger ${names.index('messages_insert')} instead of insert on ${names.messages} ` +
       `for each row execute function ${names.object('messages_insert')}()`,
   ];
 }
+
+export const viewOf = (names: TableNames): string => `create or replace view ${names.messages} as\n${select(names)}`;
 
 export function viewFunctions(definition: SchemaDefinition): string[] {
   return [

@@ -1,4 +1,5 @@
 import { literal } from '../../names.js';
+import { oidOf } from './catalog.js';
 
 /** Milliseconds for which a table is asked for at a time: whoever comes meanwhile waits behind, readers too. */
 const PATIENCE = 100;
@@ -38,7 +39,7 @@ begin
         raise exception using errcode = 'lock_not_available', message = ${literal(failed)}, hint = ${literal(hint)};
       end if;
     end;
-    perform pg_catalog.pg_sleep(${PAUSE} * pg_catalog.random());
+    perform pg_catalog.pg_sleep(pg_catalog.random() * pg_catalog.float8(${PAUSE}));
   end loop;
   perform pg_catalog.set_config('lock_timeout', patience, true);
 end $outbox$`;
@@ -46,4 +47,4 @@ end $outbox$`;
 
 /** Whether the table has what its catalog's `condition` says. */
 export const columnThere = (table: string, column: string): string =>
-  `exists (select from pg_catalog.pg_attribute a where a.attrelid = pg_catalog.to_regclass(${literal(table)}) and a.attname = '${column}' and not a.attisdropped)`;
+  `exists (select from pg_catalog.pg_attribute a where a.attrelid = ${oidOf(table)} and a.attname = '${column}' and not a.attisdropped)`;

@@ -47,7 +47,8 @@ describe('a PostgreSQL', () => {
   const server = (number: string, version: string): PostgresSetup => {
     const run: SqlConnection['run'] = async () => ({ rows: [[number, version, 'f', 'f', 'UTF8']], affected: 0 });
     const names = { schema: 'public', prefix: 'outbox_' };
-    return new PostgresSetup(() => ({ run }) as SqlConnection, tableNames(names, '"'), names as StoreSettings);
+    const connection = () => ({ run }) as SqlConnection;
+    return new PostgresSetup(connection, connection, tableNames(names, '"'), names as StoreSettings);
   };
 
   it.each([

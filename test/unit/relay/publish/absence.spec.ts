@@ -1,3 +1,8 @@
+import { Pauses } from '../../../../lib/relay/pauses/pauses.js';
+import type { Hold } from '../../../../lib/relay/pauses/held-back.js';
+import type { Pause } from '../../../../lib/store/pauses/pause-store.js';
+import { bucketOf } from '../../../../lib/message/bucket-of.js';
+import { WakeUps } from '../../../../lib/relay/wake-ups.js';
 import { Absence } from '../../../../lib/relay/publish/absence.js';
 import type { Away } from '../../../../lib/relay/publish/destinations.js';
 import type { TransportRelayDependencies } from '../../../../lib/relay/relay.types.js';
@@ -25,11 +30,21 @@ function createAbsence(maxAge: number | null = null) {
       return { hastened: 1, next: null };
     },
   };
-  const leases = { now: Date.parse('2026-01-01T00:00:00Z') };
-  const options = { publishTimeout: 10_000, retry: { maxAge, onDead: 'block' } };
+  const leases = { now: Date.parse('2026-01-01T00:00:00Z'), pauses: new Pauses() };
+  const options = { publishTimeout: 10_000, buckets: 32, retry: { maxAge, onDead: 'block' } };
   const transport = { destinationOf: ({ topic }: OutboxMessage) => topic };
-  const deps = { clock, hooks, name: 'default', id: 0, random: () => 1, leases, transport, options, store };
-  const absence = new Absence(deps as unknown as TransportRelayDependencies, () => undefined);
+  const deps = {
+    clock,
+    hooks,
+    name: 'default',
+    id: 0,
+    random: () => 1,
+    leases,
+    transport,
+    options,
+    store: { parked: store },
+  };
+  const absence = new Absence(deps as unknown as TransportRelayDependencies, new WakeUps());
   /** @returns why it is not tried */
   const failed = (topic: string): Away => {
     absence.failed(stored({ topic }), missing(topic));
@@ -176,5 +191,86 @@ describe('a destination that is missing', () => {
       attempts: 0,
       blocks: true,
     });
+  });
+});
+
+describe('a topic or a key that an operator paused', () => {
+  const paused = (fields: Partial<Pause>): Pause => ({
+    ...{ transport: 0, topic: null, key: null, since: new Date(1), actor: 'ann', reason: 'wrong prices' },
+    ...fields,
+  });
+
+  it('is put off without a try and without an error, whatever its age, and nothing else is', () => {
+    const { absence, leases } = createAbsence(1);
+    leases.pauses.heard([paused({ topic: 'a' }), paused({ topic: 'b', key: 'k' }), paused({ transport: 1, key: 'l' })]);
+    expect(absence.isOn).toBe(true);
+    const away = absence.of(stored({ topic: 'a' })) as Hold;
+    expect(away).toMatchObject({ pause: { topic: 'a' }, error: null });
+    const old = stored({ topic: 'a', key: 'k', createdText: '2025-12-31 23:00:00+00' });
+    expect(absence.untried(old, away)).toEqual({
+      ...{ kind: 'retry', attempts: 0 },
+      delay: 1_800_000,
+    });
+    expect(absence.of(stored({ topic: 'b', key: 'k' }))).toMatchObject({ pause: { topic: 'b', key: 'k' } });
+    for (const other of [{ topic: 'b' }, { topic: 'b', key: 'l' }, { topic: 'c', key: 'k' }])
+      expect(absence.of(stored(other))).toBeUndefined();
+    expect(absence.destinations.list(0)).toEqual([]);
+  });
+
+  it('of what was tried before is put off for as long as any failure, as nothing frees it', () => {
+    const { absence, leases } = createAbsence();
+    leases.pauses.heard([paused({ topic: 'a' })]);
+    const tried = stored({ topic: 'a', attempts: 3, createdText: '2025-12-31 23:59:50+00' });
+    expect(absence.untried(tried, absence.of(tried) as Hold)).toMatchObject({ attempts: 3, delay: 10_000 });
+  });
+
+  it('is freed when the pause is over: a topic by its name, a key in its buckets', async () => {
+    const { absence, leases, asked } = createAbsence();
+    const [topic, key] = [paused({ topic: 'a' }), paused({ key: 'k' })];
+    leases.pauses.heard([topic, key]);
+    const elsewhere = stored({ topic: 'b', key: 'k', bucket: 9 }); // plain SQL may say any bucket
+    absence.untried(elsewhere, absence.of(elsewhere) as Hold);
+    leases.pauses.heard([]);
+    expect(absence.of(elsewhere)).toBeUndefined();
+    absence.resumed([topic, key]);
+    const held = Array.from({ length: 32 }, (_, n) => n);
+    while (await absence.free(WAITS, () => held)) expect(asked.length).toBeLessThan(4);
+    expect(asked).toMatchObject([
+      { topics: ['a'], buckets: held },
+      { topics: null, buckets: [9, bucketOf('k', 32)].sort((a, b) => a - b) },
+    ]);
+  });
+
+  it('is freed once more when its row is written after the end of the pause', async () => {
+    const { absence, leases, asked } = createAbsence();
+    for (const scope of [{ topic: 'a' }, { key: 'k' }]) {
+      const pause = paused(scope);
+      leases.pauses.heard([pause]);
+      const message = stored({ topic: 'a', key: 'k', bucket: 9 });
+      const away = absence.of(message) as Hold;
+      absence.untried(message, away);
+      absence.written(away); // in time: nothing is due
+      expect(absence.freeing.isOn).toBe(false);
+      leases.pauses.heard([]);
+      absence.resumed([pause]);
+      while (absence.freeing.isOn) await absence.freeing.next([9]);
+      const before = asked.length;
+      absence.written(away);
+      while (absence.freeing.isOn) await absence.freeing.next([9]);
+      expect(asked.slice(before)).toMatchObject([{ buckets: [9] }]);
+    }
+  });
+
+  it('that is paused again keeps what is not freed yet where it is', async () => {
+    const { absence, leases } = createAbsence();
+    const first = paused({ topic: 'a' });
+    leases.pauses.heard([first]);
+    absence.of(stored({ topic: 'a' }));
+    leases.pauses.heard([paused({ topic: 'a', since: new Date(2) })]);
+    absence.resumed([first]);
+    expect(absence.freeing.isOn).toBe(true);
+    const message = stored({ topic: 'a' });
+    absence.untried(message, absence.of(message) as Hold);
+    expect(absence.freeing.isOn).toBe(false);
   });
 });

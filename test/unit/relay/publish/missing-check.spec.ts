@@ -1,3 +1,5 @@
+import { Pauses } from '../../../../lib/relay/pauses/pauses.js';
+import { WakeUps } from '../../../../lib/relay/wake-ups.js';
 import { Absence } from '../../../../lib/relay/publish/absence.js';
 import type { TransportRelayDependencies } from '../../../../lib/relay/relay.types.js';
 import { MissingCheck } from '../../../../lib/relay/publish/missing-check.js';
@@ -25,7 +27,7 @@ function createCheck(...answers: Answer[]) {
   };
   const transport = { findMissing, connect: async () => undefined, destinationOf: ({ topic = '' }) => topic };
   const options = { publishTimeout: 10_000, retry: { maxAge: null } };
-  const leases = { now: 0 };
+  const leases = { now: 0, pauses: new Pauses() };
   const deps = {
     clock,
     hooks,
@@ -35,7 +37,7 @@ function createCheck(...answers: Answer[]) {
     leases,
     random: () => 1,
   } as unknown as TransportRelayDependencies;
-  const absence = new Absence(deps, () => undefined);
+  const absence = new Absence(deps, new WakeUps());
   const publisher = { connected: true };
   const check = new MissingCheck(publisher, absence, deps);
   const told = () => ({

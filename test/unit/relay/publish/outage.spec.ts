@@ -1,3 +1,5 @@
+import { Pauses } from '../../../../lib/relay/pauses/pauses.js';
+import { WakeUps } from '../../../../lib/relay/wake-ups.js';
 import { Outage, type OutageRelay } from '../../../../lib/relay/publish/outage.js';
 import { delayFor } from '../../../../lib/relay/publish/putting-off.js';
 import type { TransportRelayDependencies } from '../../../../lib/relay/relay.types.js';
@@ -27,9 +29,9 @@ function createOutage(transport: Pick<OutboxTransport, 'destinationOf'> = {}) {
     giveUpWaiting: () => undefined,
     reconnect: async () => undefined,
     flight: { messages: 0, onlyOne: true, markAlone: ({ id }) => void alone.push(id) },
-    wanted: () => undefined,
+    wakeUps: new WakeUps(),
   };
-  const leases = { now: Date.now() };
+  const leases = { now: Date.now(), pauses: new Pauses() };
   const retry = { maxAge: null };
   const options = { publishTimeout: 10_000, retry };
   const deps = {

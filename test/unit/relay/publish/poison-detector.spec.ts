@@ -82,10 +82,10 @@ describe('after owner after owner of a bucket disappeared', () => {
 
   it('they go together again when the lease has lasted', async () => {
     const under = await suspected(null, []);
-    expect(under.relay.batcher.poison.needed(0)).toBe(true);
+    expect(under.relay.delivery.poison.needed(0)).toBe(true);
     under.leases.renewedAt = -Infinity;
     await under.clock.advance(under.options.lease + 1);
     await under.leases.runOnce();
-    expect(under.relay.batcher.poison.needed(0)).toBe(false);
+    expect(under.relay.delivery.poison.needed(0)).toBe(false);
   });
 });

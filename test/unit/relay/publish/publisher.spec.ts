@@ -1,4 +1,5 @@
 import type { OutboxMessage } from '../../../../lib/outbox-message.js';
+import type { OnResult } from '../../../../lib/relay/publish/batch.types.js';
 import { Publisher } from '../../../../lib/relay/publish/publisher.js';
 import {
   MAX_PROGRESS,
@@ -27,19 +28,38 @@ class Odd extends OutboxTransport {
 function under(transport = new Odd()) {
   const clock = new FakeClock();
   const results: [number, PublishResult][] = [];
+  const late: number[] = [];
   const kill = new AbortController();
   const publisher = new Publisher(transport, clock, 10_000);
   const publish = (count: number): Promise<void> =>
     publisher.publish(
       Array.from({ length: count }, () => stored()),
-      (index, result) => results.push([index, result]),
+      (index, result) => (result === 'late' ? late.push(index) : results.push([index, result])),
       kill.signal,
     );
   const verdicts = () => results.map(([index, result]) => (result.ok ? index : `${index} ${result.blame}`));
-  return { clock, publisher, transport, results, kill, publish, verdicts };
+  return { clock, publisher, transport, results, late, kill, publish, verdicts };
 }
 
 describe('the publisher', () => {
+  it('K9: hears of a success that is reported after a failure, once, also when the publish is over; of no other', async () => {
+    const { transport, late, publish, verdicts } = under();
+    const failed: PublishResult = { ok: false, blame: 'message', error: new Error('no') };
+    transport.act = async (_batch, { report }) => {
+      report(0, failed);
+      report(1, PUBLISHED);
+      report(2, failed);
+      return [PUBLISHED, PUBLISHED, PUBLISHED]; // the first counts
+    };
+    await publish(3);
+    const { report } = transport.contexts[0] as PublishContext;
+    expect(late).toEqual([]);
+    for (const index of [0, 0, 1, 7]) report(index, PUBLISHED);
+    report(2, failed);
+    expect(late).toEqual([0]);
+    expect(verdicts()).toEqual(['0 message', 1, '2 message']);
+  });
+
   it('passes each result on once: the first counts, reported or returned', async () => {
     const { transport, publish, verdicts } = under();
     transport.act = async (_batch, { report }) => {
@@ -99,7 +119,8 @@ describe('the publisher', () => {
     const { publisher, transport, results } = under();
     transport.act = () => Promise.reject(undefined);
     const quoted = stored({ body: '{"a":"undefined"}' });
-    await publisher.publish([quoted], (index, result) => results.push([index, result]), new AbortController().signal);
+    const onResult: OnResult = (index, result) => result === 'late' || results.push([index, result]);
+    await publisher.publish([quoted], onResult, new AbortController().signal);
     expect(results).toMatchObject([[0, { ok: false, blame: 'transport' }]]);
   });
 

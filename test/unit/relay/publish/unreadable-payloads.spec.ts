@@ -11,7 +11,7 @@ async function verdicts(took: number, times: number): Promise<unknown[]> {
     await clock.advance(took);
     throw Object.assign(new Error('lost'), { code: 'PROTOCOL_CONNECTION_LOST' });
   };
-  const store = { readPayloads } as unknown as OutboxStore;
+  const store = { ready: { readPayloads } } as unknown as OutboxStore;
   const payloads = new LargePayloads({ store, id: 0, hooks: new RecordedHooks(), clock }, () => undefined);
   const found: unknown[] = [];
   for (let i = 0; i < times; i += 1) {
@@ -36,7 +36,7 @@ describe('a large payload whose read loses its connection', () => {
 it('D8: a message that is gone is not waited for: row locks leave room for each that is', async () => {
   const clock = new FakeClock();
   const readPayloads = () => Promise.reject(Object.assign(new Error('missing chunk'), { code: 'XX001' }));
-  const store = { readPayloads } as unknown as OutboxStore;
+  const store = { ready: { readPayloads } } as unknown as OutboxStore;
   const payloads = new LargePayloads({ store, id: 0, hooks: new RecordedHooks(), clock }, () => undefined);
   const verdict = payloads.bring([stored({ id: 'one', body: null, unread: 100_000 })]);
   await turn();

@@ -1,7 +1,7 @@
 import { Approach } from '../../../../lib/relay/read/approach.js';
 import { Reader } from '../../../../lib/relay/read/reader.js';
-import { ProbeFloor } from '../../../../lib/relay/read/probe-floor.js';
-import { SnapshotFloor } from '../../../../lib/relay/read/snapshot-floor.js';
+import { ProbedLowWaterMark } from '../../../../lib/relay/read/probed-low-water-mark.js';
+import { SnapshotLowWaterMark } from '../../../../lib/relay/read/snapshot-low-water-mark.js';
 import type { ReadPosition, ReadyStore, Snapshot } from '../../../../lib/store/ready-store.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
 import { BUCKETS, GONE, HeldTable, source } from '../../../support/held-table.js';
@@ -9,11 +9,11 @@ import { BUCKETS, GONE, HeldTable, source } from '../../../support/held-table.js
 describe('Approach', () => {
   const clock = new FakeClock();
   let table: HeldTable;
-  let floor: SnapshotFloor;
+  let floor: SnapshotLowWaterMark;
   let approach: Approach;
   const open = (from?: number, to?: number): void => {
     table = new HeldTable(clock, from, to);
-    floor = new SnapshotFloor();
+    floor = new SnapshotLowWaterMark();
     approach = new Approach(table, 0, floor, clock);
     for (const bucket of BUCKETS) approach.add(bucket);
   };
@@ -36,7 +36,7 @@ describe('Approach', () => {
     begin('5000000000');
     expect(await joined(1)).toEqual({ 0: '4', 1: '5000000000' });
     // Nothing can appear any more up to the last number, wherever the first row is.
-    expect(floor.floors).toEqual(new Map([[0, '5000000000'], [1, '5000000000']])); // prettier-ignore
+    expect(floor.lowWaterMarks).toEqual(new Map([[0, '5000000000'], [1, '5000000000']])); // prettier-ignore
     expect(table.asked).toHaveLength(1);
     expect([...approach.walks.ends]).toEqual([[0, '5000000000']]);
   });
@@ -107,7 +107,7 @@ describe('Approach', () => {
     it('Q5: stays open: the buckets join, and what it may leave is swept for when it ends', async () => {
       const points = await joined();
       expect(points).toEqual({ 0: String(GONE), 1: String(GONE) });
-      expect(floor.floorOf(0)).toBe('0');
+      expect(floor.of(0)).toBe('0');
       const heads = new Map(Object.entries(points).map(([bucket, seq]) => [Number(bucket), seq]));
       const younger = { xmin: '7', xmax: '120', open: ['7', '8'] };
       expect(floor.toSweep(younger, heads)).toEqual([]); // whoever is younger than the fence is above the heads
@@ -115,7 +115,7 @@ describe('Approach', () => {
       const ended = { xmin: '8', xmax: '120', open: ['8'] };
       expect(floor.toSweep(ended, heads)).toEqual(BUCKETS.map((bucket) => ({ bucket, ...range })));
       floor.passed({ xmin: '120', xmax: '120', open: [] }, heads);
-      expect(floor.floorOf(0)).toBe(String(GONE));
+      expect(floor.of(0)).toBe(String(GONE));
     });
 
     it('Q5: is open while nobody knows what has ended since: the buckets wait for the next read', async () => {
@@ -152,7 +152,7 @@ describe('Approach', () => {
     open();
     expect(Approach.on(table, 0, floor, clock)).toBeInstanceOf(Approach);
     expect(Approach.on({}, 0, floor, clock)).toBeUndefined();
-    expect(Approach.on(table, 0, new ProbeFloor(() => 0), clock)).toBeUndefined();
+    expect(Approach.on(table, 0, new ProbedLowWaterMark(() => 0), clock)).toBeUndefined();
   });
 });
 
@@ -174,7 +174,7 @@ describe('Reader with an approach', () => {
       sweep: async () => ({ places: [], complete: true }),
       readPlaces: async () => ({ ...nothing, session: answer.session }),
     };
-    reader = new Reader(store, 0, new SnapshotFloor(), new FakeClock(), () => undefined);
+    reader = new Reader(store, 0, new SnapshotLowWaterMark(), new FakeClock(), () => undefined);
     reader.add(0);
   });
 
@@ -203,7 +203,7 @@ describe('Reader with an approach', () => {
 
   it('Q5: a bucket that is to be read from its beginning again, as something of it was given back, is looked at again', async () => {
     await reader.read(100);
-    reader.floor.restart(new Map([[0, '0']]));
+    reader.lowWaterMark.restart(new Map([[0, '0']]));
     reader.rewind([]);
     expect(reader.approach?.has(0)).toBe(true);
     reader.forget(0);

@@ -1,6 +1,6 @@
 import { FullScan } from '../../../../lib/relay/read/full-scan.js';
 import { LateRows } from '../../../../lib/relay/read/late-rows.js';
-import { SnapshotFloor } from '../../../../lib/relay/read/snapshot-floor.js';
+import { SnapshotLowWaterMark } from '../../../../lib/relay/read/snapshot-low-water-mark.js';
 import { compareSeq } from '../../../../lib/outbox-message.js';
 import type { ReadRange, ReadyStore } from '../../../../lib/store/ready-store.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
@@ -44,14 +44,14 @@ class HeldTable implements Pick<ReadyStore, 'sweep'> {
 describe('LateRows', () => {
   let clock: FakeClock;
   let table: HeldTable;
-  let floor: SnapshotFloor;
+  let floor: SnapshotLowWaterMark;
   const heads = new Map(BUCKETS.map((bucket) => [bucket, String(GONE)]));
   const positions = BUCKETS.map((bucket) => ({ bucket, after: String(GONE) }));
   const known = new Set<string>();
   const open = (limit?: number, from?: number, away?: number): LateRows => {
     clock = new FakeClock();
     table = new HeldTable(clock, limit, from, away);
-    floor = new SnapshotFloor();
+    floor = new SnapshotLowWaterMark();
     floor.restart(heads);
     return new LateRows(table, 0, floor, clock, () => undefined, FULL_SCAN);
   };

@@ -13,7 +13,7 @@ const source = (last: number | undefined, table = 'file 1', server = 'server 1')
 describe('numbers that go back', () => {
   const clock = new FakeClock();
 
-  it('P1: are seen in what comes with a read: numbers, transaction ids, the server, what holds the rows', async () => {
+  it('P1, P8: are seen in what comes with a read: numbers, transaction ids, the server, what holds the rows', async () => {
     const watch = new NumberWatch({}, clock);
     const look = (seen: { snapshot?: Snapshot; source?: NumberSource }): Promise<string | undefined> =>
       watch.look({ snapshot: seen.snapshot, source: seen.source }, NO_HEADS);
@@ -23,11 +23,14 @@ describe('numbers that go back', () => {
     expect(await look({ snapshot: snapshot(1_002), source: source(3) })).toContain('went back from 501 to 3');
     expect(await look({ snapshot: snapshot(1_003), source: source(4) })).toBeUndefined();
     expect(await look({ snapshot: snapshot(600), source: source(4) })).toContain('transaction ids went back');
+    expect(watch.isOfOther).toBe(true);
     expect(await look({ snapshot: snapshot(601), source: source(4) })).toBeUndefined();
     expect(await look({ snapshot: snapshot(602), source: source(9, 'file 2') })).toContain('emptied or written anew');
+    expect(watch.isOfOther).toBe(false); // what waits in memory goes on, before what comes
     expect(await look({ snapshot: snapshot(603), source: source(9, 'file 2', 'server 2') })).toContain(
       'another server',
     );
+    expect(watch.isOfOther).toBe(true);
     expect(await look({ snapshot: snapshot(604), source: source(undefined, 'file 2', 'server 2') })).toBeUndefined();
     expect(await look({ snapshot: snapshot(605), source: source(1, 'file 2', 'server 2') })).toBeUndefined();
   });

@@ -1,4 +1,4 @@
-import { ProbeFloor } from '../../../../lib/relay/read/probe-floor.js';
+import { ProbedLowWaterMark } from '../../../../lib/relay/read/probed-low-water-mark.js';
 import { approachOn } from '../../../../lib/relay/read/approaching.js';
 import { ProbedApproach } from '../../../../lib/relay/read/probed-approach.js';
 import { compareSeq, type Place } from '../../../../lib/outbox-message.js';
@@ -52,12 +52,12 @@ const inside = ({ bucket, seq }: Place, range: ReadRange): boolean =>
 describe('ProbedApproach', () => {
   let clock: FakeClock;
   let table: HeldTable;
-  let floor: ProbeFloor;
+  let floor: ProbedLowWaterMark;
   let approach: ProbedApproach;
   beforeEach(() => {
     clock = new FakeClock();
     table = new HeldTable(clock);
-    floor = new ProbeFloor(() => clock.monotonic());
+    floor = new ProbedLowWaterMark(() => clock.monotonic());
     approach = new ProbedApproach(table, 0, floor, clock);
     for (const bucket of BUCKETS) gain(bucket);
   });
@@ -88,7 +88,7 @@ describe('ProbedApproach', () => {
       await clock.advance(1_000);
     }
   };
-  const floors = (): string[] => BUCKETS.map((bucket) => floor.floorOf(bucket));
+  const floors = (): string[] => BUCKETS.map((bucket) => floor.of(bucket));
   const sweptFrom = (): string[] =>
     floor.toSweep(undefined, new Map(BUCKETS.map((bucket) => [bucket, '90000']))).map(({ after }) => after);
   const ALL = BUCKETS.map(() => String(GONE));

@@ -1,5 +1,5 @@
 import { Reader } from '../../../../lib/relay/read/reader.js';
-import { ProbeFloor } from '../../../../lib/relay/read/probe-floor.js';
+import { ProbedLowWaterMark } from '../../../../lib/relay/read/probed-low-water-mark.js';
 import { compareSeq, type OutboxMessage, type Place } from '../../../../lib/outbox-message.js';
 import type { ReadRange, ReadyStore } from '../../../../lib/store/ready-store.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
@@ -58,11 +58,11 @@ describe('Reader', () => {
   let table: Table;
   let reader: Reader;
   let clock: FakeClock;
-  let floor: ProbeFloor;
+  let floor: ProbedLowWaterMark;
   beforeEach(() => {
     table = new Table();
     clock = new FakeClock();
-    floor = new ProbeFloor(() => clock.monotonic());
+    floor = new ProbedLowWaterMark(() => clock.monotonic());
     reader = new Reader(table, 0, floor, clock, () => undefined, FULL_SCAN);
     reader.add(0);
   });

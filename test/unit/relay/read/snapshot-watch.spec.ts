@@ -6,6 +6,7 @@ import { RecordedHooks } from '../../../support/relay.js';
 
 const DUMP: HeldSnapshot = {
   server: 'PostgreSQL',
+  end: 'select pg_terminate_backend(4711);',
   holder: 'session 4711',
   details: ['pg_dump', 'idle in transaction'],
   transaction: '4711 812',

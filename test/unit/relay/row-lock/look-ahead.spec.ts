@@ -11,7 +11,7 @@ describe('how long a relay with row locks waits for what falls due', () => {
       asked.push([...buckets]);
       return { rows: [], nextIn: next };
     };
-    const relay = { id: 0, store: { due }, clock, options: { pollInterval: POLL } };
+    const relay = { id: 0, store: { parked: { due } }, clock, options: { pollInterval: POLL } };
     return { clock, asked, ahead: new LookAhead(relay as unknown as ConstructorParameters<typeof LookAhead>[0]) };
   }
   const entry = (delay: number | null) => ({ parkedId: '1', bucket: 0, delay }) as never;

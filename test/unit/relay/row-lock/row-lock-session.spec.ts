@@ -21,7 +21,7 @@ describe('a relay with row locks, once the session that holds them is over', () 
   it('nothing is begun whose large payload was read meanwhile', async () => {
     const { relay, stub, transport, ending } = createRowLockRelay();
     stub.ready = [stored({ body: null, unread: 100_000 })];
-    const readPayloads: OutboxStore['readPayloads'] = async () => {
+    const readPayloads: OutboxStore['ready']['readPayloads'] = async () => {
       ending.abort(over);
       return ['{}'];
     };
@@ -33,8 +33,8 @@ describe('a relay with row locks, once the session that holds them is over', () 
   it('nothing is begun of rows that come after a stand-still, before the end of their session is read', async () => {
     const { relay, stub, transport, clock } = createRowLockRelay();
     stub.ready = [stored()];
-    const { withLockedRows } = stub as unknown as OutboxStore;
-    const late: OutboxStore['withLockedRows'] = (request, work) =>
+    const { withLockedRows } = stub as unknown as OutboxStore['rowLocks'];
+    const late: OutboxStore['rowLocks']['withLockedRows'] = (request, work) =>
       withLockedRows(request, async (rows, durable, { ended }) => {
         await clock.advance(2_000);
         return work(rows, durable, { ended, alive: () => Promise.reject(over) });

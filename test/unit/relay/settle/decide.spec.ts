@@ -3,19 +3,23 @@ import { OutboxMessage, type StoredMessage } from '../../../../lib/outbox-messag
 import { OutboxError } from '../../../../lib/outbox.errors.js';
 import type { RetryPolicy } from '../../../../lib/outbox.options.js';
 import type { PublishFailure } from '../../../../lib/transports/transport.js';
-import { backoff } from '../../../../lib/relay/settle/backoff.js';
+import { backoff, type Delays } from '../../../../lib/relay/settle/backoff.js';
 import { decide } from '../../../../lib/relay/settle/decide.js';
 
 const CREATED = Date.UTC(2026, 0, 1);
 const POLICY: RetryPolicy = {
   initial: 1_000,
   max: 300_000,
+  min: 1,
+  backoff: 'exponential',
+  jitter: 'full',
   maxAttempts: 5,
   maxAge: null,
   errorHistory: 0,
   classify: undefined,
   onDead: 'block',
 };
+const DELAYS: Delays = { ...POLICY, backoff: 'exponential' };
 const message = (fields: Partial<StoredMessage> = {}): OutboxMessage =>
   new OutboxMessage({
     bucket: 0,
@@ -46,24 +50,33 @@ const verdict = (fields: Partial<StoredMessage>, failed: Partial<PublishFailure>
 
 describe('backoff', () => {
   it('doubles up to the cap, and never is nothing', () => {
-    const ceilings = [1, 2, 3, 4, 9, 10, 11].map((attempts) => backoff(attempts, 1_000, 300_000, 1));
+    const ceilings = [1, 2, 3, 4, 9, 10, 11].map((attempts) => backoff(attempts, DELAYS, 1));
     expect(ceilings).toEqual([1_000, 2_000, 4_000, 8_000, 256_000, 300_000, 300_000]);
-    expect(backoff(1, 1_000, 300_000, 0)).toBe(1);
-    expect(backoff(1_000_000, 1_000, 300_000, 0.999_999)).toBeLessThanOrEqual(300_000);
+    expect(backoff(1, DELAYS, 0)).toBe(1);
+    expect(backoff(1_000_000, DELAYS, 0.999_999)).toBeLessThanOrEqual(300_000);
   });
 
   it('D4: any attempt from 1 to 2^31 and beyond, any policy: a whole delay from 1 to the cap, and attempts that fit the column', () => {
     const cap = 2 ** 31 - 1;
-    const policy = fc.record({ initial: fc.integer({ min: 1, max: cap }), max: fc.integer({ min: 1, max: cap }) });
+    const ms = fc.integer({ min: 1, max: cap });
+    const policy = fc.record({
+      initial: ms,
+      max: ms,
+      min: ms,
+      backoff: fc.constantFrom<Delays['backoff'][]>('exponential', 'fixed'),
+      jitter: fc.constantFrom<Delays['jitter'][]>('full', 'equal', 'none'),
+    });
     const chance = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
     fc.assert(
-      fc.property(fc.integer({ min: 0, max: 2 ** 31 }), policy, chance, (attempts, { initial, max }, random) => {
-        const delay = backoff(Math.max(1, attempts), initial, max, random);
-        expect(Number.isSafeInteger(delay) && delay >= 1 && delay <= max).toBe(true);
+      fc.property(fc.integer({ min: 0, max: 2 ** 31 }), policy, chance, (attempts, delays, random) => {
+        const delay = backoff(Math.max(1, attempts), delays, random);
+        expect(Number.isSafeInteger(delay)).toBe(true);
+        expect(delay).toBeGreaterThanOrEqual(delays.min);
+        expect(delay).toBeLessThanOrEqual(Math.max(delays.min, delays.max));
         const outcome = decide(
           message({ attempts: Math.min(attempts, cap) }),
           failure({}),
-          { ...POLICY, initial, max, maxAttempts: null },
+          { ...POLICY, ...delays, maxAttempts: null },
           CREATED,
           random,
         );
@@ -73,10 +86,25 @@ describe('backoff', () => {
   });
 
   it('has full jitter: anything from nothing to the ceiling', () => {
-    const delays = Array.from({ length: 1_000 }, (_, i) => backoff(4, 1_000, 300_000, i / 1_000));
+    const delays = Array.from({ length: 1_000 }, (_, i) => backoff(4, DELAYS, i / 1_000));
     expect(Math.min(...delays)).toBe(1);
     expect(Math.max(...delays)).toBeGreaterThan(7_900);
     expect(delays.reduce((a, b) => a + b) / 1_000).toBeCloseTo(3_996, -1);
+  });
+
+  it('has equal jitter from half of the ceiling on, or none, and no delay below the least', () => {
+    const delays = (fields: Partial<Delays>): number[] =>
+      [0, 0.5, 0.999_999].map((random) => backoff(4, { ...DELAYS, ...fields }, random));
+    expect(delays({ jitter: 'equal' })).toEqual([4_000, 6_000, 8_000]);
+    expect(delays({ jitter: 'none' })).toEqual([8_000, 8_000, 8_000]);
+    expect(delays({ min: 5_000 })).toEqual([5_000, 5_000, 8_000]);
+    expect(delays({ min: 5_000, max: 6_000, jitter: 'equal' })).toEqual([5_000, 5_000, 6_000]);
+  });
+
+  it('is the same after each failure where it is fixed', () => {
+    const fixed = { ...DELAYS, backoff: 'fixed', jitter: 'none' } as const;
+    expect([1, 2, 30, 1_000_000].map((attempts) => backoff(attempts, fixed, 0))).toEqual([1_000, 1_000, 1_000, 1_000]);
+    expect(backoff(9, { ...fixed, max: 300 }, 0)).toBe(300);
   });
 });
 
@@ -121,7 +149,45 @@ describe('decide', () => {
     expect(() => verdict({}, { blame: 'transport' }, classify(later))).toThrow('retry.classify returned a Promise');
   });
 
+  it('lets a function say the delay between the least and the longest, and tells when its answer is none', () => {
+    const says = (answer: unknown) => verdict({ attempts: 2 }, {}, { min: 50, backoff: () => answer as number });
+    expect(says(7_000)).toEqual({ kind: 'retry', attempts: 3, delay: 7_000 });
+    expect(says(1_500.4)).toMatchObject({ delay: 1_500 });
+    expect(says('30s')).toMatchObject({ delay: 30_000 });
+    expect(says(0)).toMatchObject({ delay: 50 });
+    expect(says('1h')).toMatchObject({ delay: 300_000 });
+    for (const none of [NaN, -1, Infinity, undefined, null, 'soon', {}]) {
+      const refused = expect.objectContaining({
+        message: expect.stringContaining('retry.backoff returned no duration'),
+      });
+      expect(says(none)).toEqual({ kind: 'retry', attempts: 3, delay: 2_000, refused });
+    }
+    expect(says(Promise.reject(new Error('it asks somebody')))).toMatchObject({
+      delay: 2_000,
+      refused: { message: expect.stringContaining('a Promise, which is not waited for') },
+    });
+  });
+
+  it('tells a function which message failed, how often and with what, and what it throws', () => {
+    const asked: unknown[][] = [];
+    const boom = new Error('boom');
+    const backoffOf = (...failed: unknown[]): never => {
+      asked.push(failed);
+      throw boom;
+    };
+    expect(verdict({ attempts: 2 }, { error: 'no' }, { backoff: backoffOf })).toMatchObject({
+      delay: 2_000,
+      refused: boom,
+    });
+    expect(asked).toEqual([[3, expect.objectContaining({ id: message().id }), 'no']]);
+    expect(verdict({ attempts: 4 }, {}, { backoff: backoffOf })).toMatchObject({ kind: 'dead' });
+    expect(asked).toHaveLength(1);
+  });
+
   it('takes what the message brought along before what the module says', () => {
+    const said = JSON.stringify({ $retry: { backoff: 'fixed', jitter: 'none', min: 200 } });
+    expect(verdict({ optionsJson: said, attempts: 3 }, {}, { backoff: () => 9 })).toMatchObject({ delay: 1_000 });
+    expect(verdict({ optionsJson: '{"$retry":{"min":700}}' }, {})).toMatchObject({ delay: 700 });
     const optionsJson = JSON.stringify({ $retry: { maxAttempts: 1, onDead: 'skip' } });
     expect(verdict({ optionsJson }, {})).toEqual({ kind: 'dead', attempts: 1, blocks: false });
     expect(verdict({ optionsJson: '{"kafka":{"partition":1}}' }, {})).toMatchObject({ kind: 'retry' });
@@ -144,6 +210,8 @@ describe('decide', () => {
     ['{"$retry":{"initial":null,"max":[],"maxAttempts":{},"maxAge":null,"classify":"dead"}}', none],
     ['{"$retry":{"max":"abc","initial":200}}', { ...none, delay: 100 }],
     ['{"$retry":{"max":"1s","initial":"1m"}}', none],
+    ['{"$retry":{"min":"x","backoff":"never","jitter":"half"}}', none],
+    ['{"$retry":{"min":7200001,"backoff":null,"jitter":[]}}', none],
     ['{"$retry":null}', none],
     ['{"$retry":5}', none],
     ['{"$retry":["max"]}', none],

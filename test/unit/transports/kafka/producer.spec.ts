@@ -93,7 +93,7 @@ describe('Kafka answers', () => {
         const pools = brokers.map(({ opened }) => {
           const send = async ({ response }: ProtocolRequest) => response.parse((await opened) as never);
           const pool: RequestSender = { send };
-          keepAnswers(pool, () => guard.answers);
+          keepAnswers(pool, guard);
           return pool;
         });
         const request = { request: { apiKey: 0, apiVersion: 7, encode: jest.fn() }, response: { parse } };

@@ -5,7 +5,7 @@ import {
   KafkaJSProtocolError,
   KafkaJSRequestTimeoutError,
 } from 'kafkajs';
-import { blameFor } from '../../../../lib/transports/kafkajs/blame.js';
+import { blameFor, describe as describeBlame } from '../../../../lib/transports/kafkajs/blame.js';
 import { KAFKA_FAILURES } from '../../../../lib/transports/kafkajs/errors.js';
 
 /** As kafkajs makes and wraps them; its types declare other constructors than its code has. */
@@ -24,6 +24,23 @@ const { errorCodes } = jest.requireActual<{ errorCodes: { type: string; code: nu
 const classes = jest.requireActual<Record<string, unknown>>('kafkajs/src/errors');
 
 describe('Kafka blame', () => {
+  const says = (type: string, topics: readonly string[]): string => {
+    const error = protocol(type);
+    return describeBlame(blameFor(error, topics.length, topics.length), error, topics).message;
+  };
+  it.each([
+    ['TOPIC_AUTHORIZATION_FAILED', ['orders'], "'orders'"],
+    ['MESSAGE_TOO_LARGE', ['orders'], "'orders'"],
+    ['MESSAGE_TOO_LARGE', ['a', 'b', 'c', 'd', 'e'], "'a', 'b', 'c' and 2 more"],
+    ['NOT_ENOUGH_REPLICAS', ['orders'], "'orders'"],
+    ['UNKNOWN_TOPIC_OR_PARTITION', ['orders'], "'orders'"],
+  ])('N8: %s of %j names its topics', (type, topics, names) => {
+    expect(says(type, topics)).toContain(names);
+  });
+  it('N8: what is away for all names none', () => {
+    expect(says('CLUSTER_AUTHORIZATION_FAILED', ['orders'])).not.toContain('orders');
+  });
+
   it('C10: names every error code of kafkajs’ protocol', () => {
     const missing = errorCodes.map(({ type }) => type).filter((type) => !KAFKA_FAILURES.has(type));
     expect(missing).toEqual([]);

@@ -1,0 +1,73 @@
+import { ENCRYPTION_OPTION, isEncrypted } from '../outbox-message.js';
+import { decodeHeaders } from '../message/headers.js';
+import { printable } from '../observe/redact/printable.js';
+import type { RowContent } from '../store/inspect-store.js';
+
+/** What may be seen of what the caller wrote into a message. */
+export interface ContentView {
+  /** Names, each with `***`: as in the log, no value is shown. */
+  readonly headers: Readonly<Record<string, '***'>>;
+  /** `null`: a tombstone. */
+  readonly payloadBytes: number | null;
+  /** The key with which the payload is encrypted; `null`: it is in clear. */
+  readonly encryptionKeyId: string | null;
+  /** Only where it was asked for. */
+  readonly payload?: PayloadPreview;
+}
+/** The first 1,024 bytes at most. Of an encrypted payload nothing. */
+export interface PayloadPreview {
+  /** `null`: it is no text. */
+  readonly text: string | null;
+  readonly base64: string;
+  readonly cut: boolean;
+}
+export const PREVIEW_BYTES = 1_024;
+
+/** Without values of headers; of an encrypted payload nothing. */
+export function contentView(content: Omit<RowContent, 'errors'>, withPayload: boolean): ContentView {
+  const encryptionKeyId = keyIdOf(content.options);
+  const shown = withPayload && encryptionKeyId === null ? previewOf(content) : undefined;
+  return {
+    headers: maskedHeaders(content.headers),
+    payloadBytes: content.payloadBytes,
+    encryptionKeyId,
+    ...(shown === undefined ? {} : { payload: shown }),
+  };
+}
+
+function maskedHeaders(json: string | null): Record<string, '***'> {
+  const masked = Object.create(null) as Record<string, '***'>;
+  const headers = json === null ? {} : (parsed(json, decodeHeaders) ?? {});
+  for (const name of Object.keys(headers)) masked[printable(name)] = '***';
+  return masked;
+}
+
+/** @returns `''` where the key has no name */
+function keyIdOf(optionsJson: string | null): string | null {
+  if (!isEncrypted({ optionsJson })) return null;
+  const options = parsed(optionsJson as string, JSON.parse) as Record<string, unknown>;
+  const { keyId } = Object(options[ENCRYPTION_OPTION]) as { keyId?: unknown };
+  return typeof keyId === 'string' ? keyId : '';
+}
+
+function previewOf({
+  preview,
+  payloadBytes,
+}: Pick<RowContent, 'preview' | 'payloadBytes'>): PayloadPreview | undefined {
+  if (preview === null || payloadBytes === null) return undefined;
+  const cut = payloadBytes > preview.length;
+  return { text: parsed(preview, (bytes) => textOf(bytes, cut)) ?? null, base64: preview.toString('base64'), cut };
+}
+
+/** Of a text that was cut the last sign may be half there. */
+const textOf = (bytes: Buffer, cut: boolean): string =>
+  new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: cut });
+
+/** Rows of other programs may hold anything. */
+export function parsed<In, Out>(value: In, read: (value: In) => Out): Out | undefined {
+  try {
+    return read(value);
+  } catch {
+    return undefined;
+  }
+}

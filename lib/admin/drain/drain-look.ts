@@ -1,0 +1,99 @@
+import { compareSeq } from '../../outbox-message.js';
+import type { BulkPage, BulkRow, BulkStore } from '../../store/bulk-store.js';
+import { BUCKET_READY_LIMIT, type InspectStore, type ReadyRest } from '../../store/inspect-store.js';
+
+export interface LookSources {
+  readonly inspect: Pick<InspectStore, 'highestReady' | 'readyUpTo'>;
+  readonly bulk: Pick<BulkStore, 'bounds' | 'find'>;
+  /** The number of the transport that is meant. */
+  readonly transport: number | undefined;
+}
+/** All that was committed when the wait began has one of these numbers, or lower ones. */
+export interface Mark {
+  /** Of ready rows; `null`: nothing was ready. */
+  readonly highest: string | null;
+  /** Of rows that were parked. */
+  readonly parkedUpTo: string | null;
+}
+/** What is left of it. */
+export interface Left {
+  readonly ready: readonly ReadyRest[];
+  /** Rows that wait for a retry or are blocked. */
+  readonly parked: readonly BulkRow[];
+  /** Whether these are all. */
+  readonly isExact: boolean;
+}
+
+/** Parked rows that are read at once. */
+const PAGE = 5_000;
+
+/**
+ * What waits in both tables is looked for: first ready, then parked, as messages move only in this direction. A number that was given
+ * out before the mark may be committed behind it: that row is waited for, too, once it is there.
+ */
+export class DrainLook {
+  /** @internal Up to here nothing is left among the parked rows, since nothing was ready any more. */ after:
+    string | null = null;
+
+  constructor(
+    /** @internal */ readonly sources: LookSources,
+    readonly mark: Mark,
+  ) {}
+
+  static async begin(sources: LookSources): Promise<DrainLook> {
+    const highest = await sources.inspect.highestReady();
+    const { upTo: parkedUpTo } = await sources.bulk.bounds();
+    return new DrainLook(sources, { highest, parkedUpTo });
+  }
+
+  /**
+   * Of the parked rows a look reads one page, or goes on to the first one that has some, as thousands may be scheduled before it.
+   * @param goesOn called between two pages; `false`: the time is over
+   */
+  async left(goesOn: () => boolean): Promise<Left> {
+    const { highest } = this.mark;
+    const { inspect, transport } = this.sources;
+    const ready = highest === null ? [] : await inspect.readyUpTo(highest, transport);
+    if (ready.length === 0) return this.leftParked(goesOn);
+    const { rows, next } = await this.page(null);
+    const isCounted = ready.every(({ count }) => count < BUCKET_READY_LIMIT);
+    return { ready, parked: rows, isExact: isCounted && next === null };
+  }
+
+  /** @internal */ async leftParked(goesOn: () => boolean): Promise<Left> {
+    for (;;) {
+      const { rows, next } = await this.page(this.after);
+      if (rows.length > 0 || next === null) return { ready: [], parked: rows, isExact: next === null };
+      this.after = next;
+      if (!goesOn()) return { ready: [], parked: [], isExact: false };
+    }
+  }
+
+  /** @internal A bounded look, in the order of the rows' numbers, which they keep. */
+  async page(after: string | null): Promise<BulkPage> {
+    const { bulk, transport } = this.sources;
+    const filter = { states: ['waiting', 'blocked'] as const, ...(transport === undefined ? {} : { transport }) };
+    const request = { filter, bounds: await bulk.bounds(), after, backwards: false, limit: PAGE, withErrors: false };
+    const { rows, next } = await bulk.find(request);
+    return { rows: rows.filter((row) => this.isMeant(row)), next };
+  }
+
+  /** @internal What was scheduled at the enqueue may have no number (MariaDB, MySQL). */
+  isMeant({ seq, rowId }: BulkRow): boolean {
+    const { highest, parkedUpTo } = this.mark;
+    const wasParked = parkedUpTo !== null && compareSeq(rowId, parkedUpTo) <= 0;
+    return wasParked || (highest !== null && seq !== '0' && compareSeq(seq, highest) <= 0);
+  }
+}
+
+export const isNone = ({ ready, parked, isExact }: Left): boolean =>
+  isExact && ready.length === 0 && parked.length === 0;
+
+export const countOf = ({ ready, parked }: Left): number =>
+  parked.length + ready.reduce((sum, { count }) => sum + count, 0);
+
+/** Numbers that lie between the first message of each bucket and the mark: what a count that ends at a limit does not tell. */
+export function distanceOf({ ready, parked }: Left, { highest }: Mark): number {
+  const ofReady = ready.map(({ first }) => Number(BigInt(highest ?? first) - BigInt(first)) + 1);
+  return parked.length + ofReady.reduce((sum, distance) => sum + distance, 0);
+}

@@ -1,0 +1,148 @@
+import { errorText } from '../../observe/redact/error-text.js';
+import type { TransportStats } from '../../store/admin-store.js';
+import type { InspectStore } from '../../store/inspect-store.js';
+import { stopwatch, systemClock } from '../../time/clock.js';
+import type { ExplainSources } from '../explanation-reason.js';
+import { nameOf } from '../found-message.js';
+import { rest } from '../rest.js';
+import { countOf, distanceOf, DrainLook, isNone, type Left, type LookSources } from './drain-look.js';
+import type { CheckedDrain } from './drain-options.js';
+import { drainReasons, type DrainReason } from './drain-reasons.js';
+
+/** One transport at the end of a wait. Each count ends at a limit. */
+export interface DrainTransport {
+  readonly transport: string;
+  /** Of what was there at the beginning: ready. */
+  readonly ready: number;
+  /** Of what was there at the beginning: it waits for a retry, or is blocked. */
+  readonly parked: number;
+  /** All that are dead now. Nobody waits for them. */
+  readonly dead: number;
+  /** All that are scheduled for later. Nobody waits for them. */
+  readonly scheduled: number;
+}
+export interface DrainReport {
+  /** `timeout`: some are left. `aborted`: by its signal. */
+  readonly outcome: 'drained' | 'timeout' | 'aborted';
+  /** Of what was there at the beginning, each message counted once for each of its transports. */
+  readonly left: number;
+  /** `false`: there are more. */
+  readonly isExact: boolean;
+  /** How long it waited, milliseconds. */
+  readonly took: number;
+  readonly transports: readonly DrainTransport[];
+  /** Why they are left: each cause once, ten at most. */
+  readonly reasons: readonly DrainReason[];
+  /** Transactions with writes that are open now: what they enqueued is not counted. `null`: the database does not tell. */
+  readonly openTransactions: number | null;
+}
+
+export interface DrainSources extends LookSources {
+  readonly inspect: InspectStore;
+  stats(): Promise<TransportStats[]>;
+  explain(): Promise<ExplainSources>;
+}
+
+/** Milliseconds between two looks: the first, and later ones. A look that takes longer is followed by a longer rest. */
+const [FIRST_REST, REST, LONGEST_REST] = [100, 1_000, 10_000];
+/** Milliseconds without a word. */
+const QUIET = 500;
+const RESTS_PER_LOOK = 4;
+
+/** Only reads. */
+export async function drain(sources: DrainSources, options: CheckedDrain): Promise<DrainReport> {
+  const { timeout, signal } = options;
+  const passed = stopwatch(systemClock);
+  const look = await DrainLook.begin(sources);
+  const wait = new DrainWait(look, options, () => signal?.aborted !== true && passed() < timeout);
+  for (let pause = FIRST_REST; ; pause = Math.min(2 * pause, REST)) {
+    const took = await wait.look();
+    const isDrained = wait.error === undefined && isNone(wait.left);
+    const isAborted = signal?.aborted === true;
+    if (isDrained || isAborted || passed() >= timeout) {
+      if (!isDrained && !isAborted && wait.error !== undefined) throw wait.error;
+      const outcome = isDrained ? 'drained' : isAborted ? 'aborted' : 'timeout';
+      return reportOf(sources, look, wait.left, { outcome, took: Math.round(passed()) });
+    }
+    const longer = Math.min(LONGEST_REST, RESTS_PER_LOOK * took);
+    await wait.rest(Math.min(Math.max(pause, longer), timeout - passed()));
+  }
+}
+
+/** Looks one after the other. The first one must come; a later one may fail. */
+class DrainWait {
+  left: Left = { ready: [], parked: [], isExact: false };
+  error: Error | undefined;
+  /** @internal */ whole: number | undefined;
+  /** @internal */ fraction = 0;
+
+  constructor(
+    readonly seen: DrainLook,
+    readonly options: CheckedDrain,
+    readonly goesOn: () => boolean,
+  ) {}
+
+  /** @returns milliseconds that it took */
+  async look(): Promise<number> {
+    const passed = stopwatch(systemClock);
+    const goesOn = (): boolean => {
+      this.tell();
+      return this.goesOn();
+    };
+    this.error = undefined;
+    try {
+      this.left = await this.seen.left(goesOn);
+    } catch (error) {
+      if (this.whole === undefined) throw error;
+      this.error = error instanceof Error ? error : new Error(String(error));
+    }
+    const distance = distanceOf(this.left, this.seen.mark);
+    this.whole = Math.max(this.whole ?? 0, distance);
+    const part = isNone(this.left) ? 1 : Math.min(0.99, 1 - distance / Math.max(1, this.whole));
+    this.fraction = Math.max(this.fraction, part);
+    this.tell();
+    return passed();
+  }
+
+  /** Whoever waits hears that it goes on. */
+  async rest(ms: number): Promise<void> {
+    for (let left = ms; left > 0 && this.goesOn(); left -= QUIET) {
+      await rest(Math.min(left, QUIET), this.options.signal);
+      if (left > QUIET) this.tell();
+    }
+  }
+
+  /** @internal */ tell(): void {
+    const { left, fraction, error } = this;
+    const text = error === undefined ? null : errorText(error);
+    this.options.progress({ left: countOf(left), isExact: left.isExact, fraction, error: text });
+  }
+}
+
+async function reportOf(
+  sources: DrainSources,
+  { mark }: DrainLook,
+  left: Left,
+  end: Pick<DrainReport, 'outcome' | 'took'>,
+): Promise<DrainReport> {
+  const { inspect, transport } = sources;
+  const explained = await sources.explain();
+  const transports = (await sources.stats())
+    .filter((stats) => transport === undefined || stats.transport === transport)
+    .map((stats) => ({
+      transport: nameOf(stats.transport, explained.names),
+      ready: countOf({ ...left, parked: [], ready: left.ready.filter((each) => each.transport === stats.transport) }),
+      parked: left.parked.filter((each) => each.transport === stats.transport).length,
+      dead: stats.dead,
+      scheduled: stats.scheduled,
+    }));
+  return {
+    outcome: end.outcome,
+    left: countOf(left),
+    isExact: left.isExact,
+    took: end.took,
+    transports,
+    reasons: await drainReasons(inspect, left, mark, explained),
+    openTransactions: (await inspect.openTransactions()) ?? null,
+  };
+}

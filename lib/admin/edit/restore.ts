@@ -1,0 +1,32 @@
+import { refuse } from '../../options/refuse.js';
+import type { EditableContent, EditStore } from '../../store/edit/edit-store.js';
+import { keptContent } from './kept-version.js';
+
+/** What a message was before an edit, as it was stored. */
+export interface RestoredVersion extends EditableContent {
+  /** Its number. */
+  readonly transport: number;
+}
+
+/** Bytes: more than any row has. */
+const WHOLE = 2 ** 30;
+
+/**
+ * Reads the version that an edit kept. Ciphertext stays ciphertext.
+ * @throws OutboxMessageError `INVALID_MESSAGE`: there is none, or it was purged
+ */
+export async function versionBefore(
+  edits: Pick<EditStore, 'kept'>,
+  id: string,
+  auditId: string,
+): Promise<RestoredVersion> {
+  const before = String(BigInt(auditId) + 1n);
+  const [row] = await edits.kept({ id, before, limit: 1, previewBytes: WHOLE });
+  if (row?.audit !== auditId)
+    refuse('restore', `${auditId} is no edit of this message`, 'INVALID_MESSAGE', 'show() lists its edits.');
+  const content = keptContent(row.kept);
+  if (content === undefined) refuse('restore', `what the message was before edit ${auditId} was purged`);
+  const { transport, topic, type, contentType, headers, options } = content;
+  const payload = row.payloadBytes === null ? null : row.preview;
+  return { transport, topic, type, contentType, headers, options, payload };
+}

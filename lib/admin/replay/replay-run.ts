@@ -1,0 +1,179 @@
+import { bucketOf } from '../../message/bucket-of.js';
+import { countFitting } from '../../message/fitting-by-bytes.js';
+import { withReplayHeader } from '../../message/replay-header.js';
+import { audited } from '../audited-run.js';
+import type { NewMessage } from '../../outbox-message.js';
+import type { ResolvedOptions } from '../../outbox.options.js';
+import {
+  BULK_LOOK,
+  type ArchivedMessage,
+  type ArchivedRow,
+  type ArchivePage,
+  type ReplayFilter,
+  type ReplayStore,
+} from '../../store/bulk-store.js';
+import { systemClock } from '../../time/clock.js';
+import { refuseMoving, type Layouts } from '../moving-archive.js';
+import { Pace } from './pace.js';
+import type { CheckedReplayOptions, ReplayReport } from './replay-options.js';
+import { planText, type ReplayPlan } from './replay-plan.js';
+import { rest } from '../rest.js';
+
+export interface ReplaySources {
+  readonly store: ReplayStore;
+  readonly partitions: Layouts | undefined;
+  readonly options: Pick<ResolvedOptions, 'buckets' | 'ordering' | 'transports'>;
+  /** Transports by number, also those that left the options. */
+  readonly names: ReadonlyMap<number, string>;
+  /** Messages are ready. */
+  changed(): void;
+}
+export interface ReplayAction {
+  readonly plan: ReplayPlan;
+  readonly filter: ReplayFilter;
+}
+
+/** Rows that are read at once, without their content: as many as the store looks at. */
+const PAGE = BULK_LOOK;
+/** Bytes that are read and inserted at once, about. */
+const CHUNK_BYTES = 16 * 1024 * 1024;
+
+/** What the filter means, in the order of the publishing. */
+export async function* archivePages(
+  { store, partitions }: ReplaySources,
+  { plan, filter }: ReplayAction,
+): AsyncGenerator<ArchivePage> {
+  let { after } = plan;
+  do {
+    const page = await store.find({ filter, after, limit: PAGE });
+    await refuseMoving(partitions, 'replay');
+    yield page;
+    after = page.next;
+  } while (after !== null);
+}
+
+/** Whether a row is published again: not by a process that has no such transport, and not what a replay published. */
+export function isReplayed({ names, options }: ReplaySources, { conditions }: ReplayPlan) {
+  return ({ row, isReplay }: ArchivedRow): boolean =>
+    (conditions.includeReplays || !isReplay) && options.transports.has(names.get(row.transport) ?? '');
+}
+
+/**
+ * Each chunk inserts messages and writes down how far it came, in one transaction. So a replay goes on where it ended, however
+ * it ended, and of two calls that run it one writes nothing more.
+ */
+export async function runReplay(
+  sources: ReplaySources,
+  auditId: string,
+  action: ReplayAction,
+  options: CheckedReplayOptions,
+): Promise<ReplayReport> {
+  const run = new ReplayRun(sources, auditId, action, options);
+  const { store } = sources;
+  const outcome = await audited(
+    (...ended) => store.end(auditId, run.state, ...ended),
+    () => run.all(),
+  );
+  return { auditId, done: run.done, skipped: run.skipped, outcome };
+}
+
+class ReplayRun {
+  done = 0;
+  skipped = 0;
+  chunks = 0;
+  /** As the row of the audit has it. */
+  state: string;
+  readonly pace: Pace;
+  readonly isMeant: (row: ArchivedRow) => boolean;
+  /** Milliseconds of the first row's publishing. */
+  begin: number | undefined;
+  /** The last fraction that was told. */
+  reached = 0;
+
+  constructor(
+    readonly sources: ReplaySources,
+    readonly auditId: string,
+    readonly action: ReplayAction,
+    readonly options: CheckedReplayOptions,
+  ) {
+    this.state = planText(action.plan);
+    this.pace = new Pace(options.perSecond, systemClock);
+    this.isMeant = isReplayed(sources, action.plan);
+  }
+
+  /** @returns `false`: it ended before all was done */
+  async all(): Promise<boolean> {
+    for await (const { rows, next } of archivePages(this.sources, this.action)) {
+      if (rows.length === 0 && next !== null) this.say(this.reached);
+      for (let from = 0; from < rows.length;) {
+        const chunk = this.chunkOf(rows.slice(from, from + this.options.chunkSize));
+        from += chunk.length;
+        if (!(await this.write(chunk, next === null && from === rows.length))) return false;
+      }
+      if (this.options.signal?.aborted === true) return false;
+    }
+    return true;
+  }
+
+  /** @internal */ chunkOf(rows: readonly ArchivedRow[]): readonly ArchivedRow[] {
+    return rows.slice(
+      0,
+      countFitting(rows, CHUNK_BYTES, (row) => (this.isMeant(row) ? row.bytes : 0)),
+    );
+  }
+
+  /** @internal */ async write(rows: readonly ArchivedRow[], isLast: boolean): Promise<boolean> {
+    const { store } = this.sources;
+    const { pause, signal } = this.options;
+    const meant = rows.filter(this.isMeant).map(({ position }) => position);
+    await rest(Math.max(this.chunks++ > 0 ? pause : 0, this.pace.turn(meant.length)), signal);
+    if (signal?.aborted === true) return false;
+    const found = meant.length === 0 ? [] : await store.read(meant);
+    if (found.length < meant.length) await refuseMoving(this.sources.partitions, 'replay');
+    const last = rows.at(-1) as ArchivedRow;
+    const to = planText({ ...this.action.plan, after: last.position });
+    const step = { audit: this.auditId, from: this.state, to };
+    const messages = found.map((message) => this.newMessage(message));
+    const written = await store.write(step, messages, rows.length - found.length);
+    if (written === undefined) return false;
+    this.state = to;
+    this.tell(rows, written, isLast);
+    return true;
+  }
+
+  /** @internal */ tell(rows: readonly ArchivedRow[], written: number, isLast: boolean): void {
+    this.done += written;
+    this.skipped += rows.length - written;
+    if (written > 0) this.sources.changed();
+    this.say(isLast ? 1 : this.fraction(rows));
+  }
+
+  /** @internal Also of a look that found nothing: whoever waits hears that it goes on. */
+  say(fraction: number): void {
+    this.reached = fraction;
+    const { auditId, done, skipped } = this;
+    this.options.progress({ auditId, done, skipped, fraction });
+  }
+
+  /** @internal How much of the time lies behind. */
+  fraction(rows: readonly ArchivedRow[]): number {
+    const { from, before } = this.action.plan;
+    const timeOf = (row: ArchivedRow | undefined): number => row?.row.publishedAt?.getTime() ?? 0;
+    this.begin ??= from?.getTime() ?? timeOf(rows[0]);
+    const all = before.getTime() - this.begin;
+    return all <= 0 ? 1 : Math.min(1, Math.max(0, (timeOf(rows.at(-1)) - this.begin) / all));
+  }
+
+  /** @internal Its bucket is that of today: their number may have changed since. Its dedup key is not claimed again. */
+  newMessage(message: ArchivedMessage): NewMessage {
+    const { ordering, buckets } = this.sources.options;
+    return {
+      ...message,
+      bucket: ordering === 'global' ? 0 : bucketOf(message.key ?? message.id, buckets),
+      headers: withReplayHeader(message.headers, this.auditId),
+      delay: null,
+      deliverAt: null,
+      dedupKey: null,
+    };
+  }
+}

@@ -1,0 +1,39 @@
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { packageVersion } from '../connect/packages.js';
+import type { TablesDataSource } from '../connect/open-tables.js';
+
+/** What was measured. */
+export interface Versions {
+  readonly outbox: string;
+  readonly node: string;
+  /** As the server says it. */
+  readonly server: string;
+  /** `pg 8.23.0`. */
+  readonly driver: string;
+}
+
+export async function readVersions(dataSource: TablesDataSource, folder: string): Promise<Versions> {
+  const [row] = await dataSource.query('select version() as version');
+  const driver = dataSource.options.type === 'postgres' ? 'pg' : 'mysql2';
+  return {
+    outbox: packageVersion(),
+    node: process.versions.node,
+    server: String(row?.['version']),
+    driver: `${driver} ${versionOf(driver, folder)}`,
+  };
+}
+
+/** Of a package as the application has it, or beside this file. */
+function versionOf(name: string, folder: string): string {
+  for (const base of [join(folder, 'any.js'), process.argv[1] as string]) {
+    try {
+      const file = createRequire(base).resolve(`${name}/package.json`);
+      return String((JSON.parse(readFileSync(file, 'utf8')) as { version?: unknown }).version);
+    } catch {
+      continue;
+    }
+  }
+  return 'of an unknown version';
+}

@@ -1,0 +1,22 @@
+import type { OutboxService } from '../enqueue/outbox.service.js';
+import { OutboxConfigurationError } from '../outbox.errors.js';
+
+/**
+ * Whether the tables are other ones than this version needs: the comparison of a start, again and again.
+ * @returns `undefined`: there is nobody to ask
+ */
+export function schemaQuestion(runtime: OutboxService['runtime'] | undefined): (() => Promise<boolean>) | undefined {
+  if (runtime === undefined) return undefined;
+  const { options, store } = runtime;
+  return () =>
+    store.setup.check(options).then(
+      () => false,
+      (error: unknown) => {
+        if (error instanceof OutboxConfigurationError && OF_SCHEMA.has(error.code)) return true;
+        throw error;
+      },
+    );
+}
+
+/** Not of the server: a replica says nothing about the tables. */
+const OF_SCHEMA: ReadonlySet<string> = new Set(['SCHEMA_MISMATCH', 'SCHEMA_MISSING']);

@@ -1,0 +1,206 @@
+import { compareSeq, type OutboxMessage } from '../../outbox-message.js';
+import type { ReadRange, Snapshot } from '../../store/ready-store.js';
+import { ranges, type LowWaterMark, type Heads } from './low-water-mark.js';
+
+interface Checkpoint {
+  readonly heads: Map<number, string>;
+  readonly reads: number;
+  fence: bigint | undefined;
+}
+
+/**
+ * The low-water mark where a read returns its snapshot (PostgreSQL).
+ *
+ * A row's transaction id is assigned before its `seq` (column order), ids only grow, and the relay's own writes yield ids
+ * (fences) too. So with a fence F that was assigned after a read had returned heads H:
+ * - a transaction with an id ≥ F can only insert above H;
+ * - a snapshot with xmax > F lists every transaction below F that is still open; when none is, H is a low-water mark.
+ * `xmin = xmax` alone proves nothing: an open transaction at or above xmax may hold a seq below the head (tried).
+ *
+ * Since the previous read, a row can have become visible only through a transaction that finished in between. When only
+ * our own did, nothing is swept; else the sweep starts at the highest H whose fence is not above the oldest of them. So
+ * one endless transaction pins the low-water mark but does not make every sweep start there.
+ */
+export class SnapshotLowWaterMark implements LowWaterMark {
+  readonly readsProve = true;
+  readonly lowWaterMarks = new Map<number, string>();
+  previous: Snapshot | undefined;
+  /** Ascending; those at the end wait for a fence: a write that began before them has not been answered yet. */
+  checkpoints: Checkpoint[] = [];
+  /** Our own transactions that the previous snapshot may not have seen finished. */
+  own = new Set<bigint>();
+  /** Buckets that reads since then did not sweep, or not to the end. Their low-water marks stay. @internal */
+  readonly behind = new Map<number, Snapshot>();
+  /** Reads that went through `passed`. */
+  reads = 0;
+
+  toSweep(snapshot: Snapshot | undefined, heads: Heads, asOf: ReadonlyMap<number, Snapshot> = NOWHERE): ReadRange[] {
+    if (snapshot === undefined || this.previous === undefined) return [];
+    const { previous, behind } = this;
+    if (asOf.size + behind.size === 0 && oldestFinishedBetween(previous, snapshot, this.own) === undefined) return [];
+    const lower = new Map<Snapshot, Heads>(); // most often of one
+    return ranges((bucket) => {
+      const since = asOf.get(bucket) ?? behind.get(bucket) ?? previous;
+      let from = lower.get(since);
+      if (from === undefined) lower.set(since, (from = this.sweptFromSince(since, snapshot, heads)));
+      return higher(from.get(bucket) ?? '0', this.of(bucket));
+    }, heads);
+  }
+
+  /** @internal */ sweptFromSince(since: Snapshot, snapshot: Snapshot, heads: Heads): Heads {
+    const oldest = oldestFinishedBetween(since, snapshot, this.own);
+    if (oldest === undefined) return heads;
+    let from: Heads = this.lowWaterMarks;
+    for (const { fence, heads: reached } of this.checkpoints) {
+      if (fence === undefined || fence > oldest) break;
+      from = reached;
+    }
+    return from;
+  }
+
+  /** @param held buckets that were not swept to the end, and of which nothing goes out */
+  passed(
+    snapshot: Snapshot | undefined,
+    heads: Heads,
+    _reached?: ReadonlyMap<number, OutboxMessage>,
+    held: ReadonlySet<number> = NOBODY,
+  ): void {
+    if (snapshot === undefined) return;
+    for (const bucket of [...this.behind.keys()]) if (!held.has(bucket)) this.behind.delete(bucket);
+    if (this.previous !== undefined)
+      for (const bucket of held) if (!this.behind.has(bucket)) this.behind.set(bucket, this.previous);
+    this.previous = snapshot;
+    this.reads += 1;
+    const xmin = BigInt(snapshot.xmin);
+    for (const id of this.own) if (id < xmin) this.own.delete(id);
+    this.raise(snapshot);
+    const last = this.checkpoints.at(-1);
+    const waiting = this.checkpoints.at(-MAX_WAITING);
+    if ((waiting === undefined || waiting.fence !== undefined) && !same(last?.heads ?? this.lowWaterMarks, heads)) {
+      this.checkpoints.push({ heads: new Map(heads), reads: this.reads, fence: undefined });
+    }
+    if (this.checkpoints.length > MAX_CHECKPOINTS) this.thinOut();
+  }
+
+  wrote(fence: string | undefined, readsBefore: number): void {
+    if (fence === undefined) return;
+    const id = BigInt(fence);
+    // A bound, not a window: what is dropped costs one needless sweep.
+    if (this.own.size < MAX_OWN) this.own.add(id);
+    const first = this.checkpoints.findIndex((each) => each.fence === undefined);
+    const newest = this.checkpoints.findLastIndex((each) => each.fence === undefined && each.reads <= readsBefore);
+    if (newest < 0) return;
+    (this.checkpoints[newest] as Checkpoint).fence = id;
+    this.checkpoints.splice(first, newest - first); // the same fence serves the newest of them best
+  }
+
+  add(bucket: number): void {
+    this.behind.delete(bucket);
+    this.lowWaterMarks.set(bucket, '0');
+  }
+
+  /** Also from the checkpoints: leased again, the bucket is read from the start, and its low-water mark with it. */
+  forget(bucket: number): void {
+    this.behind.delete(bucket);
+    this.lowWaterMarks.delete(bucket);
+    for (const { heads } of this.checkpoints) heads.delete(bucket);
+  }
+
+  restart(points: Heads): void {
+    this.lowWaterMarks.clear();
+    for (const [bucket, seq] of points) this.lowWaterMarks.set(bucket, seq);
+    this.rewind();
+  }
+
+  /** What is given back does not appear: it was there. */
+  rewind(): void {
+    this.checkpoints = [];
+    this.behind.clear(); // they are read from their low-water marks again
+    this.previous = undefined;
+    this.own.clear();
+  }
+
+  /**
+   * These buckets are looked at up to this number, and read from there or, if rows were met, from below them.
+   * @param fence transactions with this id or a higher one can only insert above it
+   * @param isFinal no transaction below the fence is open, so that nothing can appear up to the number any more
+   */
+  join(buckets: Iterable<number>, last: string, fence: bigint, isFinal: boolean): void {
+    const points = new Map([...buckets].map((bucket) => [bucket, last]));
+    for (const bucket of points.keys()) this.lowWaterMarks.set(bucket, isFinal ? last : '0');
+    if (isFinal) return;
+    const higher = this.checkpoints.findIndex((each) => each.fence === undefined || each.fence >= fence);
+    const at = higher < 0 ? this.checkpoints.length : higher;
+    // Not to those that wait for a fence: that of a write which is under way may be lower.
+    for (const { fence: other, heads } of this.checkpoints.slice(at))
+      if (other !== undefined) for (const [bucket, seq] of points) heads.set(bucket, seq);
+    const heads = new Map([...(this.checkpoints[at - 1]?.heads ?? this.lowWaterMarks), ...points]);
+    this.checkpoints.splice(at, 0, { heads, reads: this.reads, fence });
+    if (this.checkpoints.length > MAX_CHECKPOINTS) this.thinOut();
+  }
+
+  rewindTo(bucket: number): string {
+    return this.of(bucket);
+  }
+
+  sweptFrom(bucket: number): string {
+    return this.of(bucket);
+  }
+
+  of(bucket: number): string {
+    return this.lowWaterMarks.get(bucket) ?? '0';
+  }
+
+  /** @internal */ raise(snapshot: Snapshot): void {
+    const xmax = BigInt(snapshot.xmax);
+    const open =
+      snapshot.open.length === 0 ? xmax : BigInt(snapshot.open.reduce((a, b) => (BigInt(a) < BigInt(b) ? a : b)));
+    let resolved = 0;
+    for (const { fence, heads } of this.checkpoints) {
+      if (fence === undefined || fence >= xmax || fence > open) break;
+      for (const [bucket, head] of heads) {
+        const lowWaterMark = this.lowWaterMarks.get(bucket);
+        if (lowWaterMark !== undefined && !this.behind.has(bucket))
+          this.lowWaterMarks.set(bucket, higher(head, lowWaterMark)); // a head may still be below its low-water mark
+      }
+      resolved += 1;
+    }
+    // Who is behind needs those of the time at which it was not.
+    if (resolved > 0 && this.behind.size === 0) this.checkpoints.splice(0, resolved);
+  }
+
+  /** Dropping a checkpoint only makes a range larger. @internal */ thinOut(): void {
+    this.checkpoints = this.checkpoints.filter((_, i, all) => i % 2 === 0 || i === all.length - 1);
+  }
+}
+
+const NOWHERE: ReadonlyMap<number, Snapshot> = new Map();
+const NOBODY: ReadonlySet<number> = new Set();
+const higher = (a: string, b: string): string => (compareSeq(a, b) > 0 ? a : b);
+/** Under an endless open transaction: 64 × 32 buckets × some 60 bytes. */
+const MAX_CHECKPOINTS = 64;
+const MAX_OWN = 4096;
+/** Reads that may pass while one write is under way, and still be fenced by the next. */
+const MAX_WAITING = 4;
+
+function same(a: Heads, b: Heads): boolean {
+  if (a.size !== b.size) return false;
+  for (const [bucket, seq] of a) if (b.get(bucket) !== seq) return false;
+  return true;
+}
+
+/** The lowest id, none of ours, that was open or not yet known in `before` and is finished in `after`. */
+export function oldestFinishedBetween(before: Snapshot, after: Snapshot, own: ReadonlySet<bigint>): bigint | undefined {
+  const stillOpen = new Set(after.open);
+  let oldest: bigint | undefined;
+  for (const id of before.open) {
+    if (stillOpen.has(id) || own.has(BigInt(id))) continue;
+    if (oldest === undefined || BigInt(id) < oldest) oldest = BigInt(id);
+  }
+  if (oldest !== undefined) return oldest;
+  const end = BigInt(after.xmax);
+  for (let id = BigInt(before.xmax); id < end; id += 1n) {
+    if (!own.has(id) && !stillOpen.has(id.toString())) return id;
+  }
+  return undefined;
+}

@@ -1,0 +1,50 @@
+import type { PurgeStore } from '../../../lib/store/edit/purge-store.js';
+import type { BulkStore, ReplayStore } from '../../../lib/store/bulk-store.js';
+import type { OutboxStore } from '../../../lib/store/outbox-store.js';
+import { insertAt, PartitionedArchive } from '../../support/partitioned-archive.js';
+import { describeOnEach } from '../../support/services.js';
+
+/** Rows that were found before they were moved into their partitions: all were published at once, and others took their numbers. */
+describeOnEach([], 'what operators found in an archive that is moved meanwhile', (kind) => {
+  const AT = new Date(Date.now() - 3_600_000);
+  let archive: PartitionedArchive;
+  let purge: PurgeStore;
+  let replay: ReplayStore;
+  let bulk: BulkStore;
+  beforeEach(async () => {
+    archive = await PartitionedArchive.make(kind, false);
+    ({ purge, replay, bulk } = archive.store() as Required<OutboxStore>);
+    for (let n = 0; n < 8; n++) await archive.db.query(insertAt(kind, AT));
+  });
+  afterEach(() => archive.close());
+
+  const found = async (after: string | null, limit: number) =>
+    (await replay.find({ filter: { from: null, before: new Date(AT.getTime() + 1) }, after, limit })).rows;
+  const move = async (): Promise<void> => {
+    const maintainer = archive.maintainer();
+    await maintainer.convert();
+    await archive.publishedAt(Date.now(), 8);
+    await maintainer.runOnce();
+    expect(await archive.count()).toBe(16);
+  };
+
+  it('a replay goes on behind the last row that it read, and reads those that it found', async () => {
+    const all = await found(null, 100);
+    await move();
+    const rest = await found(all[2]?.position as string, 100);
+    expect(rest.map(({ row }) => row.id)).toEqual(all.slice(3).map(({ row }) => row.id));
+    const messages = await replay.read(all.map(({ position }) => position));
+    expect(messages.map(({ id }) => id)).toEqual(all.map(({ row }) => row.id));
+  });
+
+  it('a purge deletes those that it found, and no others', async () => {
+    const request = { until: AT, after: null, limit: 100 };
+    const { rows } = await purge.archived(request);
+    expect(rows).toHaveLength(8);
+    await move();
+    const audit = await bulk.begin({ action: 'purge', actor: 'ann', filter: '{}' });
+    expect(await purge.remove(audit, rows)).toBe(8);
+    expect(await archive.count()).toBe(8);
+    expect((await purge.archived(request)).rows).toEqual([]);
+  });
+});

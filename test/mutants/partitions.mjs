@@ -1,0 +1,67 @@
+/** What keeps messages that are to be kept, and lets one maintainer work at a time. */
+const DROP = 'test/integration/partitions/drop.spec.ts';
+
+export const PARTITIONS = [
+  {
+    name: 'partition-kept-aside-is-dropped',
+    breaks: 'PostgreSQL: a drop does not look under its lock whether the table is still a partition that is old',
+    file: 'lib/store/postgres/partitions/session.ts',
+    from: 'if (partition === undefined || partition.to > before) return false;',
+    to: 'if (partition === undefined && before < 0) return false;',
+    contract: DROP,
+    tests: 'S4-U3',
+  },
+  {
+    name: 'partition-of-another-name',
+    breaks: 'PostgreSQL: a partition whose table is named otherwise is taken for one of the maintainer',
+    file: 'lib/store/postgres/partitions/layout.ts',
+    from: ': `table ${name}`;',
+    to: ': name;',
+    contract: DROP,
+    tests: 'S4-U3',
+  },
+  {
+    name: 'partition-row-not-looked-at',
+    breaks: 'MySQL: a drop believes the bounds, and does not look for a row that is to be kept',
+    file: 'lib/store/mysql/partitions/session.ts',
+    from: 'if (Number(isYoung) !== 0) return false;',
+    to: 'if (Number(isYoung) < 0) return false;',
+    contract: DROP,
+    tests: 'a drop looks into the partition',
+  },
+  {
+    name: 'partition-bounds-guessed',
+    breaks: 'PostgreSQL: bounds in another time zone or style are read as if they were UTC',
+    file: 'lib/store/postgres/partitions/layout.ts',
+    from: "TIME.test(text) ? Date.parse(text.replace(' ', 'T').replace('+00', 'Z')) : Number.NaN",
+    to: "TIME.test(text) ? Date.parse(text.replace(' ', 'T').replace('+00', 'Z')) : Date.parse(text.slice(0, 10))",
+    contract: 'test/unit/partitions/plan.spec.ts',
+  },
+  {
+    name: 'partitions-two-at-once',
+    breaks: 'PostgreSQL: a maintainer works whether it got the lock or not',
+    file: 'lib/store/postgres/partitions/partitions.ts',
+    from: "([taken]) => taken === 't'",
+    to: '([taken]) => taken !== null',
+    contract: 'test/integration/partitions/maintainer.spec.ts',
+    tests: 'S4-46',
+  },
+  {
+    name: 'partitions-dropped-by-default',
+    breaks: 'the command drops by the default of an option that nobody set',
+    file: 'lib/cli/commands/partitions.ts',
+    from: 'isConfigured ? given : { retention: null, ...given }',
+    to: 'given',
+    contract: 'test/cli/partitions.spec.ts',
+    tests: 'S4-53',
+  },
+  {
+    name: 'partition-of-whoever-made-it',
+    breaks: 'PostgreSQL: a partition belongs to the login that made it, and others may not drop it',
+    file: 'lib/store/postgres/partitions/session.ts',
+    from: 'if (owner !== undefined) await run(',
+    to: 'if (owner === null) await run(',
+    contract: DROP,
+    tests: 'belongs to the owner',
+  },
+].map((mutant) => ({ ...mutant, simulation: false, chaos: false }));

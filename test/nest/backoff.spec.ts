@@ -1,0 +1,64 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { DataSource } from 'typeorm';
+import { OutboxDispatcher, OutboxEvent, OutboxService, type Backoff } from '../../lib/index.js';
+import { createTestDatabase, type TestDatabase } from '../support/databases.js';
+import { describeWith } from '../support/services.js';
+import { Applications } from './support/app.js';
+import { startRefusing } from './support/refusing.js';
+
+@OutboxEvent({ type: 'patient', retry: { backoff: 'fixed', jitter: 'none', initial: '20m' } })
+class Patient {}
+@OutboxEvent({ type: 'plain' })
+class Plain {}
+
+describeWith('postgres', 'retry.backoff', () => {
+  const applications = new Applications();
+  let database: TestDatabase;
+  beforeEach(async () => {
+    database = await createTestDatabase('postgres');
+  });
+  afterEach(async () => {
+    await applications.close();
+    await database.drop();
+  });
+
+  /** Minutes until the next try of one message that its transport blames, and the errors that were told. */
+  async function afterFailure(event: object, backoff: Backoff): Promise<{ minutes: number; errors: string[] }> {
+    const app = await startRefusing(applications, database, { backoff, initial: '10m', max: '1d', min: '5m' });
+    const errors: string[] = [];
+    app.get(OutboxService).events.on('error', ({ error }) => errors.push((error as Error).message));
+    await app.get(OutboxService).enqueueOutsideTransaction(event);
+    await request.run('of a request', () => app.get(OutboxDispatcher).runOnce());
+    const sql = 'select extract(epoch from due_at - now()) / 60 as minutes from outbox_parked';
+    const [{ minutes }] = (await app.get(DataSource).query(sql)) as [{ minutes: string }];
+    return { minutes: Number(minutes), errors };
+  }
+  const request = new AsyncLocalStorage<string>();
+
+  it('says when the message is tried again, and sees nothing of a request', async () => {
+    const asked: unknown[] = [];
+    const { minutes, errors } = await afterFailure(new Plain(), (attempts, { type }, error) => {
+      asked.push(attempts, type, error instanceof Error, request.getStore());
+      return '2h';
+    });
+    expect(asked).toEqual([1, 'plain', true, undefined]);
+    expect(minutes).toBeGreaterThan(118);
+    expect(minutes).toBeLessThanOrEqual(120);
+    expect(errors).toEqual([]);
+  });
+
+  it('is told as an error when it throws: the delay is the exponential one', async () => {
+    const { minutes, errors } = await afterFailure(new Plain(), () => {
+      throw new Error('no table of delays');
+    });
+    expect(errors).toEqual(['no table of delays']);
+    expect(minutes).toBeGreaterThan(4);
+    expect(minutes).toBeLessThanOrEqual(10);
+  });
+
+  it('is not asked about an event that says its own', async () => {
+    const { minutes } = await afterFailure(new Patient(), () => '2h');
+    expect(minutes).toBeGreaterThan(18);
+    expect(minutes).toBeLessThanOrEqual(20);
+  });
+});

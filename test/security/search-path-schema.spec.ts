@@ -1,0 +1,184 @@
+import { DataSource, type DataSourceOptions } from 'typeorm';
+import { outboxMigrations, outboxSql } from '../../lib/data-layers/typeorm/index.js';
+import { OutboxCleaner } from '../../lib/clean/cleaner.js';
+import { inProcess } from '../../lib/index.js';
+import { resolveOptions } from '../../lib/options/resolve.js';
+import { OutboxPartitionMaintainer } from '../../lib/partitions/maintainer.js';
+import { HostileDatabases, type HostileDatabase } from '../support/hostile-functions.js';
+import { openStore } from '../support/open-store.js';
+import { RecordedHooks } from '../support/relay.js';
+import { describeWith } from '../support/services.js';
+import { until } from '../support/until.js';
+import { fill, fillingOf, makeVersion } from '../support/version-1.js';
+
+const BUCKETS = 8;
+const RETENTION = resolveOptions({ transports: { default: inProcess() } }).retention;
+const OWN = { setup: 'check', schema: undefined, prefix: 'outbox_', poolSize: 2, preparedStatements: true } as const;
+
+/** A migrator's session is the application's: its search_path is anything, and it runs as the owner of the tables. */
+describeWith('postgres', 'a migrator among functions, aggregates and operators that somebody else made', () => {
+  const databases = new HostileDatabases();
+  let database: HostileDatabase;
+  const open: { destroy(): Promise<void> }[] = [];
+  beforeAll(() => databases.start());
+  beforeEach(async () => {
+    database = await databases.next();
+  });
+  afterEach(async () => {
+    for (const one of open.splice(0)) await one.destroy();
+    await database.drop();
+  });
+  afterAll(() => databases.stop());
+
+  const connect = async (options: Partial<DataSourceOptions> = {}): Promise<DataSource> => {
+    const db = await new DataSource({ ...database.options, ...options } as DataSourceOptions).initialize();
+    open.push(db);
+    return db;
+  };
+
+  it('a bare name, and an operator for two types, are those of whoever made them', async () => {
+    await database.invite();
+    const bare = database.admin.query(`select convert_from('\\x61'::bytea, 'UTF8')`);
+    await expect(bare).rejects.toThrow('code of a stranger');
+    expect(await database.strangerRan()).toBe(true);
+  });
+
+  describe.each(['key', 'strict'] as const)('ordering %s', (ordering) => {
+    const settings = { buckets: BUCKETS, ordering, coordination: 'buckets' } as const;
+    const { up, back, down } = outboxSql('postgres', { buckets: BUCKETS, ordering });
+    /** All steps of TypeORM, which asks questions of its own: they are left to it. */
+    async function migrate(db: DataSource, way: 'up' | 'down'): Promise<void> {
+      const steps = outboxMigrations({ ...settings, dropUnpublished: true }).map((step) => new step());
+      if (way === 'down') steps.reverse();
+      for (const step of steps) {
+        const runner = db.createQueryRunner();
+        try {
+          await runner.startTransaction();
+          await step[way](runner);
+          await runner.commitTransaction();
+        } catch (error) {
+          if (runner.isTransactionActive) await runner.rollbackTransaction();
+          throw error;
+        } finally {
+          await runner.release();
+        }
+      }
+    }
+    async function isRight(db: DataSource): Promise<void> {
+      const store = openStore(db, { ...settings, onPublished: 'delete', options: OWN });
+      try {
+        await store.setup.check(settings);
+        expect(await database.strangerRan()).toBe(false);
+      } finally {
+        await store.close();
+      }
+    }
+    async function old(version: 1 | 2): Promise<DataSource> {
+      const before = await connect({ poolSize: 1 } as object);
+      await makeVersion(version, before, 'postgres', ordering);
+      await before.query(`insert into outbox_transports (id, name) values (0, 'default')`);
+      await fill(before, 'postgres', fillingOf(100), BUCKETS);
+      if (version === 1) {
+        const content = 'bucket, id, topic, type, key';
+        await before.query(`insert into outbox_ready (${content}) values (99, gen_random_uuid(), 't', 't', 'a');
+          insert into outbox_ready (${content}, headers) values (1, gen_random_uuid(), 't', 't', 'b', repeat('x', 3000000))`);
+      }
+      await database.invite();
+      return connect();
+    }
+
+    it('I1: makes the tables, and drops them: none of theirs runs', async () => {
+      await database.invite();
+      const db = await connect();
+      await migrate(db, 'up');
+      await isRight(db);
+      await migrate(db, 'down');
+      await db.query(up);
+      await isRight(db);
+      await db.query(down);
+      const store = openStore(db, { ...settings, onPublished: 'delete', options: OWN });
+      await store.setup.create(settings);
+      await store.close();
+      await isRight(db);
+    });
+
+    it('I1: makes an archive in partitions, looks after it, and converts one: none of theirs runs', async () => {
+      await database.invite();
+      const db = await connect();
+      const partitioned = { buckets: BUCKETS, ordering, partitionedArchive: true } as const;
+      await db.query(outboxSql('postgres', partitioned).up);
+      const old = `select 0, 1, gen_random_uuid(), 't', 't', clock_timestamp() - interval '90 d'`;
+      const publish = `insert into outbox_archive (bucket, seq, id, topic, type, published_at) ${old}`;
+      await database.admin.query(
+        `set search_path = pg_catalog, public; ${publish}; set search_path = public, strangers`,
+      );
+      const store = openStore(db, { ...settings, onPublished: 'archive', options: OWN });
+      const { partitions } = resolveOptions({ transports: { default: inProcess() }, partitions: { period: 'month' } });
+      const maintainer = new OutboxPartitionMaintainer(store, new RecordedHooks(), partitions);
+      try {
+        const first = await maintainer.runOnce({ retention: '200d' });
+        expect(first).toMatchObject({ outcome: 'done', moved: 1, notDone: [] });
+        expect((await maintainer.runOnce({ retention: '1h' })).dropped).not.toEqual([]);
+        await new OutboxCleaner(store, new RecordedHooks(), RETENTION, false).runOnce({ before: new Date() });
+        await isRight(db);
+        await migrate(db, 'down');
+        await migrate(db, 'up');
+        await store.setup.registerTransports(['default'], 'default');
+        expect(await maintainer.convert()).toEqual({ outcome: 'done', why: null });
+        expect(await maintainer.runOnce()).toMatchObject({ outcome: 'done', notDone: [] });
+        await isRight(db);
+        await db.query(down);
+      } finally {
+        await store.close();
+      }
+      expect(await database.strangerRan()).toBe(false);
+    });
+
+    it.each([1, 2] as const)('I1: brings tables of version %s up, and back: none of theirs runs', async (version) => {
+      const db = await old(version);
+      await migrate(db, 'up');
+      await isRight(db);
+      await db.query(back);
+      await db.query(up);
+      await isRight(db);
+      await migrate(db, 'down');
+      expect(await database.strangerRan()).toBe(false);
+    });
+
+    it.each([1, 2] as const)('I1: so does the script, and setup "create", from version %s', async (version) => {
+      const db = await old(version);
+      await db.query(up);
+      await isRight(db);
+      await db.query(back);
+      const store = openStore(db, { ...settings, onPublished: 'delete', options: OWN });
+      await store.setup.create(settings);
+      await store.close();
+      await isRight(db);
+    });
+
+    it('I1: waits for who has a table, with none of theirs', async () => {
+      const db = await old(1);
+      const { admin } = database;
+      const holder = db.createQueryRunner();
+      await holder.startTransaction();
+      await holder.query('lock table outbox_ready in share mode');
+      const migrated = db.query(up);
+      const pauses = `select 1 from pg_catalog.pg_stat_activity a where a.wait_event operator(pg_catalog.=) 'PgSleep'::text`;
+      await Promise.race([migrated, until(async () => (await admin.query(pauses)).length > 0)]);
+      await holder.commitTransaction();
+      await holder.release();
+      await migrated;
+      await isRight(db);
+    });
+
+    it('I1: refuses to drop what is not published, with none of theirs', async () => {
+      const db = await old(2);
+      const [first] = outboxMigrations(settings).map((step) => new step());
+      const runner = db.createQueryRunner();
+      await migrate(db, 'up');
+      await expect(first?.down(runner)).rejects.toMatchObject({ code: 'TABLES_NOT_EMPTY' });
+      await runner.release();
+      await isRight(db);
+    });
+  });
+});
