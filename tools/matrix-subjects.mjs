@@ -32,7 +32,7 @@ function versionOf(home) {
 async function serverSubject(name) {
   const service = Object.values(await import(`./services/${name}.mjs`)).find((each) => each.name === name);
   // An own server has the version that this repository pins; else what is found says which it is.
-  const found = service.embedded === undefined ? await provide(service) : await service.embedded();
+  const found = service.own === undefined ? await provide(service) : await service.own();
   if (found.url === undefined) throw new Error(found.missing.join('; '));
   const version = await service.version(found.url);
   return { version, variables: { [service.variable]: found.url }, stop: () => found.stop() };

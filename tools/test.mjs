@@ -1,16 +1,18 @@
 // npm test [-- jest arguments]: brings up what the tests need, runs Jest, takes down what it started.
 // The last line is `N passed, N failed, N skipped`; the exit code says whether anything failed.
+//   --tier fast | gate | all               which tests: see `tiers.mjs`. Default: gate. The fast ones need a PostgreSQL alone.
+//   a part of a path                       those files, of whatever tier: npm test -- test/unit/options
 //   OUTBOX_TEST_REQUIRE=all | name,name    services that must be there: without one of them the run fails
 //   OUTBOX_TEST_TIMEOUT=25m                how long Jest may take, in minutes
 //   OUTBOX_TEST_KEEP_TIMES=true            what each file took is written to test/support/seconds.json
-// npm run test:fast [-- jest arguments]: the same with `--fast`, for what `fast.mjs` lists. It needs a PostgreSQL alone.
+//   OUTBOX_TEST_AGAIN=true                 for the gate: up to three files that failed run once more, each by itself
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { stripVTControlCharacters } from 'node:util';
-import { FAST, filesThatRanNothing } from './fast.mjs';
+import { noteRun } from './runs.mjs';
 import { kafka } from './services/kafka.mjs';
 import { mariadb } from './services/mariadb.mjs';
 import { mqtt } from './services/mqtt.mjs';
@@ -21,13 +23,17 @@ import { provide } from './services/provide.mjs';
 import { rabbitmq } from './services/rabbitmq.mjs';
 import { redis } from './services/redis.mjs';
 import { keepTimes } from './test-times.mjs';
+import { filesOf, specsOf } from './tiers.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const SERVICES = [postgres, mariadb, mysql, rabbitmq, kafka, redis, mqtt, nats];
-const isFast = process.argv[2] === '--fast';
+const { tier, args } = asked(process.argv.slice(2));
 const MINUTE = 60_000;
+const LIMIT = Number.parseFloat(process.env.OUTBOX_TEST_TIMEOUT ?? (tier === 'all' ? '120' : '40')) * MINUTE;
 /** Jest is through, but something keeps its process alive. */
 const LINGER = 20_000;
+/** More files than these do not fail by chance. */
+const AGAIN = 3;
 
 const started = [];
 const scratch = mkdtempSync(join(tmpdir(), 'outbox-test-'));
@@ -38,15 +44,21 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, () =>
 
 try {
   await bringUp();
-  if (!isFast) build();
-  await runJest(isFast ? [...FAST, ...process.argv.slice(3)] : process.argv.slice(2));
+  if (tier !== 'fast') build();
+  await run();
 } catch (error) {
   fail(error.stack ?? String(error));
 }
 await takeDown();
 
+function asked(words) {
+  const at = words.indexOf('--tier');
+  if (at >= 0) return { tier: words[at + 1], args: words.toSpliced(at, 2) };
+  return { tier: 'gate', args: words };
+}
+
 async function bringUp() {
-  const services = isFast ? [postgres] : SERVICES;
+  const services = tier === 'fast' ? [postgres] : SERVICES;
   for (const { variable } of SERVICES.filter((service) => !services.includes(service))) delete process.env[variable];
   const found = await Promise.allSettled(services.map((service) => provide(service)));
   for (const [index, service] of services.entries()) {
@@ -80,49 +92,85 @@ function isRequired(service) {
   return required.includes('all') || required.includes(service.name);
 }
 
-async function runJest(args) {
-  const report = join(scratch, 'report.json');
-  const bin = join(root, 'node_modules', 'jest', 'bin', 'jest.js');
-  const { code, why } = await finished(['--json', '--outputFile', report, ...args], bin, report);
-  if (!existsSync(report)) return fail(why ?? `Jest ended with code ${code} and left no report`);
-  const results = JSON.parse(readFileSync(report, 'utf8'));
-  counts.passed += results.numPassedTests;
-  counts.skipped += results.numPendingTests + results.numTodoTests;
-  // A file that does not even load holds no tests, and is a failure all the same.
-  const failed = results.numFailedTests + results.numRuntimeErrorTestSuites;
-  counts.failed += failed;
-  if (process.env.OUTBOX_TEST_KEEP_TIMES === 'true') keepTimes(root, results.testResults);
-  for (const line of failures(results)) console.error(line);
-  if (isFast) for (const file of filesThatRanNothing(results.testResults)) fail(`nothing of ${file} ran`);
+async function run() {
+  const { files, why } = await runJest(namesFiles() ? args : [...args, '--runTestsByPath', ...filesOf(tier, root)]);
+  if (process.env.OUTBOX_TEST_KEEP_TIMES === 'true') keepTimes(root, files);
+  const red = files.filter(({ status }) => status === 'failed');
+  if (process.env.OUTBOX_TEST_AGAIN === 'true' && red.length <= AGAIN)
+    for (const file of red) await runAgain(files, file);
+  for (const file of files) count(file);
+  if (tier === 'fast') for (const name of filesThatRanNothing(files)) fail(`nothing of ${name} ran`);
   if (why !== undefined) fail(why);
-  else if (code !== 0 && failed === 0) fail(`Jest ended with code ${code}`);
 }
 
-/** Once more, together: in the output of a long run they stand far apart. `.ci/run` repeats them at its end. */
-function failures({ testResults }) {
-  return testResults.flatMap(({ name, status, assertionResults }) => {
-    const file = relative(root, name);
-    const failed = assertionResults.filter((test) => test.status === 'failed');
-    if (failed.length === 0 && status === 'failed') return [`!!! ${file}: the file failed as a whole`];
-    return failed.map(({ fullName, failureMessages: [first = ''] }) => {
-      const [why] = stripVTControlCharacters(first).split('\n');
-      return `!!! ${file}: ${fullName}: ${why}`;
-    });
+function namesFiles() {
+  const specs = specsOf(root);
+  return args.some((word) => !word.startsWith('-') && specs.some((name) => new RegExp(word).test(name)));
+}
+
+/** A file that is green by itself failed by chance. That is a defect to mend, and holds nothing else back. */
+async function runAgain(files, file) {
+  const { files: [second] = [] } = await runJest(['--runTestsByPath', relative(root, file.name)]);
+  if (second?.status !== 'passed') return;
+  files[files.indexOf(file)] = second;
+  const [why] = failuresOf(file);
+  console.error(`FLAKY ${why}`);
+  noteRun('FLAKY', why);
+}
+
+function count(file) {
+  const of = (...statuses) => file.assertionResults.filter(({ status }) => statuses.includes(status)).length;
+  const failures = failuresOf(file);
+  counts.passed += of('passed');
+  counts.skipped += of('pending', 'todo');
+  counts.failed += failures.length;
+  // Once more, together: in the output of a long run they stand far apart. `.ci/run` repeats them at its end.
+  for (const line of failures) console.error(`!!! ${line}`);
+}
+
+function failuresOf({ name, status, assertionResults }) {
+  const file = relative(root, name);
+  const failed = assertionResults.filter((test) => test.status === 'failed');
+  // A file that does not even load holds no tests, and is a failure all the same.
+  if (failed.length === 0 && status === 'failed') return [`${file}: the file failed as a whole`];
+  return failed.map(({ fullName, failureMessages: [first = ''] }) => {
+    const [why] = stripVTControlCharacters(first).split('\n');
+    return `${file}: ${fullName}: ${why}`;
   });
 }
 
-function finished(args, bin, report) {
-  const limit = Number.parseFloat(process.env.OUTBOX_TEST_TIMEOUT ?? '25') * MINUTE;
+/** They need more than a PostgreSQL, and belong to another tier. */
+function filesThatRanNothing(files) {
+  return files
+    .filter(({ assertionResults }) => assertionResults.length > 0)
+    .filter(({ assertionResults }) => assertionResults.every(({ status }) => status === 'pending'))
+    .map(({ name }) => relative(root, name));
+}
+
+/** @returns what Jest reports of each file, and why the run is no good beside what failed in them */
+async function runJest(words) {
+  const report = join(mkdtempSync(join(scratch, 'run-')), 'report.json');
+  const { code, why } = await finished(['--json', '--outputFile', report, ...words], report);
+  if (!existsSync(report)) return { files: [], why: why ?? `Jest ended with code ${code} and left no report` };
+  const { testResults: files } = JSON.parse(readFileSync(report, 'utf8'));
+  const isTold = code === 0 || files.some(({ status }) => status === 'failed');
+  return { files, why: why ?? (isTold ? undefined : `Jest ended with code ${code}`) };
+}
+
+function finished(words, report) {
   return new Promise((resolve) => {
     let why;
     let reported;
-    jest = spawn(process.execPath, [bin, ...args], { cwd: root, stdio: 'inherit' });
+    jest = spawn(process.execPath, [join(root, 'node_modules', 'jest', 'bin', 'jest.js'), ...words], {
+      cwd: root,
+      stdio: 'inherit',
+    });
     const begin = Date.now();
     const give = setInterval(() => {
       if (existsSync(report)) reported ??= Date.now();
       if (reported !== undefined && Date.now() - reported > LINGER)
         why = 'Jest did not exit: a test left something open';
-      else if (Date.now() - begin > limit) why = `Jest took longer than ${limit / MINUTE} minutes`;
+      else if (Date.now() - begin > LIMIT) why = `Jest took longer than ${LIMIT / MINUTE} minutes`;
       if (why !== undefined) jest.kill('SIGKILL');
     }, 1_000);
     jest.once('error', (error) => resolve({ code: 1, why: error.message }));

@@ -1,3 +1,4 @@
+// @tier gate
 import { existsSync, readFileSync } from 'node:fs';
 import { DataSource } from 'typeorm';
 import { createTestDatabase, type TestDatabase } from '../../test/support/databases.js';

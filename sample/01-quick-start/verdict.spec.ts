@@ -1,3 +1,4 @@
+// @tier gate
 import type { Answer } from './src/demo/customers.js';
 import type { Received } from './src/demo/received.js';
 import { type CommittedOrder, isGood, judge, type Verdict } from './src/demo/verdict.js';

@@ -1,3 +1,4 @@
+// @tier gate
 import { createTestDatabase } from '../../test/support/databases.js';
 import { describeWith, requiredUrl } from '../../test/support/services.js';
 import { SampleRun } from '../run-sample.js';

@@ -1,3 +1,4 @@
+// @tier gate
 import { createServer, type AddressInfo, type Server } from 'node:net';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';

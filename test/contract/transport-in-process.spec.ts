@@ -1,3 +1,4 @@
+// @tier fast
 import { inProcess } from '../../lib/transports/in-process/in-process.js';
 import { InProcessHandlers } from '../../lib/transports/in-process/handlers.js';
 import type { OutboxMessage } from '../../lib/outbox-message.js';

@@ -1,3 +1,4 @@
+// @tier gate
 import { hostname } from 'node:os';
 import { OutboxAdmin, OutboxModule, OutboxService, type BulkProgress, type OutboxOptions } from '../../lib/index.js';
 import { uuidV7 } from '../../lib/message/uuid-v7.js';

@@ -1,3 +1,4 @@
+// @tier gate
 import { OutboxAdmin, OutboxModule, OutboxService, type MessagePage, type OutboxOptions } from '../../lib/index.js';
 import { uuidV7 } from '../../lib/message/uuid-v7.js';
 import { getOutboxToken } from '../../lib/outbox.tokens.js';

@@ -1,3 +1,4 @@
+// @tier gate
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
 import { runtimeToken } from '../../lib/outbox.tokens.js';

@@ -1,3 +1,4 @@
+// @tier fast
 import { Controller, Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import {

@@ -1,3 +1,4 @@
+// @tier gate
 import { spawnSync } from 'node:child_process';
 import { Controller, Get, Header, Injectable, Module, type INestApplication } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';

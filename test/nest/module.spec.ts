@@ -1,3 +1,4 @@
+// @tier fast
 import { Injectable, Module, type DynamicModule, type OnModuleInit } from '@nestjs/common';
 import { ModuleRef } from '@nestjs/core';
 import { DataSource } from 'typeorm';

@@ -1,3 +1,4 @@
+// @tier gate
 import { DataSource, EntitySchema } from 'typeorm';
 import { OutboxModule, OutboxService } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';

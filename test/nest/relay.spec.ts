@@ -1,3 +1,4 @@
+// @tier fast
 import { Module } from '@nestjs/common';
 import { ScheduleModule, SchedulerRegistry } from '@nestjs/schedule';
 import { DataSource } from 'typeorm';

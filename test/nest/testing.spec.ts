@@ -1,3 +1,4 @@
+// @tier gate
 import { Injectable, Module } from '@nestjs/common';
 import { DataSource, type QueryRunner } from 'typeorm';
 import { inProcess, OnOutboxEvent, OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';

@@ -1,3 +1,4 @@
+// @tier gate
 import { Controller, Inject, Injectable, Module, Param, Post, type INestApplication } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { context, propagation, ROOT_CONTEXT, SpanKind, SpanStatusCode, trace, type Span } from '@opentelemetry/api';

@@ -1,3 +1,4 @@
+// @tier gate
 import { Injectable, type DynamicModule, type Type } from '@nestjs/common';
 import {
   ClsPluginTransactional,

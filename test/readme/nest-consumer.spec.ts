@@ -1,3 +1,4 @@
+// @tier gate
 import type { INestMicroservice } from '@nestjs/common';
 import * as nestCore from '@nestjs/core';
 import type { MicroserviceOptions } from '@nestjs/microservices';

@@ -1,3 +1,4 @@
+// @tier gate
 import { once } from 'node:events';
 import { text } from 'node:stream/consumers';
 import { DataSource, type DataSourceOptions } from 'typeorm';

@@ -1,3 +1,4 @@
+// @tier gate
 import { randomBytes } from 'node:crypto';
 import { Injectable } from '@nestjs/common';
 import type { TestingModule } from '@nestjs/testing';

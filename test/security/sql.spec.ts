@@ -1,3 +1,4 @@
+// @tier gate
 import { randomBytes } from 'node:crypto';
 import type { TestingModule } from '@nestjs/testing';
 import { DataSource, type DataSourceOptions } from 'typeorm';

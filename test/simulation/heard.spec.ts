@@ -1,3 +1,4 @@
+// @tier gate
 import { Heard } from './heard.js';
 import { MemoryDatabase } from './store/memory-database.js';
 

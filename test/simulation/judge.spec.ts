@@ -1,3 +1,4 @@
+// @tier gate
 import { inProcess } from '../../lib/transports/in-process/in-process.js';
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
 import { resolveOptions } from '../../lib/options/resolve.js';

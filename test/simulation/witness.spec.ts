@@ -1,3 +1,4 @@
+// @tier gate
 import { OutboxMessage } from '../../lib/outbox-message.js';
 import { resolveOptions } from '../../lib/options/resolve.js';
 import { inProcess } from '../../lib/transports/in-process/in-process.js';

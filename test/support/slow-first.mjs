@@ -1,17 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import Sequencer from '@jest/test-sequencer';
+import { tierOf } from '../../tools/tiers.mjs';
 
 /** What took three seconds or more, by `npm test` with OUTBOX_TEST_KEEP_TIMES=true. */
 const SECONDS = JSON.parse(readFileSync(join(process.cwd(), 'test', 'support', 'seconds.json'), 'utf8'));
-/** What a file may take that nobody has measured: those that run a contract, start many processes, install or compile. */
-const GUESSES = [
-  [
-    /contract\/store-|integration\/.*(relay|fleet|faults|visibility|debezium)[-./]|processes\/|package\/nest-|cli\/init/,
-    60,
-  ],
-  [/^sample\/|test\/(package|readme|bench|chaos|simulation|security)\//, 20],
-];
+/** What a file may take that nobody has measured. */
+const GUESS = 20;
 
 /**
  * Jest begins with the largest files where it knows no times. Those that run a contract are small, and take minutes: left to
@@ -28,7 +23,7 @@ export function slowFirst(tests, seconds, root = process.cwd()) {
   const expected = ({ duration, path }) => {
     if (duration !== undefined) return duration / 1_000;
     const name = relative(root, path).replaceAll('\\', '/');
-    return seconds[name] ?? GUESSES.find(([pattern]) => pattern.test(name))?.[1] ?? 1;
+    return seconds[name] ?? (tierOf(name, '') === 'fast' ? 1 : GUESS);
   };
   return tests.toSorted((a, b) => expected(b) - expected(a));
 }

@@ -54,8 +54,8 @@ export const kafka = {
     return { url: `127.0.0.1:${port}`, stop: () => container.stop() };
   },
 
-  embedded: startKafkaBroker,
+  own: startKafkaBroker,
 
-  /** Of the embedded one. Kafka's protocol does not tell a client which release it talks to. */
+  /** Of our own. Kafka's protocol does not tell a client which release it talks to. */
   version: () => kafkaVersion(),
 };

@@ -24,6 +24,18 @@ export const mariadb = {
 
   version: serverVersion,
 
+  async own() {
+    await import('../typescript.mjs');
+    const { canStart, startOwnMariaDb } = await import('../../test/support/own-database.ts');
+    if (!canStart.mariadb) throw new Error('mariadbd is not installed');
+    // As Debian sets it up; 256 MB, since the own ones of single tests are small.
+    return startOwnMariaDb([
+      '--character-set-server=utf8mb4',
+      '--collation-server=utf8mb4_general_ci',
+      '--innodb-buffer-pool-size=256M',
+    ]);
+  },
+
   async container({ GenericContainer, Wait }) {
     const password = newPassword();
     const container = await new GenericContainer(IMAGE)

@@ -13,5 +13,5 @@ export const mysqlOldest = {
   probe: (url) => probe(url, VERSION),
   version: serverVersion,
   container: (parts) => container(parts, VERSION),
-  embedded: () => startMysqlServer(VERSION),
+  own: () => startMysqlServer(VERSION),
 };

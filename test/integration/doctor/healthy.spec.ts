@@ -1,3 +1,4 @@
+// @tier gate
 import { OutboxDoctor, OutboxModule, OutboxService } from '../../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../../support/databases.js';
 import { describeWith } from '../../support/services.js';

@@ -1,3 +1,4 @@
+// @tier gate
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { defer, from, lastValueFrom, map, mergeMap, type Observable } from 'rxjs';
 import type { EntityManager } from 'typeorm';

@@ -1,3 +1,4 @@
+// @tier gate
 import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
 import { RecordedHooks } from '../../support/relay.js';
 import { describeWith, DATABASES } from '../../support/services.js';

@@ -1,3 +1,4 @@
+// @tier gate
 import type { EntityManager } from 'typeorm';
 import type { OutboxService } from '../../../lib/enqueue/outbox.service.js';
 import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';

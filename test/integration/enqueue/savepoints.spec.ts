@@ -1,3 +1,4 @@
+// @tier fast
 import type { EntityManager } from 'typeorm';
 import type { OutboxService } from '../../../lib/enqueue/outbox.service.js';
 import type { PayloadEncryption } from '../../../lib/index.js';

@@ -1,3 +1,4 @@
+// @tier fast
 import { DataSource, type EntityManager } from 'typeorm';
 import { OutboxEvent } from '../../../lib/enqueue/events/outbox-event.decorator.js';
 import type { OutboxService } from '../../../lib/enqueue/outbox.service.js';

@@ -1,3 +1,4 @@
+// @tier gate
 import fc from 'fast-check';
 import type { EntityManager } from 'typeorm';
 import type { OutboxService } from '../../../lib/enqueue/outbox.service.js';

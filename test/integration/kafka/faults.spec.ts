@@ -1,3 +1,4 @@
+// @tier gate
 import { Kafka } from 'kafkajs';
 import { kafka, type KafkaOptions } from '../../../lib/transports/kafka/index.js';
 import type { OutboxMessage } from '../../../lib/outbox-message.js';

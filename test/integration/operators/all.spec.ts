@@ -1,3 +1,4 @@
+// @tier gate
 import { readStats } from '../../../lib/observe/stats.js';
 import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
 import { describeWith, DATABASES } from '../../support/services.js';

@@ -1,3 +1,4 @@
+// @tier gate
 import { randomUUID } from 'node:crypto';
 import { DataSource } from 'typeorm';
 import { OutboxCleaner } from '../../../lib/clean/cleaner.js';

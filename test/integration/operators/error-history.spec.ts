@@ -1,3 +1,4 @@
+// @tier fast
 import { randomUUID } from 'node:crypto';
 import { openStore } from '../../support/open-store.js';
 import { parkEntry } from '../../../lib/testing/store-contract/harness.js';

@@ -1,3 +1,4 @@
+// @tier fast
 import { randomUUID } from 'node:crypto';
 import { bucketOf } from '../../../lib/message/bucket-of.js';
 import { uuidV7 } from '../../../lib/message/uuid-v7.js';

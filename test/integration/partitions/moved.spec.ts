@@ -1,3 +1,4 @@
+// @tier gate
 import type { PurgeStore } from '../../../lib/store/edit/purge-store.js';
 import type { BulkStore, ReplayStore } from '../../../lib/store/bulk-store.js';
 import type { OutboxStore } from '../../../lib/store/outbox-store.js';

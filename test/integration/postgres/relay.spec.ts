@@ -1,3 +1,4 @@
+// @tier gate
 import { describeOutage } from '../../contract/outage.contract.js';
 import { describeLargePayloads } from '../../contract/large-payloads.contract.js';
 import { describeCoordination } from '../../contract/relay-coordination.contract.js';

@@ -1,3 +1,4 @@
+// @tier gate
 import { Closing } from '../../../bench/support/run.js';
 import { startPostgres } from '../../../bench/support/postgres.js';
 import { describeCommitOrder } from '../../contract/commit-order.contract.js';

@@ -1,3 +1,4 @@
+// @tier gate
 import { describeRabbitMqFaults } from './faults.contract.js';
 
 describeRabbitMqFaults('amqplib 2');

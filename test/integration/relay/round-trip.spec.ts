@@ -1,3 +1,4 @@
+// @tier gate
 import 'reflect-metadata';
 import { Logger } from '@nestjs/common';
 import { ClientKafka, ClientRMQ } from '@nestjs/microservices';

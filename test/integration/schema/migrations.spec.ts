@@ -1,3 +1,4 @@
+// @tier fast
 import { DataSource, type DataSourceOptions } from 'typeorm';
 import { transactionExecutor } from '../../../lib/data-layers/typeorm/transaction.js';
 import { openStore } from '../../support/open-store.js';

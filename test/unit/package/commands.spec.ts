@@ -14,7 +14,8 @@ function run(...command: string[]): string {
 }
 const runJest = (...args: string[]): string => run(process.execPath, 'node_modules/jest/bin/jest.js', ...args);
 /** What the script gives to Jest behind `tools/test.mjs`, which brings up servers first. */
-const behindServers = (name: string): string[] => (scripts[name] ?? '').replaceAll('"', '').split(' ').slice(2);
+const behindServers = (name: string): string[] =>
+  (scripts[name] ?? '').replaceAll('"', '').replace('--tier all ', '').split(' ').slice(2);
 const files = (list: string): string[] =>
   list
     .split('\n')

@@ -20,7 +20,7 @@ describe('the order of the files', () => {
     ];
     const seconds = { 'test/unit/measured.spec.ts': 30, 'test/package/nest-12-esm.spec.ts': 90 };
     expect(slowFirst(tests, seconds, '/project').map(({ path }) => path.replace(/^.*\/|\.spec\.ts$/g, ''))).toEqual([
-      ...['remembered', 'nest-12-esm', 'new', 'measured', 'shop', 'quick', 'a'],
+      ...['remembered', 'nest-12-esm', 'measured', 'shop', 'new', 'quick', 'a'],
     ]);
   });
 });
