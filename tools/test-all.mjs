@@ -1,9 +1,8 @@
 // npm run test:all [-- jest arguments]: everything there is, before an issue is called done and each night: all tests, the site,
-// chaos and a long simulation. It adds a line to docs/internals/runs.md. The last line is that of the tests.
+// chaos and a long simulation. The last line is that of the tests.
 import { spawn } from 'node:child_process';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { noteRun } from './runs.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const CLOSING = /^\d+ passed, \d+ failed, \d+ skipped$/m;
@@ -12,15 +11,12 @@ const SIMULATION = ['--histories', '20000', '--seed', '1', '--minutes', '10'];
 /** A command hangs: none takes half as long. */
 const LIMIT = 150 * 60_000;
 
-const begun = Date.now();
 const red = [];
 await step('site', 'npm', ['run', '-s', 'docs:build']);
 await step('chaos', 'npm', ['run', '-s', 'chaos', '--', ...CHAOS]);
 await step('simulation', 'npm', ['run', '-s', 'simulate', '--', ...SIMULATION]);
 const output = await step('tests', process.execPath, ['tools/test.mjs', '--tier', 'all', ...process.argv.slice(2)]);
 const closing = CLOSING.exec(output)?.[0] ?? '0 passed, 1 failed, 0 skipped';
-const minutes = Math.round((Date.now() - begun) / 60_000);
-noteRun('test:all', `${closing}${red.length > 0 ? `; failed: ${red.join(', ')}` : ''}; ${minutes} min`);
 if (red.length > 0) console.log(`failed: ${red.join(', ')}`);
 console.log(closing);
 process.exitCode = red.length > 0 ? 1 : 0;

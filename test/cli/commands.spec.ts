@@ -1,4 +1,3 @@
-// @tier gate
 import { DataSource } from 'typeorm';
 import { uuidV7 } from '../../lib/message/uuid-v7.js';
 import { describeOnEach, describeWith, type DatabaseKind } from '../support/services.js';

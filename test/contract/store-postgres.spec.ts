@@ -1,102 +1,14 @@
-import { DataSource } from 'typeorm';
-import { transactionExecutor } from '../../lib/data-layers/typeorm/transaction.js';
-import { openStore } from '../support/open-store.js';
-import type { OutboxStore, SchemaSettings } from '../../lib/store/outbox-store.js';
-import { describeStoreContract, type StoreHarness } from '../../lib/testing/store-contract/contract.js';
-import { createTestDatabase, type TestDatabase } from '../support/databases.js';
-import { PgBouncer } from '../support/pgbouncer.js';
-import { describeUnlessMissing, describeWith } from '../support/services.js';
-
-/** Everything that might go wrong with a session on: far from UTC, another date style, serializable by default, names that need quotes. */
-const SESSION = {
-  timezone: 'Asia/Kathmandu',
-  datestyle: 'German',
-  default_transaction_isolation: 'serializable',
-  bytea_output: 'escape',
-};
-
-/** @param pooled in transaction mode; nothing but the pooler's address is known */
-function postgres(
-  database: { schema?: string; prefix: string; preparedStatements: boolean; poolSize: number },
-  ordering: SchemaSettings['ordering'] = 'key',
-  pooled = false,
-): StoreHarness {
-  const settings = { buckets: 8, ordering, coordination: 'buckets' } as const;
-  let testDatabase: TestDatabase;
-  let application: DataSource;
-  let pooler: PgBouncer | undefined;
-  const open = (): OutboxStore =>
-    openStore(application, {
-      ...settings,
-      onPublished: 'delete',
-      options: { setup: 'create', schema: undefined, ...database },
-    });
-  return {
-    settings,
-    proof: 'snapshot',
-    async start() {
-      testDatabase = await createTestDatabase('postgres');
-      await setForAll(testDatabase);
-      if (pooled) pooler = await PgBouncer.start(testDatabase.url, 'transaction', 40);
-      const url = pooler?.through(testDatabase.url) ?? testDatabase.url;
-      application = await new DataSource({ type: 'postgres', url }).initialize();
-      const store = open();
-      await store.setup.create(settings);
-      await store.close();
-    },
-    async stop() {
-      await application.destroy();
-      pooler?.stop();
-      await testDatabase.drop();
-    },
-    open,
-    async begin() {
-      const runner = application.createQueryRunner();
-      await runner.startTransaction('READ COMMITTED');
-      return {
-        tx: transactionExecutor(runner),
-        commit: () => runner.commitTransaction().finally(() => runner.release()),
-        rollback: () => runner.rollbackTransaction().finally(() => runner.release()),
-      };
-    },
-    async forget(transports) {
-      const name = (table: string): string => `"${database.schema ?? 'public'}"."${database.prefix}${table}"`;
-      const all = transports.join(', ');
-      for (const table of ['ready', 'parked', 'leases'])
-        await application.query(`delete from ${name(table)} where transport in (${all})`);
-      await application.query(`delete from ${name('transports')} where id in (${all})`);
-    },
-    async setNextSeq(seq) {
-      const name = `"${database.schema ?? 'public'}"."${database.prefix}ready_seq_seq"`;
-      await application.query(`alter sequence ${name} restart with ${seq}`);
-    },
-  };
-}
-
-async function setForAll({ url }: TestDatabase): Promise<void> {
-  const dataSource = await new DataSource({ type: 'postgres', url }).initialize();
-  const name = new URL(url).pathname.slice(1);
-  for (const [setting, value] of Object.entries(SESSION))
-    await dataSource.query(`alter database ${name} set ${setting} = '${value}'`);
-  await dataSource.destroy();
-}
+import { describeStoreContract } from '../../lib/testing/store-contract/contract.js';
+import { postgresStores } from '../support/postgres-stores.js';
+import { describeWith } from '../support/services.js';
 
 describeWith('postgres', 'PostgreSQL store', () => {
   describeStoreContract(
     'own schema',
-    postgres({ schema: 'messaging', prefix: 'order', preparedStatements: true, poolSize: 4 }),
+    postgresStores({ schema: 'messaging', prefix: 'order', preparedStatements: true, poolSize: 4 }),
   );
   describeStoreContract(
     'unprepared, two connections, commit order',
-    postgres({ prefix: 'outbox_', preparedStatements: false, poolSize: 2 }, 'strict'),
+    postgresStores({ prefix: 'outbox_', preparedStatements: false, poolSize: 2 }, 'strict'),
   );
-  describeStoreContract('no order', postgres({ prefix: 'outbox_', preparedStatements: true, poolSize: 4 }, 'none'));
-  describeStoreContract(
-    'a global order',
-    postgres({ prefix: 'outbox_', preparedStatements: true, poolSize: 4 }, 'global'),
-  );
-  describeUnlessMissing(PgBouncer.isInstalled ? [] : ['pgbouncer'], 'through PgBouncer', () => {
-    const all = { prefix: 'outbox_', preparedStatements: true, poolSize: 4 } as const;
-    describeStoreContract('transaction mode, commit order', postgres(all, 'strict', true));
-  });
 });

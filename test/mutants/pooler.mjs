@@ -26,7 +26,7 @@ export const POOLER = [
     file: 'lib/data-layers/typeorm/postgres-session.ts',
     from: "`; ${written('set local', all)}; ${serverRun",
     to: '`; ${serverRun',
-    contract: 'test/contract/store-postgres.spec.ts',
+    contract: 'test/contract/store-postgres-variants.spec.ts',
     simulation: false,
     chaos: false,
   },

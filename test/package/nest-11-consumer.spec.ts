@@ -1,3 +1,4 @@
+// @tier all
 import type { TestingModule } from '@nestjs/testing';
 import { kafka } from 'nestjs-outbox/kafka';
 import { rabbitmq } from 'nestjs-outbox/rabbitmq';

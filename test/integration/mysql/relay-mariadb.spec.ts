@@ -1,4 +1,3 @@
-// @tier gate
 import { describeOutage } from '../../contract/outage.contract.js';
 import { describeLargePayloads } from '../../contract/large-payloads.contract.js';
 import { describeCoordination } from '../../contract/relay-coordination.contract.js';

@@ -1,3 +1,4 @@
+// @tier gate
 import { get } from 'node:http';
 import { inspect } from 'node:util';
 import type { StoredMessage } from '../../../lib/outbox-message.js';
