@@ -65,7 +65,7 @@ export class ScriptedTransport extends OutboxTransport {
   }
 
   /** Resolves once `condition` holds, looking after every result. */
-  async until(condition: () => boolean, ms = 20_000): Promise<void> {
+  async until(condition: () => boolean, ms = 60_000): Promise<void> {
     const signal = AbortSignal.timeout(ms);
     while (!condition()) await once(this.signals, 'result', { signal });
   }
@@ -90,7 +90,7 @@ export class RecordedHooks implements OutboxHooks {
   of<K extends OutboxEventName>(name: K): OutboxEventMap[K][] {
     return this.events.filter((each) => each.name === name).map(({ event }) => event as OutboxEventMap[K]);
   }
-  async until<K extends OutboxEventName>(name: K, count = 1, ms = 20_000): Promise<OutboxEventMap[K]> {
+  async until<K extends OutboxEventName>(name: K, count = 1, ms = 60_000): Promise<OutboxEventMap[K]> {
     const signal = AbortSignal.timeout(ms);
     while (this.of(name).length < count) await once(this.signals, 'event', { signal });
     return this.of(name)[count - 1] as OutboxEventMap[K];
