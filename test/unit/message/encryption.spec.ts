@@ -1,6 +1,6 @@
 import { Destinations } from '../../../lib/enqueue/destinations.js';
 import { encryptPayloads } from '../../../lib/enqueue/encrypt-payloads.js';
-import { systemClock } from '../../../lib/time/clock.js';
+import { FakeClock } from '../../../lib/testing/fake-clock.js';
 import {
   OutboxUndecryptableError,
   type EncryptionContext,
@@ -12,6 +12,7 @@ import { OutboxTransport, PUBLISHED, type PublishResult } from '../../../lib/tra
 import { resolveOptions } from '../../../lib/options/resolve.js';
 import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
 import { newMessage } from '../../support/relay.js';
+import { turn } from '../../support/transport-relay.js';
 
 class Recorder extends OutboxTransport {
   override readonly receipt = 'broker';
@@ -51,9 +52,12 @@ async function publish(
 ) {
   const results: (PublishResult | undefined)[] = batch.map(() => undefined);
   const report = (index: number, result: PublishResult): void => void (results[index] ??= result);
-  const opener = new PayloadDecrypter('default', encryption, systemClock);
+  const clock = new FakeClock();
+  const opener = new PayloadDecrypter('default', encryption, clock);
+  const context = { report, left: () => 1_000, signal: new AbortController().signal };
+  // No time goes by before everything is opened that can be.
   if (opener.concerns(batch))
-    await opener.publish(batch, transport, { report, left: () => 1_000, signal: AbortSignal.timeout(1_000) });
+    await Promise.all([opener.publish(batch, transport, context), turn().then(() => clock.advance(1_000))]);
   else (await transport.publish(batch)).forEach((result, index) => report(index, result));
   return results.map((result) => (result?.ok === false ? `${result.blame}: ${String(result.error)}` : result?.ok));
 }
@@ -190,7 +194,7 @@ describe('sealing payloads', () => {
     };
     const context = { id, type, version, topic, key, contentType, ...rest };
     expect(said).toEqual([{ ...context, transport: 'a' }, { ...context, transport: 'b' }]); // prettier-ignore
-    const opener = new PayloadDecrypter('b', telling, systemClock);
+    const opener = new PayloadDecrypter('b', telling, new FakeClock());
     const { headers: headersJson, options: optionsJson, payload: body } = sealed[1]!;
     const stored = new OutboxMessage({ ...message('', null), ...one, body: body as Buffer, headersJson, optionsJson });
     await opener.publish([stored], new Recorder(), { report: () => undefined, left: () => 1_000, signal: new AbortController().signal }); // prettier-ignore

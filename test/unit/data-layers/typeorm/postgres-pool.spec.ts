@@ -54,7 +54,7 @@ describe('database.listenUrl', () => {
     ],
   ])('W6: logs in with the password %s', async (_, user, options, password) => {
     const application = new DataSource({ type: 'postgres', ...options } as DataSourceOptions);
-    const settings = { connectTimeout: 5_000, statementTimeout: 5_000 } as StoreSettings;
+    const settings = { connectTimeout: 60_000, statementTimeout: 60_000 } as StoreSettings;
     const pool = new PostgresPool(application, settings, 1, await gatekeeper.url(user));
     await expect(pool.take()).rejects.toThrow();
     expect(gatekeeper.heard).toEqual([password]);

@@ -134,17 +134,19 @@ describe('whether a process of this machine has ended', () => {
     const [host] = (processes.life as string).split('.');
     const startOf = (pid: number): string =>
       readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ')[1]?.split(' ')[19] ?? '';
-    const child = spawn('sleep', ['60']);
+    const child = spawn('sleep', ['600']);
     const life = `${host}.${child.pid}.${startOf(child.pid as number)}`;
     expect(await processes.isGone(life)).toBe(false);
     const ended = once(child, 'exit');
     child.kill('SIGKILL');
     await ended;
     expect(await processes.isGone(life)).toBe(true);
-    const parent = spawn('sh', ['-c', 'sleep 0.3 & echo $!; exec sleep 60'], { stdio: ['ignore', 'pipe', 'inherit'] });
+    // As `sleep` it buries nobody.
+    const parent = spawn('sh', ['-c', 'sleep 600 & echo $!; exec sleep 600'], { stdio: ['ignore', 'pipe', 'inherit'] });
     const [line] = (await once(parent.stdout, 'data')) as [Buffer];
     const orphan = `${host}.${Number(line)}.${startOf(Number(line))}`;
     expect(await processes.isGone(orphan)).toBe(false);
+    process.kill(Number(line), 'SIGKILL');
     await until(() => readFileSync(`/proc/${Number(line)}/stat`, 'latin1').includes(') Z '));
     expect(await processes.isGone(orphan)).toBe(true);
     const over = once(parent, 'exit');

@@ -193,7 +193,7 @@ describe('a sweep that has more to look at than a read may take', () => {
     expect(table.visible().filter(({ seq }) => !table.handed.has(seq))).toEqual([]);
     expect(table.complaints).toEqual([]);
     expect(buckets.filter((each, i) => each !== buckets[i - 1])).toEqual(['', '00', '0011']);
-    expect(Math.max(...took)).toBeLessThanOrEqual(20); // of 240
+    expect(Math.max(...took)).toBeLessThanOrEqual(20); // clock: the model’s own; of 240
   });
 
   it('Q9: is made once: what was looked at is not looked at again, whoever ends meanwhile', async () => {

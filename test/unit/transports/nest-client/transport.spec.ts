@@ -11,7 +11,7 @@ async function results(
   ...batch: OutboxMessage[]
 ): Promise<readonly PublishResult[]> {
   const transport = await clientProxy({ client: new OwnClient(), allowUnconfirmed: true, ...options }).create();
-  const outcome = await probePublish(transport, batch, { timeout: 5_000 });
+  const outcome = await probePublish(transport, batch, { timeout: 60_000 });
   await transport.close?.();
   return outcome.results;
 }
@@ -47,7 +47,7 @@ describe('clientProxy() and a message that cannot be given to the client', () =>
       const client = new OwnClient();
       const call = async (message: OutboxMessage): Promise<string> => bug(message);
       const transport = await clientProxy({ client, allowUnconfirmed: true, [option]: call }).create();
-      const { results: found } = await probePublish(transport, [bad, good], { timeout: 5_000 });
+      const { results: found } = await probePublish(transport, [bad, good], { timeout: 60_000 });
       await transport.close?.();
       expect(client.packets).toEqual([{ pattern: 'good', data: option === 'record' ? 'good' : {} }]);
       expect(found).toEqual([
@@ -102,7 +102,7 @@ describe('clientProxy() and a client that is not as Nest’s are', () => {
     ['nothing', () => undefined],
   ])('N5: emit() that gives %s is nobody’s fault, and is named', async (_what, given) => {
     const transport = await clientProxy({ client: emitting(given), allowUnconfirmed: true }).create();
-    const { results: found } = await probePublish(transport, [good], { timeout: 5_000 });
+    const { results: found } = await probePublish(transport, [good], { timeout: 60_000 });
     await transport.close?.();
     expect(found[0]).toMatchObject({
       ok: false,
@@ -136,7 +136,9 @@ describe('clientProxy() over ClientKafka and a message without a topic', () => {
     ['as long as the pattern is a function’s, tried again', { pattern: () => '' }, undefined],
   ] as const)('it alone fails: %s', async (_what, options, final) => {
     const transport = await clientProxy({ client: new ClientKafka(), concurrency: 1, ...options }).create();
-    const { results: found } = await probePublish(transport, final ? [good, empty, good] : [empty], { timeout: 5_000 });
+    const { results: found } = await probePublish(transport, final ? [good, empty, good] : [empty], {
+      timeout: 60_000,
+    });
     await transport.close?.();
     const failed = found[final ? 1 : 0];
     expect(failed).toMatchObject({ ok: false, blame: 'message', error: { code: 'INVALID_MESSAGE' } });
