@@ -22,7 +22,7 @@ it('delays bytes and never changes their order, whatever the delay becomes meanw
   const client = connect(proxy.port, proxy.host);
   let received = '';
   client.setEncoding('latin1').on('data', (text: string) => (received += text));
-  const end = once(client, 'close', { signal: AbortSignal.timeout(20_000) });
+  const end = once(client, 'close', { signal: AbortSignal.timeout(120_000) });
   const changing = setInterval(() => proxy.set({ delay: Math.random() < 0.5 ? 0 : Math.random() * 20 }), 1);
   await end;
   clearInterval(changing);

@@ -24,13 +24,15 @@ const RULES = readFileSync(join(process.cwd(), 'ops/prometheus-rules.yml'), 'utf
   'for: 1s',
 );
 const ALERT = 'OutboxTransportDown';
+/** Milliseconds. */
+const NEVER = 60_000;
 
 describeUnlessMissing(PrometheusServer.isInstalled ? [] : ['prometheus'], 'a real Prometheus', () => {
   describeWith(
     ['postgres', 'rabbitmq'],
     'that scrapes the application of docs/metrics.md with the rules of ops/',
     () => {
-      jest.setTimeout(120_000);
+      jest.setTimeout(300_000);
       let database: TestDatabase;
       let observer: RabbitMqObserver;
       let queue: string;
@@ -73,30 +75,30 @@ describeUnlessMissing(PrometheusServer.isInstalled ? [] : ['prometheus'], 'a rea
 
       it('has every metric, and no rule that it cannot evaluate', async () => {
         await enqueue();
-        await observer.received(queue, 1);
+        await observer.received(queue, 1, NEVER);
         const withoutHandlers = METRICS.map(series).filter((name) => !/_handler_|_errors_|_cleaned_/.test(name));
         await until(async () => {
           const found = await prometheus.names();
           return withoutHandlers.every((name) => found.includes(name));
-        }, 40_000);
+        }, NEVER);
         expect(await prometheus.scrapeErrors()).toEqual(['']);
-        await until(async () => (await prometheus.rules()).every(({ health }) => health !== 'unknown'));
+        await until(async () => (await prometheus.rules()).every(({ health }) => health !== 'unknown'), NEVER);
         const rules = await prometheus.rules();
         expect(rules.map(({ name }) => name)).toEqual([...RULES.matchAll(/- alert: (\w+)/g)].map(([, name]) => name));
         expect(rules.filter(({ health }) => health !== 'ok')).toEqual([]);
       });
 
       it('has an alert fire when the broker is gone, and resolve when it is back', async () => {
-        await until(async () => !(await firing()).includes(ALERT));
+        await until(async () => !(await firing()).includes(ALERT), NEVER);
         await broker.refuse();
         broker.cut();
         await enqueue();
-        await until(async () => (await firing()).includes(ALERT), 40_000);
+        await until(async () => (await firing()).includes(ALERT), NEVER);
         const [alert] = (await prometheus.alerts()).filter(({ name }) => name === ALERT);
         expect(alert?.labels).toMatchObject({ outbox: 'default', transport: 'events', severity: 'critical' });
         await broker.accept();
-        await observer.received(queue, 2, 60_000);
-        await until(async () => !(await firing()).includes(ALERT), 40_000);
+        await observer.received(queue, 2, NEVER);
+        await until(async () => !(await firing()).includes(ALERT), NEVER);
       });
     },
   );

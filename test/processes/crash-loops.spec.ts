@@ -33,7 +33,7 @@ describe.each(FEWER_DATABASES)('a message that kills its process', (kind) => {
         onPublished: 'archive' as const,
         retry: { maxAttempts: MAX_ATTEMPTS, initial: 1, max: 1 },
       };
-      settings = { url: harness.database.url, ledger, lease: 60_000, ...NO_WRITERS, relayOptions };
+      settings = { url: harness.database.url, ledger, lease: 600_000, ...NO_WRITERS, relayOptions };
     });
     afterEach(async () => {
       if (relay !== undefined) await end(relay, 'SIGKILL');
@@ -88,7 +88,7 @@ describe.each(FEWER_DATABASES)('a message that kills its process', (kind) => {
         const { lines: _lines, publishers: __, ...ledger } = readLedger(settings.ledger);
         expect(ledger).toEqual({ distinct: OTHERS, ghosts: 0, outOfOrder: 0 });
       },
-      180_000,
+      600_000,
     );
   });
 });

@@ -11,9 +11,9 @@ import { end, heard, NO_WRITERS, startRelay, type FleetSettings } from './fleet.
 
 const BUCKETS = 8;
 /** Milliseconds: what nobody waits for here. */
-const LEASE = 30_000;
-/** 1 to 2 seconds of it are the relay's, the rest is for a machine that does other things. */
-const SOON = 12_000;
+const LEASE = 600_000;
+/** Milliseconds: 1 to 2 seconds of it are the relay's. Far less than a lease, and no verdict on the machine. */
+const NEVER = 60_000;
 
 describeOnEach([], 'leases that a dead process of this machine left', (kind) => {
   let harness: Harness;
@@ -31,7 +31,7 @@ describeOnEach([], 'leases that a dead process of this machine left', (kind) => 
     const leases = heard(other, 'leasesAcquired');
     other.send({ start: true });
     await leases;
-    await until(async () => (await held()).length === BUCKETS, 20_000);
+    await until(async () => (await held()).length === BUCKETS, NEVER);
   });
   afterEach(async () => {
     await OpenTransaction.endAll();
@@ -53,21 +53,19 @@ describeOnEach([], 'leases that a dead process of this machine left', (kind) => 
   }
   const messages = (count: number) => Array.from({ length: count }, (_, n) => ({ key: `k${n}` }));
 
-  it('S4: the next one publishes within seconds, however seldom it polls, and says at its start whose leases it waits for', async () => {
+  it('S4: the next one publishes long before they run out, however seldom it polls, and says at its start whose leases it waits for', async () => {
     const owner = (await held())[0]?.owner ?? '';
     await end(other, 'SIGKILL');
     await harness.enqueue(messages(20));
-    const startedAt = performance.now();
-    const { hooks, transport } = await start(10_000);
-    await transport.until(() => transport.published.length === 20);
-    expect(performance.now() - startedAt).toBeLessThan(SOON);
+    const { hooks, transport } = await start(60_000);
+    await transport.until(() => transport.published.length === 20, NEVER);
     expect((await held()).map(({ epoch }) => Number(epoch))).toEqual(Array.from({ length: BUCKETS }, () => 2));
     const place = expect.stringMatching(new RegExp(`pid ${other.pid}$`));
     expect(hooks.of('leasesHeld')).toEqual([
       { buckets: BUCKETS, owners: [owner], places: [place], runOutIn: expect.any(Number), ofDead: BUCKETS },
     ]);
     const { runOutIn } = hooks.of('leasesHeld')[0] as { runOutIn: number };
-    expect(runOutIn).toBeGreaterThan(SOON);
+    expect(runOutIn).toBeGreaterThan(LEASE / 2);
     expect(runOutIn).toBeLessThanOrEqual(LEASE);
     expect(hooks.of('leasesExpired')).toEqual([{ owner, buckets: BUCKETS }]);
     expect(hooks.of('warning').map(({ text }) => text)).toEqual([
@@ -82,20 +80,20 @@ describeOnEach([], 'leases that a dead process of this machine left', (kind) => 
     const share = kind === 'postgres' ? 'for share' : 'lock in share mode';
     await writer.query(`select 1 from outbox_leases where transport = 0 and bucket = 2 ${share}`);
     const { buckets } = await start();
-    await until(() => buckets() > 0, SOON);
+    await until(() => buckets() > 0, NEVER);
     await pause(1_000);
     expect(buckets()).toBeLessThan(BUCKETS);
     await writer.commit();
-    await until(() => buckets() === BUCKETS, SOON);
+    await until(() => buckets() === BUCKETS, NEVER);
   });
 
   if (!FEWER_DATABASES.includes(kind)) return; // the rest does not hang on the server
 
   it('S4: so does one that shared with it, which wants no more than its share while the dead counts', async () => {
     const { hooks, buckets } = await start();
-    await until(() => buckets() === BUCKETS / 2, 20_000);
+    await until(() => buckets() === BUCKETS / 2, NEVER);
     await end(other, 'SIGKILL');
-    await until(() => buckets() === BUCKETS, SOON);
+    await until(() => buckets() === BUCKETS, NEVER);
     // None, where the other had given back its half before the first look.
     expect(hooks.of('leasesHeld').filter(({ ofDead }) => ofDead > 0)).toEqual([]);
   });
@@ -108,7 +106,7 @@ describeOnEach([], 'leases that a dead process of this machine left', (kind) => 
     // None, where the other had given back its half before the first look.
     expect(hooks.of('leasesHeld').filter(({ ofDead }) => ofDead > 0)).toEqual([]);
     other.kill('SIGCONT');
-    await until(() => buckets() === BUCKETS / 2, 10_000);
+    await until(() => buckets() === BUCKETS / 2, NEVER);
     expect(new Set((await held()).map(({ owner }) => owner)).size).toBe(2);
     expect(hooks.of('warning')).toEqual([]);
   });

@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
-import { once } from 'node:events';
+import { on, once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import type { DataSource } from 'typeorm';
 import type { OutboxOptions } from '../../lib/outbox.options.js';
@@ -48,13 +48,14 @@ export function startProcess(file: 'relay-process' | 'writer-process', settings:
 export async function startRelay(settings: FleetSettings): Promise<ChildProcess> {
   const relay = startProcess('relay-process', settings);
   await heard(relay, settings.waits === true ? 'loaded' : 'ready');
+  relay.on('message', () => undefined); // what nobody waits for is not kept for who listens later
   return relay;
 }
 
-/** Resolves when the process says so. */
-export async function heard(child: ChildProcess, word: string, ms = 60_000): Promise<void> {
-  const signal = AbortSignal.timeout(ms);
-  for (let message: unknown; message !== word;) [message] = await once(child, 'message', { signal });
+/** Resolves when the process says so from now on. Its ceiling says "never": several of them may be starting at once. */
+export async function heard(child: ChildProcess, word: string): Promise<void> {
+  for await (const [message] of on(child, 'message', { signal: AbortSignal.timeout(120_000) }))
+    if (message === word) return;
 }
 
 export async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {

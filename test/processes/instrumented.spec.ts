@@ -20,7 +20,7 @@ describeWith(['postgres', 'rabbitmq'], 'requests at once, under the instrumentat
     const settings: InstrumentedSettings = { url: database.url, broker: requiredUrl('rabbitmq'), queue, count: 40 };
     const child = startFile('test/processes/instrumented-process.ts', { INSTRUMENTED: JSON.stringify(settings) });
     try {
-      const signal = AbortSignal.timeout(40_000);
+      const signal = AbortSignal.timeout(120_000);
       const [{ sent }] = (await once(child, 'message', { signal })) as [{ sent: Sent }];
       const found = await observer.receivedAll(
         queue,

@@ -36,7 +36,7 @@ function testLargePayloads(kind: DatabaseKind, megabytes: number, most: number):
           await harness.enqueue([{ key: `k${n % 5}`, payload: payloadOf(n, megabytes) }, small]);
         const started = (relay = new PayloadRelay(harness.database.url, relayOptions, HEAP));
         const { reports } = started;
-        await until(() => reports.length >= 2 * count || started.failure !== undefined, 100_000);
+        await until(() => reports.length >= 2 * count || started.failure !== undefined, 400_000);
         expect(started.failure).toBeUndefined();
         const large = reports.filter(({ key }) => key !== 'small');
         expect(reports).toHaveLength(2 * count);
@@ -54,6 +54,6 @@ function testLargePayloads(kind: DatabaseKind, megabytes: number, most: number):
         await harness.close();
       }
     },
-    180_000,
+    900_000,
   );
 }

@@ -8,6 +8,8 @@ import { until } from '../support/until.js';
 import { end, expireLeases, NO_WRITERS, readLedger, startRelay, type FleetSettings } from './fleet.js';
 
 const SCOPE = { transport: 0, topic: null, key: null };
+/** Longer than the test, which ends those of the dead. */
+const LEASE = 600_000;
 const ACTION = { scope: SCOPE, actor: 'ana', filter: '{}' } as const;
 
 describeOnEach([], 'a relay process that is killed in a pause', (kind) => {
@@ -16,12 +18,12 @@ describeOnEach([], 'a relay process that is killed in a pause', (kind) => {
   let settings: FleetSettings;
   const children: ChildProcess[] = [];
   beforeEach(async () => {
-    harness = await createHarness(kind, { buckets: 4, lease: '10s', publishTimeout: '1s' });
+    harness = await createHarness(kind, { buckets: 4, lease: LEASE, publishTimeout: '1m' });
     directory = mkdtempSync(join(tmpdir(), 'outbox-paused-'));
     const ledger = join(directory, 'ledger');
     writeFileSync(ledger, '');
-    const relayOptions = { buckets: 4, publishTimeout: '1s', batchSize: 5, batchesInFlight: 1 } as const;
-    settings = { ...NO_WRITERS, url: harness.database.url, ledger, lease: 10_000, pace: 20, relayOptions };
+    const relayOptions = { buckets: 4, publishTimeout: '1m', batchSize: 5, batchesInFlight: 1 } as const;
+    settings = { ...NO_WRITERS, url: harness.database.url, ledger, lease: LEASE, relayOptions };
   });
   afterEach(async () => {
     for (const child of children.splice(0)) await end(child, 'SIGKILL');
@@ -29,8 +31,9 @@ describeOnEach([], 'a relay process that is killed in a pause', (kind) => {
     rmSync(directory, { recursive: true, force: true });
   });
 
-  async function start(): Promise<ChildProcess> {
-    const child = await startRelay(settings);
+  /** @param pace milliseconds for each message */
+  async function start(pace: number): Promise<ChildProcess> {
+    const child = await startRelay({ ...settings, pace });
     children.push(child);
     return child;
   }
@@ -51,15 +54,15 @@ describeOnEach([], 'a relay process that is killed in a pause', (kind) => {
   };
 
   it('leaves the pause to the next one, which publishes the rest in order when it is over', async () => {
-    const victim = await start();
+    const victim = await start(500); // half a minute for all of them: it is killed in the middle of a batch
     await write();
-    await until(() => lines() > 5);
+    await until(() => lines() > 0, 60_000);
     await harness.store.pauses?.pause({ ...ACTION, reason: 'audit' });
     await end(victim, 'SIGKILL'); // whether it has heard of the pause or not
     const before = lines();
     expect(before).toBeLessThan(60);
     await expireLeases(harness.dataSource);
-    await start();
+    await start(20);
     await write();
     await until(isIdle, 60_000);
     expect(lines()).toBe(before);

@@ -12,7 +12,10 @@ export class PayloadRelay {
 
   /** @param heap megabytes of JavaScript objects that the process may have */
   constructor(url: string, relayOptions: NonNullable<FleetSettings['relayOptions']>, heap: number) {
-    const settings: FleetSettings = { ...NO_WRITERS, url, ledger: '', lease: 30_000, relayOptions };
+    // Hundreds of megabytes through a slow disk are no outage: nothing is published twice for that.
+    const lease = 600_000;
+    const patient = { lease, publishTimeout: 300_000, ...relayOptions };
+    const settings: FleetSettings = { ...NO_WRITERS, url, ledger: '', lease, relayOptions: patient };
     const options = [`--max-old-space-size=${heap}`];
     this.process = startFile('test/processes/payload-process.ts', { FLEET: JSON.stringify(settings) }, { options });
     this.process.on('message', (report: PayloadReport) => this.reports.push(report));

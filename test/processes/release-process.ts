@@ -63,8 +63,8 @@ async function main(): Promise<void> {
     transports,
     buckets,
     database: { setup },
-    lease: '12s',
-    publishTimeout: '3s',
+    lease: '30s',
+    publishTimeout: '10s',
   });
   @Module({ imports: [outbox] })
   class Shop {}

@@ -1,6 +1,6 @@
 /** A Nest application in a process of its own, as `main.ts` has it. Started by `shop.ts`; says what happens to it. */
 import 'reflect-metadata';
-import { openSync, writeSync } from 'node:fs';
+import { existsSync, openSync, writeSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import type { AddressInfo } from 'node:net';
 import { Controller, Inject, Module, Post, type INestApplicationContext } from '@nestjs/common';
@@ -16,8 +16,6 @@ import { databaseOptions } from './database-options.js';
 import type { ShopSettings } from './shop.js';
 
 const settings = JSON.parse(process.env['SHOP'] as string) as ShopSettings;
-/** Longer than the shortest lease. */
-const BLOCK = 20_000;
 let blocked = false;
 const tell = (what: object): void => void process.send?.(what);
 
@@ -34,7 +32,7 @@ class LedgerTransport extends OutboxTransport {
     if (settings.publish === 'blocks' && !blocked) {
       blocked = true;
       await new Promise((sent) => process.send?.({ handed: batch.length }, sent));
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, BLOCK);
+      while (!existsSync(`${settings.ledger}.go`)) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 50);
     }
     await pause(20); // as a broker takes its time: something is always in flight
     writeSync(this.ledger, batch.map(({ key, id, body }) => `${key} ${String(body)} ${id} ${process.pid}\n`).join(''));
@@ -77,6 +75,9 @@ async function main(): Promise<void> {
     pollInterval: 200,
     shutdownTimeout: settings.shutdownTimeout,
     logLevel: 'silent',
+    // Longer than a test waits for anything: what comes all the same did not come by them.
+    lease: '1h',
+    publishTimeout: '20m',
     ...(settings.publish === 'blocks' ? { lease: '10s', publishTimeout: 1_000, batchSize: 10 } : {}),
   });
   @Module({ imports: [outbox], controllers: [Orders] })
@@ -90,7 +91,7 @@ async function main(): Promise<void> {
     const closed = async (): Promise<void> => {
       await app.close();
       await dataSource.destroy(); // given to Nest as an object, so it is this file's
-      tell({ closed: true });
+      tell({ closed: true, timers: process.getActiveResourcesInfo().filter((what) => what === 'Timeout').length });
       process.disconnect();
     };
     void closed();

@@ -8,7 +8,7 @@ export interface ShopSettings {
   /** Where it publishes to: a file, or a queue of RabbitMQ. */
   readonly ledger?: string;
   readonly rabbit?: { readonly url: string; readonly queue: string };
-  /** `hangs`: for ever; `blocks`: the first publish holds up the event loop for 11 s. */
+  /** `hangs`: for ever; `blocks`: the first publish holds up the event loop until there is a file `<ledger>.go`. */
   readonly publish?: 'hangs' | 'blocks';
   /** Milliseconds. */
   readonly shutdownTimeout: number;
@@ -24,6 +24,8 @@ export interface ShopNews {
   readonly handed?: number;
   readonly stopping?: true;
   readonly closed?: true;
+  /** With `closed`: the timers that would keep it. */
+  readonly timers?: number;
   readonly warning?: string;
   readonly failed?: string;
 }
@@ -40,13 +42,13 @@ export class ShopProcess {
 
   static async start(settings: ShopSettings): Promise<ShopProcess> {
     const shop = new ShopProcess(startFile('test/processes/shop-process.ts', { SHOP: JSON.stringify(settings) }));
-    await shop.heard('ready', 30_000);
+    await shop.heard('ready');
     return shop;
   }
 
-  /** The first news of this kind. */
-  async heard<K extends keyof ShopNews>(what: K, timeout = 15_000): Promise<NonNullable<ShopNews[K]>> {
-    const signal = AbortSignal.timeout(timeout);
+  /** The first news of this kind. Its ceiling says "never": several of them may be starting at once. */
+  async heard<K extends keyof ShopNews>(what: K): Promise<NonNullable<ShopNews[K]>> {
+    const signal = AbortSignal.timeout(120_000);
     for (;;) {
       const found = this.news.find((one) => one[what] !== undefined)?.[what];
       if (found !== undefined) return found as NonNullable<ShopNews[K]>;
@@ -59,12 +61,11 @@ export class ShopProcess {
     return this.child.exitCode !== null || this.child.signalCode !== null;
   }
 
-  /** Milliseconds from here to its end, and what ended it. */
-  async end(signal: NodeJS.Signals, timeout = 30_000): Promise<{ took: number; by: string | null }> {
-    const exited = this.ended ? undefined : once(this.child, 'exit', { signal: AbortSignal.timeout(timeout) });
-    const from = performance.now();
+  /** Within a minute, which is less than its lease and its publish timeout. @returns what ended it */
+  async end(signal: NodeJS.Signals): Promise<string | null> {
+    const exited = this.ended ? undefined : once(this.child, 'exit', { signal: AbortSignal.timeout(60_000) });
     this.child.kill(signal);
     await exited;
-    return { took: performance.now() - from, by: this.child.signalCode };
+    return this.child.signalCode;
   }
 }

@@ -11,8 +11,10 @@ import { until } from '../support/until.js';
 import { readLedger } from './fleet.js';
 import { ShopProcess, type ShopSettings } from './shop.js';
 
-/** What a full machine takes to end a process and to tell of it; what it is told apart from is a lease of 30 s, or for ever. */
-const SLACK = 5_000;
+/** Milliseconds, the longest there is: a process that ends sooner did not wait for it. */
+const PATIENT = 600_000;
+/** Milliseconds. */
+const NEVER = 60_000;
 
 describeOnFewer(['rabbitmq'], 'the end of a process', (kind) => {
   let harness: Harness;
@@ -34,7 +36,7 @@ describeOnFewer(['rabbitmq'], 'the end of a process', (kind) => {
   });
   const start = async (settings: Partial<ShopSettings> = {}): Promise<ShopProcess> => {
     const { url } = harness.database;
-    const shop = await ShopProcess.start({ url, ledger, shutdownTimeout: 5_000, hooks: true, ...settings });
+    const shop = await ShopProcess.start({ url, ledger, shutdownTimeout: PATIENT, hooks: true, ...settings });
     shops.push(shop);
     return shop;
   };
@@ -75,19 +77,16 @@ describeOnFewer(['rabbitmq'], 'the end of a process', (kind) => {
   // Fifty rounds would take minutes: two of them here, and many more in the soak.
   it('G2: SIGTERM under a thousand messages a second: nothing twice, in order, and the others take over at once', async () => {
     const [stays, ...others] = (await Promise.all([start(), start(), start()])) as [ShopProcess, ...ShopProcess[]];
-    await until(async () => (await leased()).owners === 3, 30_000); // the first to come had all of them for a while
+    await until(async () => (await leased()).owners === 3, NEVER); // the first to come had all of them for a while
     const writing = load();
     for (const goes of others) {
-      await until(() => published(goes) > 0, 20_000);
-      const { took, by } = await goes.end('SIGTERM');
-      expect({ by, inTime: took < 5_000 + SLACK }).toEqual({ by: 'SIGTERM', inTime: true });
-      const from = performance.now();
+      await until(() => published(goes) > 0, NEVER);
+      expect(await goes.end('SIGTERM')).toBe('SIGTERM');
       expect((await leased()).owners).toBe(others.indexOf(goes) === 0 ? 2 : 1); // given back, not left to expire
-      await until(async () => (await leased()).held === 32);
-      expect(performance.now() - from).toBeLessThan(10_000); // a lease is 30 s
+      await until(async () => (await leased()).held === 32, NEVER); // a lease is an hour
     }
     const written = await writing.stop();
-    await until(async () => (await harness.count('ready')) === 0, 20_000);
+    await until(async () => (await harness.count('ready')) === 0, NEVER);
     await stays.end('SIGTERM');
     expect(readLedger(ledger)).toMatchObject({ lines: written, distinct: written, ghosts: 0, outOfOrder: 0 });
     expect(await leased()).toEqual({ held: 0, owners: 0 });
@@ -97,26 +96,20 @@ describeOnFewer(['rabbitmq'], 'the end of a process', (kind) => {
     const shop = await start({ publish: 'hangs', shutdownTimeout: 1_000 });
     await harness.enqueue([{ key: 'k', payload: Buffer.from('1') }]);
     await shop.heard('handed');
-    const { took, by } = await shop.end('SIGTERM');
-    expect({ by, took: took < 1_000 + 2 * SLACK }).toEqual({ by: 'SIGTERM', took: true });
+    expect(await shop.end('SIGTERM')).toBe('SIGTERM'); // of the publish it would hear in twenty minutes
     expect(await leased()).toEqual({ held: 0, owners: 0 });
     expect(await harness.count('ready')).toBe(1);
   });
 
-  onOne(
-    'G3: a second signal ends the waiting',
-    async () => {
-      const shop = await start({ publish: 'hangs', shutdownTimeout: 25_000 });
-      await harness.enqueue([{ key: 'k' }]);
-      await shop.heard('handed');
-      shop.child.kill('SIGINT');
-      await shop.heard('stopping');
-      const { took, by } = await shop.end('SIGTERM');
-      expect({ by, took: took < 3_000 + SLACK }).toEqual({ by: 'SIGINT', took: true });
-      expect(await leased()).toEqual({ held: 0, owners: 0 });
-    },
-    60_000,
-  );
+  onOne('G3: a second signal ends the waiting', async () => {
+    const shop = await start({ publish: 'hangs', shutdownTimeout: PATIENT });
+    await harness.enqueue([{ key: 'k' }]);
+    await shop.heard('handed');
+    shop.child.kill('SIGINT');
+    await shop.heard('stopping');
+    expect(await shop.end('SIGTERM')).toBe('SIGINT');
+    expect(await leased()).toEqual({ held: 0, owners: 0 });
+  });
 
   onOne(
     'G3: RabbitMQ falls silent while the process stops: it ends in time, and the next sends what was not confirmed',
@@ -128,16 +121,15 @@ describeOnFewer(['rabbitmq'], 'the end of a process', (kind) => {
         const url = requiredUrl('rabbitmq').replace(/(@|\/\/)[\w.-]+:\d+/, `$1127.0.0.1:${proxy.port}`);
         const shop = await start({ rabbit: { url, queue }, shutdownTimeout: 1_500 });
         const ids = await harness.enqueue([{ key: 'a' }]);
-        await until(async () => (await harness.count('ready')) === 0);
+        await until(async () => (await harness.count('ready')) === 0, NEVER);
         proxy.set({ up: 'drop', down: 'drop' });
         ids.push(...(await harness.enqueue([{ key: 'a' }, { key: 'b' }])));
-        const { took, by } = await shop.end('SIGTERM');
-        expect({ by, took: took < 1_500 + 2 * SLACK }).toEqual({ by: 'SIGTERM', took: true });
+        expect(await shop.end('SIGTERM')).toBe('SIGTERM');
         expect(await leased()).toEqual({ held: 0, owners: 0 });
         proxy.heal();
         const next = await rabbitmq({ url, routingKey: () => queue }).create();
         await harness.relay({ default: next }).dispatcher.start();
-        await until(async () => (await harness.count('ready')) === 0);
+        await until(async () => (await harness.count('ready')) === 0, NEVER);
         const seen = await observer.receivedAll(queue, ids);
         expect(new Set(seen.map(({ id }) => id))).toEqual(new Set(ids));
       } finally {
@@ -145,22 +137,19 @@ describeOnFewer(['rabbitmq'], 'the end of a process', (kind) => {
         await proxy.close();
       }
     },
-    60_000,
   );
 
-  it('G6: a process whose application was closed ends by itself, within a second', async () => {
+  it('G6: a process whose application was closed ends by itself, and no timer keeps it', async () => {
     const shop = await start({ hooks: false });
     await harness.enqueue([{ key: 'k', payload: Buffer.from('1') }]);
-    await until(() => published(shop) === 1);
-    const ended = once(shop.child, 'exit');
+    await until(() => published(shop) === 1, NEVER);
+    const ended = once(shop.child, 'exit', { signal: AbortSignal.timeout(2 * NEVER) });
     shop.child.send('close');
-    await shop.heard('closed');
-    const from = performance.now();
+    expect(await shop.heard('timers')).toBe(0);
     expect(await ended).toEqual([0, null]);
-    expect(performance.now() - from).toBeLessThan(1_000 + SLACK);
   });
 
-  // A little longer than a lease: three of them would show nothing else.
+  // Until all is published by another one, and so for longer than a lease.
   it('G2, G7: an event loop that is blocked for longer than its lease publishes nothing after that, no failure is invented; missing shutdown hooks are told', async () => {
     const shop = await start({ publish: 'blocks', hooks: false });
     const texts = Array.from({ length: 300 }, (_, i) => ({
@@ -171,15 +160,18 @@ describeOnFewer(['rabbitmq'], 'the end of a process', (kind) => {
     const inFlight = await shop.heard('handed');
     const other = new ScriptedTransport();
     await harness.relay({ default: other }).dispatcher.start();
-    await other.until(() => other.published.length >= 300 - 40, 40_000); // its leases ended while it was blocked
-    await until(async () => (await harness.count('ready')) === 0);
+    await other.until(() => other.published.length >= 300 - 40, 2 * NEVER); // its leases ended while it was blocked
+    await until(async () => (await harness.count('ready')) === 0, NEVER);
+    writeFileSync(`${ledger}.go`, '');
+    const warned = (text: string) => shop.news.some(({ warning }) => warning?.includes(text));
+    await until(() => warned('stood still') && warned('call app.enableShutdownHooks()'), NEVER);
+    shop.child.send('close');
+    await shop.heard('closed'); // nothing of it is on its way any more
     // Its own: what was out when it was blocked, at most four batches; all else is the other's, in order.
     expect(published(shop)).toBeLessThanOrEqual(4 * inFlight);
     const seen = new Set([...other.published.map(({ id }) => id), ...ledgerIds()]);
     expect(seen.size).toBe(300);
     expect(shop.news.filter(({ failed }) => failed !== undefined)).toEqual([]);
-    const warned = (text: string) => shop.news.some(({ warning }) => warning?.includes(text));
-    await until(() => warned('stood still') && warned('call app.enableShutdownHooks()'));
     expect(await harness.count('parked')).toBe(0);
   });
 });

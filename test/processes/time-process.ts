@@ -83,7 +83,7 @@ async function main(): Promise<object> {
     ]);
     const relays = await new DataSource({ ...database.options, timezone: 'local' } as never).initialize();
     await harness.relay({ default: transport }, {}, { dataSource: relays, random: () => 0.999 }).dispatcher.start();
-    await until(() => transport.published.length === instants.length + 3, 20_000);
+    await until(() => transport.published.length === instants.length + 3, 60_000);
     await until(async () => (await harness.count('archive')) === instants.length + 3);
     const created = transport.published
       .filter(({ topic }) => topic !== 'orders')

@@ -10,6 +10,8 @@ import { end, heard, NO_WRITERS, readLedger, startRelay, type FleetSettings } fr
 const KEYS = 24;
 const EACH = 25;
 const MESSAGES = KEYS * EACH;
+/** Milliseconds: those that stand still must outlast it. */
+const LEASE = 15_000;
 
 describeOnFewer([], 'relay processes whose time is not the others’', (kind) => {
   let harness: Harness;
@@ -17,12 +19,12 @@ describeOnFewer([], 'relay processes whose time is not the others’', (kind) =>
   let settings: FleetSettings;
   let relays: ChildProcess[] = [];
   beforeEach(async () => {
-    harness = await createHarness(kind, { buckets: 8, lease: '10s', publishTimeout: '2s' });
+    harness = await createHarness(kind, { buckets: 8, lease: LEASE, publishTimeout: '7s' });
     directory = mkdtempSync(join(tmpdir(), 'outbox-zombies-'));
     const ledger = join(directory, 'ledger');
     writeFileSync(ledger, '');
-    const relayOptions = { buckets: 8, publishTimeout: '2s' as const, batchSize: 20 };
-    settings = { ...NO_WRITERS, url: harness.database.url, ledger, lease: 10_000, pace: 20, relayOptions };
+    const relayOptions = { buckets: 8, publishTimeout: '7s' as const, batchSize: 20 };
+    settings = { ...NO_WRITERS, url: harness.database.url, ledger, lease: LEASE, pace: 20, relayOptions };
   });
   afterEach(async () => {
     for (const child of relays.splice(0)) {
@@ -42,12 +44,12 @@ describeOnFewer([], 'relay processes whose time is not the others’', (kind) =>
     const owners = (): Promise<unknown[]> =>
       harness.dataSource.query(`select owner from outbox_leases where owner is not null group by owner
         having count(*) <= ${Math.ceil(8 / count)}`);
-    await until(async () => (await owners()).length === count, 30_000);
+    await until(async () => (await owners()).length === count, 60_000);
     for (let n = 1; n <= EACH; n += 1)
       await harness.enqueue(
         Array.from({ length: KEYS }, (_, k) => ({ key: `k${k}`, payload: Buffer.from(String(n)) })),
       );
-    await until(() => ledger().publishers === count, 30_000);
+    await until(() => ledger().publishers === count, 60_000);
   }
 
   it('B1: frozen past their lease in the middle of a batch, they publish nothing and change nothing when they wake up', async () => {
@@ -55,8 +57,8 @@ describeOnFewer([], 'relay processes whose time is not the others’', (kind) =>
     const [, ...zombies] = relays;
     // Within a message, each by itself: a signal from outside may also hit it between its last look at the time and its write.
     for (const zombie of zombies) zombie.send({ freeze: true });
-    await until(() => ledger().distinct === MESSAGES, 60_000);
-    await until(async () => (await left()) === 0);
+    await until(() => ledger().distinct === MESSAGES, LEASE + 60_000);
+    await until(async () => (await left()) === 0, 60_000);
     const { lines } = ledger();
     const alive = zombies.map((zombie) => heard(zombie, 'leasesAcquired'));
     for (const zombie of zombies) zombie.kill('SIGCONT');

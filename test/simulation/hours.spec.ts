@@ -36,7 +36,7 @@ function expectNobodyPaid({ violations, charged, fates, committed }: Outcome): v
 }
 
 describe('hours', () => {
-  jest.setTimeout(300_000); // each plays hours, and takes as long as the processor is busy with others
+  jest.setTimeout(900_000); // each plays hours, and takes as long as the processor is busy with others
 
   it.each(OF_BROKER)('C16: without a broker (%s) charge nobody, and nothing goes out', async (_, faults) => {
     const outcome = await play(drawOutage(1, faults));

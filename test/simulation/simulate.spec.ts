@@ -47,7 +47,7 @@ describe('npm run simulate', () => {
 
   it('tells of a violation its seed, the commit and a history that is cut down to it, and fails', async () => {
     const { code, errors, last } = await withBug('no-key-gate', (folder) =>
-      simulate(folder, '--histories', '100', '--first', '--shrink', '5'),
+      simulate(folder, '--histories', '100', '--first', '--shrink', '600'),
     );
     expect(last['violations']).toBeGreaterThanOrEqual(1);
     expect(last['invariant 4']).toBeGreaterThanOrEqual(1);

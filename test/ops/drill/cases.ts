@@ -64,7 +64,7 @@ const stuckKey: DrillCase = {
   async repair(system, { page, explained, id }) {
     const dead = partOf(explained, /behind message (\S+) of its key/);
     await succeeds(system, commandIn(page, 'release').replace('c-1', 'cart-7'));
-    await until(() => system.arrived.has(id));
+    await until(() => system.arrived.has(id), 60_000);
     // The dead one stays for later: nobody needs it here.
     await succeeds(system, commandIn(page, 'discard').replace(/[\da-f-]{36}/, dead));
   },
@@ -117,7 +117,7 @@ const pausedTransport: DrillCase = {
     await system.database.query(`update outbox_pauses set since = since - interval '2 hours'`); // and was forgotten
     // The relay has heard of it: its leases say that it begins nothing.
     const idle = 'select 1 from outbox_leases where idle_epoch = epoch';
-    await until(async () => (await system.database.query(idle)).length > 0);
+    await until(async () => (await system.database.query(idle)).length > 0, 60_000);
     return first(system, message({ key: 'cart-9' }));
   },
   alert: 'OutboxPaused',

@@ -35,14 +35,14 @@ export class Supervised {
 
   /** Resolves when it answers. */
   async ready(): Promise<void> {
-    await until(() => this.ask('/health').then(Boolean, () => false), 40_000, 100);
+    await until(() => this.ask('/health').then(Boolean, () => false), 120_000, 100);
   }
 
   async ask(page: string, body?: unknown): Promise<string> {
     const request = body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) };
     const answer = await fetch(`http://127.0.0.1:${this.port}${page}`, {
       ...request,
-      signal: AbortSignal.timeout(10_000),
+      signal: AbortSignal.timeout(60_000),
     });
     const text = await answer.text();
     if (!answer.ok) throw new Error(text);

@@ -169,8 +169,8 @@ export class System {
   /** A new message goes out, and no alert fires. */
   async healthy(): Promise<void> {
     const [id] = (await this.enqueue({ type: 'order.placed', topic: 'orders', payload: {} })) as [string];
-    await until(() => this.arrived.has(id), 60_000, 100);
-    await until(async () => (await this.firing()).length === 0, 60_000, 200);
+    await until(() => this.arrived.has(id), 120_000, 100);
+    await until(async () => (await this.firing()).length === 0, 120_000, 200);
   }
 
   async stop(): Promise<void> {
