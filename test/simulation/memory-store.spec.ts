@@ -1,7 +1,7 @@
 import type { NewMessage, OutboxMessage } from '../../lib/outbox-message.js';
 import { STATEMENT_TIMEOUT, waitedTooLong } from '../../lib/store/database-errors.js';
 import { describeStoreContract, type StoreHarness } from '../../lib/testing/store-contract/contract.js';
-import { newMessage } from '../support/relay.js';
+import { newMessage } from '../support/scripted.js';
 import { History } from './history.js';
 import { NO_RATES } from './plan-faults.js';
 import { SimulatedProcess } from './process.js';

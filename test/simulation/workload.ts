@@ -1,7 +1,7 @@
 import { bucketOf } from '../../lib/message/bucket-of.js';
 import type { NewMessage } from '../../lib/outbox-message.js';
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
-import { newMessage } from '../support/relay.js';
+import { newMessage } from '../support/scripted.js';
 import { Fate, type History } from './history.js';
 import type { PlannedMessage, PlannedTransaction, PlannedWriter } from './plan.js';
 import type { MemoryDatabase } from './store/memory-database.js';

@@ -1,4 +1,5 @@
 import { DataSource, type QueryRunner } from 'typeorm';
+import { TypeOrm } from '../../lib/data-layers/typeorm/typeorm.js';
 import { OutboxService } from '../../lib/enqueue/outbox.service.js';
 import type { EnqueueRuntime } from '../../lib/enqueue/runtime.js';
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
@@ -95,7 +96,7 @@ export async function createEnqueueDatabase(
     },
     outbox: ({ options, ...parts } = {}) =>
       new OutboxService(
-        enqueueRuntime(dataSource, {
+        enqueueRuntime(new TypeOrm(dataSource), {
           store,
           transportIds,
           ...parts,

@@ -1,5 +1,3 @@
-import type { DataSource } from 'typeorm';
-import { TypeOrm } from '../../lib/data-layers/typeorm/typeorm.js';
 import { Destinations } from '../../lib/enqueue/destinations.js';
 import { EventRegistry } from '../../lib/enqueue/events/event-registry.js';
 import { jsonSerializer } from '../../lib/message/json-serializer.js';
@@ -45,14 +43,17 @@ export function messageRules(overrides: Partial<ResolvedOptions> = {}): MessageR
 }
 
 /** A runtime whose parts fail the test when they are used without being given. */
-export function enqueueRuntime(dataSource: DataSource, parts: Partial<EnqueueRuntime> = {}): EnqueueRuntime {
+export function enqueueRuntime(
+  dataLayer: EnqueueRuntime['dataLayer'],
+  parts: Partial<EnqueueRuntime> = {},
+): EnqueueRuntime {
   const options = parts.options ?? enqueueOptions();
   const unused = (): never => {
     throw new Error('Not part of this test.');
   };
   return {
     options,
-    dataLayer: new TypeOrm(dataSource),
+    dataLayer,
     store: undefined as never,
     transportIds: idsOf(options),
     hooks: { emit: () => undefined, has: () => false },

@@ -7,7 +7,7 @@ import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import type { LockedOutcome, LockSession } from '../../lib/store/parked-store.js';
 import { FakeClock } from '../../lib/testing/fake-clock.js';
 import { storeOf, StubStore, turn } from './transport-relay.js';
-import { RecordedHooks, ScriptedTransport } from './relay.js';
+import { RecordedHooks, ScriptedTransport } from './scripted.js';
 
 /** A relay over rows in memory: what fails is due again at once. */
 export function createRowLockRelay(given: Partial<OutboxOptions> = {}, transport = new ScriptedTransport()) {

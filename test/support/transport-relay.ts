@@ -10,7 +10,7 @@ import type { Acquired } from '../../lib/store/lease-store.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import type { WriteReport } from '../../lib/store/ready-store.js';
 import { FakeClock } from '../../lib/testing/fake-clock.js';
-import { RecordedHooks, ScriptedTransport } from './relay.js';
+import { RecordedHooks, ScriptedTransport } from './scripted.js';
 
 let created = 0;
 

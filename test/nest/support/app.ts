@@ -1,4 +1,4 @@
-import type { INestApplicationContext, LoggerService, ModuleMetadata } from '@nestjs/common';
+import type { INestApplicationContext, ModuleMetadata } from '@nestjs/common';
 import { Test, type TestingModule, type TestingModuleBuilder } from '@nestjs/testing';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { DataSource, type DataSourceOptions } from 'typeorm';
@@ -13,6 +13,8 @@ import {
 import { createTestDatabase, type TestDatabase } from '../../support/databases.js';
 import type { DatabaseKind } from '../../support/services.js';
 import { gate } from '../../support/transport-relay.js';
+
+export { LineLogger } from '../../support/line-logger.js';
 
 @OutboxEvent({ type: 'order.placed', topic: 'orders', key: (e) => e.orderId })
 export class OrderPlaced {
@@ -56,21 +58,6 @@ export class GatedTransport extends CollectingTransport {
     this.handed.push(...batch.map(({ id }) => id));
     await this.gate.opened;
     return super.publish(batch);
-  }
-}
-
-/** Every line, as a text logger would print it. */
-export class LineLogger implements LoggerService {
-  readonly lines: string[] = [];
-  readonly entries: { level: string; line: Record<string, unknown> }[] = [];
-  readonly debug = (line: unknown): void => this.keep('debug', line);
-  readonly log = (line: unknown): void => this.keep('log', line);
-  readonly warn = (line: unknown): void => this.keep('warn', line);
-  readonly error = (line: unknown): void => this.keep('error', line);
-
-  keep(level: string, line: unknown): void {
-    this.entries.push({ level, line: line as Record<string, unknown> });
-    this.lines.push(`${level} ${String(line)}`);
   }
 }
 

@@ -11,7 +11,7 @@ import { PayloadDecrypter } from '../../../lib/relay/publish/decrypt-payloads.js
 import { OutboxTransport, PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
 import { resolveOptions } from '../../../lib/options/resolve.js';
 import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
-import { newMessage } from '../../support/relay.js';
+import { newMessage } from '../../support/scripted.js';
 import { turn } from '../../support/transport-relay.js';
 
 class Recorder extends OutboxTransport {

@@ -2,7 +2,7 @@ import type { OutboxEventMap, OutboxEventName } from '../../../lib/observe/event
 import { logEvents, type LogLevel } from '../../../lib/observe/log-events.js';
 import { OutboxEvents } from '../../../lib/observe/outbox-events.js';
 import { FakeClock } from '../../../lib/testing/fake-clock.js';
-import { LineLogger } from '../../nest/support/app.js';
+import { LineLogger } from '../../support/line-logger.js';
 
 const published = (id: string): OutboxEventMap['published'] => ({ transport: 't', ids: [id], batches: [1] });
 

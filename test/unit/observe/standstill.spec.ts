@@ -7,7 +7,7 @@ import {
   turn,
   type RelayUnderTest,
 } from '../../support/transport-relay.js';
-import { ScriptedTransport } from '../../support/relay.js';
+import { ScriptedTransport } from '../../support/scripted.js';
 
 const away = (): PublishResult => ({ ok: false, blame: 'transport', error: new Error('away') });
 

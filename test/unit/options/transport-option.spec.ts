@@ -1,6 +1,7 @@
 import type { ModuleRef } from '@nestjs/core';
 import { clientProxy } from '../../../lib/transports/nest-client/index.js';
-import { inProcess, type MessageOptions } from '../../../lib/index.js';
+import type { MessageOptions } from '../../../lib/outbox-message.js';
+import { inProcess } from '../../../lib/transports/in-process/in-process.js';
 import { kafka } from '../../../lib/transports/kafka/index.js';
 import { createTransports } from '../../../lib/nest/transports.js';
 import { OutboxTransport, PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';

@@ -8,7 +8,12 @@ import {
 import { loadApi } from '../../../lib/otel/api.js';
 import { OutboxTracing, type OutboxTracingOptions } from '../../../lib/otel/index.js';
 import { saysUnsampled } from '../../../lib/otel/send-spans.js';
-import { OutboxTransport, PUBLISHED, type PublishContext, type PublishResult } from '../../../lib/index.js';
+import {
+  OutboxTransport,
+  PUBLISHED,
+  type PublishContext,
+  type PublishResult,
+} from '../../../lib/transports/transport.js';
 import type { OutboxMessage, OutboxService, TransportDefinition } from '../../../lib/index.js';
 import { followCalls } from '../../../lib/otel/process-spans.js';
 import { Spans } from '../../../lib/otel/spans.js';

@@ -1,7 +1,7 @@
 import type { OutboxMessage } from '../../../lib/outbox-message.js';
 import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
 import { createTransportRelay, leased, stored, turn } from '../../support/transport-relay.js';
-import { ScriptedTransport } from '../../support/relay.js';
+import { ScriptedTransport } from '../../support/scripted.js';
 
 const down = (): PublishResult => ({ ok: false, blame: 'transport', error: new Error('gone') });
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });

@@ -5,7 +5,7 @@ import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport
 import { resolveOptions } from '../../../lib/options/resolve.js';
 import { FakeClock } from '../../../lib/testing/fake-clock.js';
 import { gate, storeOf, StubStore, stored, turn } from '../../support/transport-relay.js';
-import { RecordedHooks, ScriptedTransport } from '../../support/relay.js';
+import { RecordedHooks, ScriptedTransport } from '../../support/scripted.js';
 
 function relay(given: Partial<OutboxOptions> = {}) {
   const transport = new ScriptedTransport();

@@ -2,7 +2,7 @@ import type { OutboxMessage } from '../../../lib/outbox-message.js';
 import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
 import type { RelayUnderTest } from '../../support/transport-relay.js';
 import { createTransportRelay, gate, leased, loseAndRegain, stored, turn } from '../../support/transport-relay.js';
-import { ScriptedTransport } from '../../support/relay.js';
+import { ScriptedTransport } from '../../support/scripted.js';
 
 const rejected: PublishResult = { ok: false, blame: 'collateral', error: new Error('no') };
 

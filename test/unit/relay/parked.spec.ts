@@ -1,7 +1,7 @@
 import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
 import type { TakeResult } from '../../../lib/store/parked-store.js';
 import { createTransportRelay, gate, leased, loseAndRegain, stored, turn } from '../../support/transport-relay.js';
-import { ScriptedTransport } from '../../support/relay.js';
+import { ScriptedTransport } from '../../support/scripted.js';
 
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
 

@@ -2,7 +2,7 @@ import type { OutboxMessage } from '../../../lib/outbox-message.js';
 import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
 import type { RelayUnderTest, StubStore } from '../../support/transport-relay.js';
 import { createTransportRelay, leased, stored } from '../../support/transport-relay.js';
-import { broken, ScriptedTransport } from '../../support/relay.js';
+import { broken, ScriptedTransport } from '../../support/scripted.js';
 
 const silence = (): Promise<PublishResult> => new Promise(() => undefined);
 

@@ -1,7 +1,7 @@
 import type { OutboxMessage } from '../../../lib/outbox-message.js';
 import { PUBLISHED, type PublishContext, type PublishResult } from '../../../lib/transports/transport.js';
 import { createTransportRelay, leased, stored } from '../../support/transport-relay.js';
-import { ScriptedTransport } from '../../support/relay.js';
+import { ScriptedTransport } from '../../support/scripted.js';
 
 const silence = (): Promise<PublishResult> => new Promise(() => undefined);
 

@@ -9,7 +9,7 @@ import { DeadLetters } from '../../../lib/relay/settle/dead-letters.js';
 import type { Death } from '../../../lib/store/parked-store.js';
 import { OutboxCleaner } from '../../../lib/clean/cleaner.js';
 import { stored } from '../../support/transport-relay.js';
-import { RecordedHooks } from '../../support/relay.js';
+import { RecordedHooks } from '../../support/scripted.js';
 import { until } from '../../support/until.js';
 
 describe('backoff', () => {

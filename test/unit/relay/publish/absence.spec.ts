@@ -11,7 +11,7 @@ import type { PublishFailure } from '../../../../lib/transports/transport.js';
 import type { HastenRequest } from '../../../../lib/store/parked-store.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
 import { stored } from '../../../support/transport-relay.js';
-import { RecordedHooks } from '../../../support/relay.js';
+import { RecordedHooks } from '../../../support/scripted.js';
 
 const missing = (destination: string): PublishFailure => {
   const error = new Error(`There is no ${destination}.`);

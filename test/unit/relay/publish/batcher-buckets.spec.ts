@@ -1,6 +1,6 @@
 import { PUBLISHED } from '../../../../lib/transports/transport.js';
 import { createTransportRelay, gate, stored, turn } from '../../../support/transport-relay.js';
-import { ScriptedTransport } from '../../../support/relay.js';
+import { ScriptedTransport } from '../../../support/scripted.js';
 
 /** For brokers that know who owns a bucket, and can refuse who does not. */
 class PerBucket extends ScriptedTransport {

@@ -1,5 +1,5 @@
 import { createTransportRelay, stored, turn } from '../../../support/transport-relay.js';
-import { ScriptedTransport } from '../../../support/relay.js';
+import { ScriptedTransport } from '../../../support/scripted.js';
 
 class Batches extends ScriptedTransport {
   readonly sizes: number[] = [];

@@ -1,6 +1,6 @@
 import { PUBLISHED } from '../../../../lib/transports/transport.js';
 import { createTransportRelay, gate, stored, turn } from '../../../support/transport-relay.js';
-import { ScriptedTransport } from '../../../support/relay.js';
+import { ScriptedTransport } from '../../../support/scripted.js';
 
 /** Works on messages one by one, and tells of each when it is through. */
 class OneByOne extends ScriptedTransport {

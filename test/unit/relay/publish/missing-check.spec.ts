@@ -6,7 +6,7 @@ import { MissingCheck } from '../../../../lib/relay/publish/missing-check.js';
 import type { ExpectedMessages, MissingDestination, PublishFailure } from '../../../../lib/transports/transport.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
 import { stored } from '../../../support/transport-relay.js';
-import { RecordedHooks } from '../../../support/relay.js';
+import { RecordedHooks } from '../../../support/scripted.js';
 
 type Answer = readonly string[] | Error | 'nothing';
 

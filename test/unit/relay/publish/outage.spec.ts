@@ -7,7 +7,7 @@ import type { OutboxMessage } from '../../../../lib/outbox-message.js';
 import type { OutboxTransport, PublishFailure } from '../../../../lib/transports/transport.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
 import { stored } from '../../../support/transport-relay.js';
-import { RecordedHooks } from '../../../support/relay.js';
+import { RecordedHooks } from '../../../support/scripted.js';
 
 const gone: PublishFailure = { ok: false, blame: 'transport', suspect: 'message', error: new Error('gone') };
 const late: PublishFailure = { ok: false, blame: 'transport', error: new Error('no answer in time') };

@@ -2,7 +2,7 @@ import { LargePayloads } from '../../../../lib/relay/publish/large-payloads.js';
 import type { OutboxStore } from '../../../../lib/store/outbox-store.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
 import { stored, turn } from '../../../support/transport-relay.js';
-import { RecordedHooks } from '../../../support/relay.js';
+import { RecordedHooks } from '../../../support/scripted.js';
 
 /** Reads one large payload by itself, which loses its connection after so many milliseconds. */
 async function verdicts(took: number, times: number): Promise<unknown[]> {

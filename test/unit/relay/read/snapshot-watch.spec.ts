@@ -2,7 +2,7 @@ import { SnapshotWatch } from '../../../../lib/relay/read/snapshot-watch.js';
 import { healthOf } from '../../../../lib/observe/health.js';
 import type { HeldSnapshot, HeldSnapshotReport } from '../../../../lib/store/ready-store.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
-import { RecordedHooks } from '../../../support/relay.js';
+import { RecordedHooks } from '../../../support/scripted.js';
 
 const DUMP: HeldSnapshot = {
   server: 'PostgreSQL',

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { Deadline } from '../../../../lib/time/deadline.js';
 import { PUBLISHED, type PublishResult } from '../../../../lib/transports/transport.js';
 import { gate, stored, turn } from '../../../support/transport-relay.js';
-import { ScriptedTransport } from '../../../support/relay.js';
+import { ScriptedTransport } from '../../../support/scripted.js';
 import { createRowLockRelay } from '../../../support/row-lock-relay.js';
 
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
