@@ -140,7 +140,7 @@ describe('what an error may say of its message', () => {
       const known = new Error('refused by the broker');
       text(known, about);
       expect(cpuCost(() => text(known, about))).toBeLessThan(pass / 10);
-    });
+    }, 900_000);
 
     it('J10: of more than can be compared nothing is told', () => {
       const huge = message(JSON.stringify('x'.repeat(9_000_000)));

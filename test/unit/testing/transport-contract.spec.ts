@@ -53,7 +53,7 @@ function harnessOf(transport: (memory: Memory) => OutboxTransport): TransportHar
     received: async (topic) => memory.topics.get(topic) ?? [],
     poison: (topic) => ({ topic: `${topic}/refused` }),
     faultTimeout: 150,
-    timeout: 3_000,
+    timeout: 60_000,
     faults: {
       loseRequests: () => void (memory.lost = 'requests'),
       loseReplies: () => void (memory.lost = 'replies'),
