@@ -54,8 +54,9 @@ export async function startRelay(settings: FleetSettings): Promise<ChildProcess>
 
 /** Resolves when the process says so from now on. Its ceiling says "never": several of them may be starting at once. */
 export async function heard(child: ChildProcess, word: string): Promise<void> {
-  for await (const [message] of on(child, 'message', { signal: AbortSignal.timeout(120_000) }))
-    if (message === word) return;
+  const options = { signal: AbortSignal.timeout(120_000), close: ['disconnect'] };
+  for await (const [message] of on(child, 'message', options)) if (message === word) return;
+  throw new Error(`The process ended before it said '${word}'.`);
 }
 
 export async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {

@@ -47,8 +47,9 @@ function testLargePayloads(kind: DatabaseKind, megabytes: number, most: number):
             coordination === 'buckets' ? expected : expected.sort(),
           );
         }
-        // About 130 without any message; four payloads on their way, each as text and as bytes, and what is not collected yet.
-        expect(Math.max(...reports.map((report) => report.megabytes))).toBeLessThan(320);
+        // About 130 without any message; four payloads on their way, each as text and as bytes, and what is not collected yet: more
+        // of it where other programs keep the collector waiting. All of them would be beyond 530.
+        expect(Math.max(...reports.map((report) => report.megabytes))).toBeLessThan(420);
       } finally {
         if (relay !== undefined) await end(relay.process, 'SIGKILL');
         await harness.close();

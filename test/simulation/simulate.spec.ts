@@ -37,6 +37,8 @@ async function simulate(folder: string, ...args: string[]): Promise<Ended> {
   return { code: await code, errors, last: JSON.parse(output.trimEnd().split('\n').at(-1) as string) as Ended['last'] };
 }
 
+jest.setTimeout(900_000); // a ceiling: it takes as long as the processor is busy with others
+
 describe('npm run simulate', () => {
   it('ends with one line of JSON', async () => {
     const { code, errors, last } = await simulate('.', '--histories', '10', '--seed', '7');

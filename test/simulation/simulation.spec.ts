@@ -13,6 +13,8 @@ const FAULTS = [
   ...['connection to the broker breaks', 'the broker does not answer', 'late arrival', 'paused'],
 ];
 
+jest.setTimeout(900_000); // a ceiling: it takes as long as the processor is busy with others
+
 describe('the relay in virtual time', () => {
   it.each(SEEDS)('keeps its promises in history $seed, which found: $found', async ({ seed, noScan }) => {
     expect((await play(drawPlan(seed, noScan))).violations).toEqual([]);
