@@ -161,8 +161,8 @@ describeOnFewer(['rabbitmq'], 'the end of a process', (kind) => {
     const other = new ScriptedTransport();
     await harness.relay({ default: other }).dispatcher.start();
     await other.until(() => other.published.length >= 300 - 40, 2 * NEVER); // its leases ended while it was blocked
-    await until(async () => (await harness.count('ready')) === 0, NEVER);
     writeFileSync(`${ledger}.go`, '');
+    await until(async () => (await harness.count('ready')) === 0, NEVER);
     const warned = (text: string) => shop.news.some(({ warning }) => warning?.includes(text));
     await until(() => warned('stood still') && warned('call app.enableShutdownHooks()'), NEVER);
     shop.child.send('close');
