@@ -37,7 +37,12 @@ function setup(report: Partial<OperatorReport> = {}) {
     store: { admin, setup: transportsThere } as never,
     committed: () => void nudges++,
   };
-  return { outbox: new OutboxService(enqueueRuntime({} as never, parts)), filters, counted, nudges: () => nudges };
+  return {
+    outbox: new OutboxService(enqueueRuntime({ source: {}, watchTransactions: () => undefined } as never, parts)),
+    filters,
+    counted,
+    nudges: () => nudges,
+  };
 }
 
 describe('breakLeases', () => {
