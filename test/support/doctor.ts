@@ -4,8 +4,8 @@ import { OutboxDoctor, type DoctorOptions, type DoctorReport, type Finding } fro
 import type { TestDatabase } from './databases.js';
 import { until } from './until.js';
 
-/** Quick: what is measured over seconds is no test's business but its own. */
-const QUICK: DoctorOptions = { measureFor: '10ms' };
+/** Quick: what is measured over seconds is no test's business but its own. And as long as a full machine needs for an answer. */
+const QUICK: DoctorOptions = { measureFor: '10ms', timeout: '2m' };
 
 export const diagnose = (app: INestApplicationContext, options: DoctorOptions = {}): Promise<DoctorReport> =>
   app.get(OutboxDoctor).diagnose({ ...QUICK, ...options });

@@ -290,7 +290,7 @@ describeUnlessMissing(missing, 'what Kafka refuses whom', () => {
     const place = await placeOf(ROWS.at(-1)!);
     for (const options of [{}, { transactional: true }]) {
       const transport = await open(place, options);
-      await transport.connect!(AbortSignal.timeout(20_000));
+      await transport.connect!(AbortSignal.timeout(60_000));
       expect(await publish(transport, messages(place.topic, 1))).toEqual([{ ok: true }]);
       await transport.close!();
     }

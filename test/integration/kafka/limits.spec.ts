@@ -40,7 +40,7 @@ describeWith('kafka', 'what Kafka can carry', () => {
     const transport = await define(options).create();
     opened.push(transport);
     const before = await topics.total(own);
-    const results = await publish(transport, messages, 20_000);
+    const results = await publish(transport, messages, 60_000);
     expect(results.filter(({ ok }) => !ok)).toEqual([]);
     const records = await topics.read(own, before + messages.length);
     const byId = new Map(records.map((record) => [String(record.headers?.['id']), record]));

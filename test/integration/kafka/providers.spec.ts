@@ -51,7 +51,7 @@ describe.each(transports)('C16: %s, connecting again within a send, charges no m
   });
 
   const publish = async (): Promise<unknown> => {
-    const [result] = (await probePublish(transport, [contractMessage({ topic: 't' })], { timeout: 10_000 })).results;
+    const [result] = (await probePublish(transport, [contractMessage({ topic: 't' })], { timeout: 60_000 })).results;
     return result!.ok ? 'ok' : result!.blame;
   };
   /** The connection ends, and kafkajs knows. */

@@ -67,9 +67,9 @@ describeUnlessMissing(KafkaNode.isInstalled ? [] : ['kafka'], 'a client that sen
         return (await harness!.count('ready')) + (await harness!.count('parked')) === 0;
       };
       await send();
-      await until(through, 30_000);
-      await send(); // by now it is over
       await until(through, 60_000);
+      await send(); // by now it is over
+      await until(through, 120_000);
       expect(await topics.total(topic)).toBeGreaterThanOrEqual(2 * COUNT);
       expect(hooks.of('circuitOpened')).toEqual([]);
       expect(hooks.of('retried').filter(({ attempts }) => attempts > 0)).toEqual([]);
@@ -81,6 +81,6 @@ describeUnlessMissing(KafkaNode.isInstalled ? [] : ['kafka'], 'a client that sen
         'blocked',
       ]);
     },
-    120_000,
+    240_000,
   );
 });

@@ -85,12 +85,12 @@ describeUnlessMissing(KafkaNode.isInstalled ? [] : ['kafka'], 'a Kafka that is k
     const probers = await Promise.all(open.map(async (create) => new Prober(await create(), topic)));
     const running = probers.map((prober) => prober.run());
     try {
-      await until(() => probers.every(({ stored }) => stored > 0), 20_000);
+      await until(() => probers.every(({ stored }) => stored > 0), 60_000);
       await node.kill();
-      await until(() => probers.every(({ away }) => away > 0), 20_000);
+      await until(() => probers.every(({ away }) => away > 0), 60_000);
       const before = probers.map(({ stored }) => stored);
       await node.restart();
-      await until(() => probers.every(({ stored }, n) => stored > before[n]! + 20), 30_000);
+      await until(() => probers.every(({ stored }, n) => stored > before[n]! + 20), 60_000);
     } finally {
       for (const prober of probers) prober.stop();
       await Promise.all(running);

@@ -47,7 +47,7 @@ describeWith('kafka', 'kafka() over TLS', () => {
     const error = { code: 'TRANSPORT_UNAVAILABLE', message: expect.stringContaining(`(${code})`) };
     return [{ ok: false, blame: 'transport', error: expect.objectContaining(error) }];
   };
-  const connect = (transport: OutboxTransport) => transport.connect!(AbortSignal.timeout(20_000));
+  const connect = (transport: OutboxTransport) => transport.connect!(AbortSignal.timeout(60_000));
 
   it.each(['localhost', '127.0.0.1'])('publishes to %s, whose certificate is of the given authority', async (host) => {
     const [topic, transport] = [await topics.create(), await open(undefined, host)];

@@ -42,7 +42,7 @@ class TopicReader {
   async read(topic: string, count: number): Promise<KafkaMessage[]> {
     const messages = this.messages.get(topic)!;
     if (messages.length === 0) await this.consume(topic);
-    await until(() => messages.length >= count, 15_000);
+    await until(() => messages.length >= count, 60_000);
     return messages;
   }
   remove(topic: string): Promise<void> {
@@ -132,7 +132,7 @@ describeWith('kafka', 'clientProxy() over ClientKafka', () => {
       payload: '{"key":"trap","value":1}',
       headers: { traceparent: 'tp' },
     });
-    assertAllOk(await probePublish(transport, [message], { timeout: 10_000 }));
+    assertAllOk(await probePublish(transport, [message], { timeout: 60_000 }));
     const [record] = await topics.read(topic, 1);
     expect(record!.key!.toString()).toBe('o-1');
     expect(record!.value!.toString()).toBe('{"key":"trap","value":1}');
@@ -163,7 +163,7 @@ describeWith('kafka', 'clientProxy() over ClientKafka', () => {
     const transport = await transportOf(kafkaClient({ producer: { metadataMaxAge: 1 } }));
     const sent = async (...to: string[]): Promise<string[]> => {
       const batch = to.map((topic) => contractMessage({ topic }));
-      const { results } = await probePublish(transport, batch, { timeout: 10_000 });
+      const { results } = await probePublish(transport, batch, { timeout: 60_000 });
       return results.map((result) => (result.ok ? 'ok' : (result.suspect ?? result.blame)));
     };
     expect(await sent(known, gone)).toEqual(['ok', 'ok']);
@@ -182,7 +182,7 @@ describeWith('kafka', 'clientProxy() over ClientKafka', () => {
   it('sends nothing after the timeout, although kafkajs retries', async () => {
     const client = { ...throughProxy.client, requestTimeout: 1_000 };
     const [topic, transport] = [await topics.create(), await transportOf(kafkaClient({ client }))];
-    assertAllOk(await probePublish(transport, [contractMessage({ topic })], { timeout: 10_000 }));
+    assertAllOk(await probePublish(transport, [contractMessage({ topic })], { timeout: 60_000 }));
     const before = await topics.written(topic); // two, where an answer took longer than a second
     proxy.set({ up: 'drop' });
     const outcome = await probePublish(transport, [contractMessage({ topic })], { timeout: 500 });
@@ -192,7 +192,7 @@ describeWith('kafka', 'clientProxy() over ClientKafka', () => {
     // kafkajs gives the request up half a second later, and has five retries left, the first within 100 ms.
     await expect(until(() => proxy.accepted > accepted, 2_500)).rejects.toThrow('not so within');
     expect(await topics.written(topic)).toBe(before);
-    assertAllOk(await probePublish(transport, [contractMessage({ topic })], { timeout: 10_000 }));
+    assertAllOk(await probePublish(transport, [contractMessage({ topic })], { timeout: 60_000 }));
     expect(await topics.written(topic)).toBeGreaterThan(before);
     await transport.close?.();
   });
@@ -201,7 +201,7 @@ describeWith('kafka', 'clientProxy() over ClientKafka', () => {
     const [topic, client] = [await topics.create(), kafkaClient(throughProxy)];
     await client.connect();
     const transport = await transportOf(client);
-    assertAllOk(await probePublish(transport, [contractMessage({ topic })], { timeout: 10_000 }));
+    assertAllOk(await probePublish(transport, [contractMessage({ topic })], { timeout: 60_000 }));
     proxy.set({ up: 'drop' });
     const outcome = await probePublish(transport, [contractMessage({ topic })], { timeout: 300 });
     expect(outcome.results[0]).toMatchObject({ ok: false, blame: 'transport' });
@@ -226,13 +226,13 @@ describeWith('kafka', 'clientProxy() over ClientKafka', () => {
     const transport = await transportOf(client);
     await expect(transport.connect!(AbortSignal.timeout(100))).rejects.toThrow();
     way = proxy;
-    await transport.connect!(AbortSignal.timeout(10_000));
+    await transport.connect!(AbortSignal.timeout(60_000));
     const ofTransport = producer();
     expect(ofTransport).not.toBe(ofApplication);
     slow.heal();
     await sent;
     await disconnect.mock.results[0]!.value;
-    assertAllOk(await probePublish(transport, [contractMessage({ topic })], { timeout: 10_000 }));
+    assertAllOk(await probePublish(transport, [contractMessage({ topic })], { timeout: 60_000 }));
     expect(producer()).toBe(ofTransport);
     await transport.close?.();
     await slow.close();
@@ -273,7 +273,7 @@ describeWith('kafka', 'a Nest Kafka consumer', () => {
     const batch = Array.from({ length: 100 }, (_, n) =>
       contractMessage({ topic: pattern, key: `k-${n}`, payload: JSON.stringify({ n }) }),
     );
-    assertAllOk(await probePublish(transport, batch, { timeout: 10_000 }));
+    assertAllOk(await probePublish(transport, batch, { timeout: 60_000 }));
     const byId = () => new Map(seen.map((each) => [each.id, each]));
     await until(() => byId().size === batch.length);
     expect(byId()).toEqual(new Map(batch.map(({ id, key }, n) => [id, { data: { n }, key, id }])));

@@ -19,7 +19,7 @@ beforeAll(() => Logger.overrideLogger(false));
 async function verdict(client: ClientRMQ | ClientKafka, transport: OutboxTransport, input: object): Promise<string> {
   const message = enqueued({ type: 'x', payload: 'y', ...input }, clientProxy({ client }));
   if (message instanceof OutboxMessageError) return 'refused';
-  const { results } = await probePublish(transport, [message as OutboxMessage], { timeout: 15_000 });
+  const { results } = await probePublish(transport, [message as OutboxMessage], { timeout: 60_000 });
   expect(results).toEqual([{ ok: true }]);
   return 'delivered';
 }
@@ -61,7 +61,7 @@ describeWith('rabbitmq', 'what ClientRMQ can carry', () => {
       expect(await verdict(client, transport, input)).toBe('refused');
       // Rows of other programs, and those for a client that is named by its token, are checked by nobody before.
       const { results } = await probePublish(transport, [contractMessage({ topic: 't', ...input })], {
-        timeout: 15_000,
+        timeout: 60_000,
       });
       expect(results).toMatchObject([{ ok: false, blame: 'message', final: true, error: { code: 'INVALID_MESSAGE' } }]);
     },
@@ -79,7 +79,7 @@ describeWith('rabbitmq', 'what ClientRMQ can carry', () => {
       definition,
     ) as OutboxMessage;
     const byPattern = await definition.create();
-    const { results } = await probePublish(byPattern, [message], { timeout: 15_000 });
+    const { results } = await probePublish(byPattern, [message], { timeout: 60_000 });
     expect(results).toEqual([{ ok: true }]);
     expect(await observer.depth(bound)).toBe(1);
     await byPattern.close!();
@@ -91,11 +91,11 @@ describeWith('rabbitmq', 'what ClientRMQ can carry', () => {
     const client = new ClientRMQ({ urls: [requiredUrl('rabbitmq')], exchange, wildcards: true });
     const topics = await clientProxy({ client }).create();
     const one = async (on: OutboxTransport, fields: object): Promise<unknown> =>
-      (await probePublish(on, [contractMessage({ topic: 't', ...fields })], { timeout: 15_000 })).results[0];
+      (await probePublish(on, [contractMessage({ topic: 't', ...fields })], { timeout: 60_000 })).results[0];
     const suspected = { ok: false, blame: 'transport', suspect: 'message' };
     expect(await one(transport, { type: long(256) })).toMatchObject(suspected);
     expect(await one(transport, {})).toEqual({ ok: true });
-    await topics.connect!(AbortSignal.timeout(15_000));
+    await topics.connect!(AbortSignal.timeout(60_000));
     await observer.channel.deleteExchange(exchange);
     const missing = { ok: false, suspect: 'destination', certain: true, destination: `exchange "${exchange}"` };
     expect(await one(topics, {})).toMatchObject(missing); // 404

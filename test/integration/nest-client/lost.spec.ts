@@ -41,7 +41,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ and a connection that end
     const transport: OutboxTransport = await clientProxy({ client }).create();
     const publishOne = async (payload: string): Promise<PublishResult | undefined> => {
       const { results } = await probePublish(transport, [contractMessage({ topic: 't', payload })], {
-        timeout: 10_000,
+        timeout: 60_000,
       });
       return results[0];
     };

@@ -36,7 +36,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ, whatever the record is',
     return (transport = await clientProxy(options).create());
   };
   const publish = async (message: OutboxMessage): Promise<unknown> =>
-    (await probePublish(transport!, [message], { timeout: 20_000 })).results[0];
+    (await probePublish(transport!, [message], { timeout: 60_000 })).results[0];
 
   const records: [string, ClientProxyRecord | undefined][] = [
     ['auto', undefined],

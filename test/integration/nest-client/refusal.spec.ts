@@ -138,7 +138,7 @@ describe('clientProxy() and clients that confirm nothing', () => {
     }).create();
     assertAllOk(
       await probePublish(transport, [contractMessage({ topic: 'order.placed', payload: '{"n":1}' })], {
-        timeout: 5_000,
+        timeout: 60_000,
       }),
     );
     await until(() => received.length > 0);
@@ -170,7 +170,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
     ] as const) {
       const client = new ClientRMQ({ urls: [`amqp://shop:a-secret-word@${server}`], queue: 'none', noAssert: true });
       const transport = clientProxy({ client }).create() as OutboxTransport;
-      const error: unknown = await transport.connect?.(AbortSignal.timeout(10_000)).then(
+      const error: unknown = await transport.connect?.(AbortSignal.timeout(60_000)).then(
         () => undefined,
         (reason: unknown) => reason,
       );

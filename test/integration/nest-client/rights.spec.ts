@@ -26,7 +26,7 @@ const verdict = (result: PublishResult | undefined): unknown =>
   result?.ok === false ? [result.blame, result.suspect, result.destination] : 'ok';
 async function publish(transport: OutboxTransport, ...topics: readonly string[]): Promise<readonly PublishResult[]> {
   const batch = topics.map((topic) => contractMessage({ topic, key: topic, payload: '{}' }));
-  return (await probePublish(transport, batch, { timeout: 10_000 })).results;
+  return (await probePublish(transport, batch, { timeout: 60_000 })).results;
 }
 
 describeUnlessMissing(RabbitMqNode.isInstalled ? [] : ['rabbitmq'], 'ClientRMQ whose user loses a right', () => {

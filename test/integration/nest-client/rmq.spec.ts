@@ -106,7 +106,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
         headers: { traceparent: 'tp', 'x-bytes': Uint8Array.of(0, 255) },
         options: { rabbitmq: { priority: 3, expiration: 60_000, correlationId: 'c-1' } },
       });
-      assertAllOk(await probePublish(transport, [message], { timeout: 20_000 }));
+      assertAllOk(await probePublish(transport, [message], { timeout: 60_000 }));
       await until(() => reader.messages.length === 1);
       const { properties } = reader.messages[0]!;
       expect(reader.packets()[0]).toEqual({ pattern: 'order.placed', data: { key: 'trap', value: 1, orderId: 'o-1' } });
@@ -139,7 +139,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
         contractMessage({ topic: 't', payload: Uint8Array.of(0, 255), contentType: 'application/octet-stream' }),
         contractMessage({ topic: 't', payload: null }),
       ];
-      for (const message of batch) assertAllOk(await probePublish(transport, [message], { timeout: 20_000 }));
+      for (const message of batch) assertAllOk(await probePublish(transport, [message], { timeout: 60_000 }));
       await until(() => reader.messages.length === 3);
       expect(reader.packets().map(({ data }) => data)).toEqual(['plain', { type: 'Buffer', data: [0, 255] }, null]);
     });
@@ -147,7 +147,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
     it('does not disturb what the application sends through the same client', async () => {
       const client = rmqClient(reader.queue);
       const own = await transportOf(client);
-      await own.connect?.(AbortSignal.timeout(20_000));
+      await own.connect?.(AbortSignal.timeout(60_000));
       await client.emit('mine', { plain: true }).toPromise();
       await until(() => reader.messages.length === 1);
       expect(reader.packets()[0]).toEqual({ pattern: 'mine', data: { plain: true } });
@@ -162,11 +162,11 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
       const client = rmqClient(reader.queue);
       await client.connect();
       const transport = await transportOf(client);
-      await transport.connect?.(AbortSignal.timeout(10_000));
+      await transport.connect?.(AbortSignal.timeout(60_000));
       const { _channels: channels } = (client as unknown as { client: { _channels: EventEmitter[] } }).client;
       expect(channels.length).toBeGreaterThan(0);
       expect(channels.filter((channel) => channel.listenerCount('error') === 0)).toEqual([]);
-      assertAllOk(await probePublish(transport, [contractMessage({ topic: 'a' })], { timeout: 10_000 }));
+      assertAllOk(await probePublish(transport, [contractMessage({ topic: 'a' })], { timeout: 60_000 }));
       await transport.close?.();
       await reader.stop();
     });
@@ -174,9 +174,9 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
     it('says so when the broker has no queue for a confirmed message', async () => {
       const reader = await new QueueReader().start(false);
       const transport = await transportOf(rmqClient(reader.queue));
-      assertAllOk(await probePublish(transport, [contractMessage({ topic: 'a' })], { timeout: 20_000 }));
+      assertAllOk(await probePublish(transport, [contractMessage({ topic: 'a' })], { timeout: 60_000 }));
       await reader.drop();
-      const { results } = await probePublish(transport, [contractMessage({ topic: 'b' })], { timeout: 20_000 });
+      const { results } = await probePublish(transport, [contractMessage({ topic: 'b' })], { timeout: 60_000 });
       expect(results[0]).toMatchObject({ ok: false, error: { code: 'PUBLISH_REJECTED' } });
       await transport.close?.();
       await reader.stop();
@@ -186,11 +186,11 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
       const [reader, exchange] = [await new QueueReader().start(), `outbox-proxy-${random()}`];
       const client = rmqClient(reader.queue, undefined, { exchange, wildcards: true }); // pattern = routing key
       const transport = await transportOf(client, { concurrency: 1_000 });
-      await transport.connect!(AbortSignal.timeout(20_000)); // makes the exchange
+      await transport.connect!(AbortSignal.timeout(60_000)); // makes the exchange
       await reader.bind(exchange, 'taken');
       const taken = Array.from({ length: 1_000 }, () => contractMessage({ topic: 'taken' }));
       const batch = taken.flatMap((message) => [message, contractMessage({ topic: 'nowhere', id: message.id })]);
-      const { results } = await probePublish(transport, batch, { timeout: 20_000 });
+      const { results } = await probePublish(transport, batch, { timeout: 60_000 });
       const blames = results.map((result) => (result.ok ? 'ok' : (result.suspect ?? result.blame)));
       expect(new Set(blames.filter((_, index) => index % 2 === 1))).toEqual(new Set(['destination']));
       expect(blames).not.toContain('transport');
@@ -204,7 +204,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
       const link = await TcpProxy.start(requiredUrl('rabbitmq'));
       const client = rmqClient(reader.queue, through(link));
       const transport = await transportOf(client);
-      assertAllOk(await probePublish(transport, [contractMessage({ topic: 'before' })], { timeout: 20_000 }));
+      assertAllOk(await probePublish(transport, [contractMessage({ topic: 'before' })], { timeout: 60_000 }));
       const accepted = link.accepted;
       link.set({ up: 'drop' });
       const outcome = await probePublish(transport, [contractMessage({ topic: 'lost' })], { timeout: 500 });
@@ -216,7 +216,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
       expect(link.open).toBe(0);
       expect(await reader.depth()).toBe(1);
       // The same Nest client works again with the next publish.
-      assertAllOk(await probePublish(transport, [contractMessage({ topic: 'after' })], { timeout: 20_000 }));
+      assertAllOk(await probePublish(transport, [contractMessage({ topic: 'after' })], { timeout: 60_000 }));
       expect(await reader.depth()).toBe(2);
       await transport.close?.();
       await link.close();
@@ -229,7 +229,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
       const transport = await transportOf(rmqClient('nowhere', through(link)));
       const { results } = await probePublish(transport, [contractMessage({ topic: 'a' })], { timeout: 500 });
       expect(results[0]).toMatchObject({ ok: false, blame: 'transport' });
-      await until(() => link.open === 0, 5_000);
+      await until(() => link.open === 0, 60_000);
       const accepted = link.accepted;
       // Longer than the reconnect time of the client.
       await expect(until(() => link.accepted > accepted, 2_500)).rejects.toThrow('not so within');
@@ -240,7 +240,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
     it('tells the error behind what ClientRMQ rejects with, and blames the transport', async () => {
       const transport = await transportOf(rmqClient('nowhere', 'amqp://127.0.0.1:1'));
       const { rejection, results } = await probePublish(transport, [contractMessage({ topic: 'a' })], {
-        timeout: 5_000,
+        timeout: 60_000,
       });
       expect(rejection ?? (results[0] as { error?: unknown }).error).toMatchObject({ code: 'ECONNREFUSED' });
       expect(results[0]).toMatchObject({ ok: false, blame: 'transport' });
@@ -251,7 +251,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
     it('survives a queue that exists with other arguments', async () => {
       const reader = await new QueueReader().start(false);
       const transport = await transportOf(rmqClient(reader.queue, undefined, { queueOptions: { durable: false } }));
-      await expect(transport.connect!(AbortSignal.timeout(20_000))).rejects.toThrow(/PRECONDITION|closed|406/i);
+      await expect(transport.connect!(AbortSignal.timeout(60_000))).rejects.toThrow(/PRECONDITION|closed|406/i);
       await transport.close?.();
       await reader.stop();
     });
@@ -290,7 +290,7 @@ describeWith('rabbitmq', 'a Nest RMQ consumer', () => {
     const batch = Array.from({ length: 200 }, (_, n) =>
       contractMessage({ topic: pattern, key: `k-${n}`, payload: JSON.stringify({ n, total: 1.5 }) }),
     );
-    assertAllOk(await probePublish(transport, batch, { timeout: 10_000 }));
+    assertAllOk(await probePublish(transport, batch, { timeout: 60_000 }));
     const byId = () => new Map(seen.map(({ id, data }) => [id, (data as { n: number }).n]));
     await until(() => byId().size === batch.length);
     expect(byId()).toEqual(new Map(batch.map(({ id }, n) => [id, n])));

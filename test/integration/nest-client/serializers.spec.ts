@@ -31,7 +31,7 @@ for (const { kind, services, client: make, listen } of CLIENTS) {
       };
       const transport = await clientProxy({ client, allowUnconfirmed: true }).create();
       const send = async (): Promise<unknown> =>
-        (await probePublish(transport, [contractMessage({ topic, payload: '{"n":1}' })], { timeout: 5_000 }))
+        (await probePublish(transport, [contractMessage({ topic, payload: '{"n":1}' })], { timeout: 60_000 }))
           .results[0];
       const refused = {
         ok: false,

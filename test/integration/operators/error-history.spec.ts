@@ -14,7 +14,7 @@ describe.each(DATABASES)('retry.errorHistory on %s', (kind) => {
     /** The errors that are kept of one message that fails under these settings, one after the other. */
     async function kept(...histories: number[]): Promise<string[][]> {
       const owner = randomUUID();
-      const leases = await harness.store.leases.acquire({ owner, leaseMs: 60_000, transport: 0, limit: 1 });
+      const leases = await harness.store.leases.acquire({ owner, leaseMs: 3_600_000, transport: 0, limit: 1 });
       await harness.enqueue([{ key: null }]);
       const positions = [{ bucket: 0, after: '0' }];
       const { messages } = await harness.store.ready.fetch({ transport: 0, positions, perBucket: 1, limit: 1 });

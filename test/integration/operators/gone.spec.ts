@@ -61,7 +61,7 @@ async function expectFewReadsOfHealth(
 }
 
 async function lease(store: OutboxStore): Promise<void> {
-  await store.leases.acquire({ owner: randomUUID(), transport: 0, leaseMs: 600_000, limit: SETTINGS.buckets });
+  await store.leases.acquire({ owner: randomUUID(), transport: 0, leaseMs: 3_600_000, limit: SETTINGS.buckets });
 }
 
 /** Tells how many rows the statements of a connection read, by PostgreSQL's own count of a transaction. */
@@ -107,7 +107,11 @@ describeWith('postgres', 'PostgreSQL operators and a message that is gone', () =
     const fixture = await new PostgresFixture().start();
     const settings = { ...SETTINGS, ...DATABASE, schema: 'public', onPublished: 'delete', statementTimeout: 60_000 };
     const database = new CountingDatabase(
-      openPostgresDatabase(fixture.application, { ...settings, idleWithLocks: 30_000, connectTimeout: 5_000 } as never),
+      openPostgresDatabase(fixture.application, {
+        ...settings,
+        idleWithLocks: 30_000,
+        connectTimeout: 60_000,
+      } as never),
     );
     const store = new PostgresStore(database as SqlDatabase, settings as never);
     try {

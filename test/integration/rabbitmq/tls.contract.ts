@@ -47,8 +47,8 @@ export function describeRabbitMqTls(client: string): void {
       return transport;
     };
     const publish = async (transport: OutboxTransport, topic: string) =>
-      (await probePublish(transport, [contractMessage({ topic })], { timeout: 10_000 })).results;
-    const connect = (transport: OutboxTransport) => transport.connect!(AbortSignal.timeout(10_000));
+      (await probePublish(transport, [contractMessage({ topic })], { timeout: 60_000 })).results;
+    const connect = (transport: OutboxTransport) => transport.connect!(AbortSignal.timeout(60_000));
     /** The beginning of the code is enough. */
     const refusedWith = (code: string): PublishResult[] => {
       const message = expect.stringMatching(new RegExp(`^RabbitMQ cannot be reached \\(${code}`));
