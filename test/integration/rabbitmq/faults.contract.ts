@@ -10,6 +10,11 @@ import { describeWith, requiredUrl } from '../../support/services.js';
 import { TcpProxy } from '../../support/tcp-proxy.js';
 import { until } from '../../support/until.js';
 
+/** Longer than anything takes: what is not there by then never comes. */
+const A_MINUTE = 60_000;
+/** Longer than a test may take: a publish with it ends by something else. */
+const FOR_EVER = 600_000;
+
 /** With whatever `amqplib` is in the file that calls it. */
 export function describeRabbitMqFaults(client: string): void {
   describeWith('rabbitmq', `rabbitmq() over a bad network, ${client}`, () => {
@@ -24,6 +29,7 @@ export function describeRabbitMqFaults(client: string): void {
       proxy = await TcpProxy.start(requiredUrl('rabbitmq'));
     });
     afterEach(async () => {
+      jest.restoreAllMocks();
       await Promise.all(opened.splice(0).map((transport) => transport.close?.()));
       await proxy.close();
     });
@@ -35,9 +41,9 @@ export function describeRabbitMqFaults(client: string): void {
     }
     async function transportOf(options: Partial<RabbitMqOptions> = {}): Promise<OutboxTransport> {
       const source = options.connection === undefined ? { url: proxied() } : {};
-      const transport = await rabbitmq({ ...source, ...options }).create();
+      const transport = await rabbitmq({ ...source, connectTimeout: A_MINUTE, ...options }).create();
       opened.push(transport);
-      await transport.connect?.(AbortSignal.timeout(10_000));
+      await transport.connect?.(AbortSignal.timeout(A_MINUTE));
       return transport;
     }
     const blames = (results: readonly PublishResult[]) =>
@@ -52,7 +58,7 @@ export function describeRabbitMqFaults(client: string): void {
       const batch = many(topic, 2_000, 5_000);
       let reported = 0;
       const { results } = await probePublish(transport, batch, {
-        timeout: 10_000,
+        timeout: A_MINUTE,
         onReport: () => {
           reported += 1;
           if (reported === 100) proxy.cut();
@@ -62,7 +68,7 @@ export function describeRabbitMqFaults(client: string): void {
       expect(states).toContain('down');
       // Without reset or connect: the next publish finds its way.
       const retry = batch.filter((_, index) => !results[index]!.ok);
-      expect(blames((await probePublish(transport, retry, { timeout: 10_000 })).results)).toEqual(new Set(['ok']));
+      expect(blames((await probePublish(transport, retry, { timeout: A_MINUTE })).results)).toEqual(new Set(['ok']));
       const seen = new Set((await observer.receivedUpTo(topic, retry.at(-1)!.id)).map(({ id }) => id));
       expect(batch.every(({ id }) => seen.has(id)) && seen.size === 2_000).toBe(true);
     });
@@ -70,20 +76,24 @@ export function describeRabbitMqFaults(client: string): void {
     it('C2: destroys the connection before a timed-out publish settles, for everybody on it', async () => {
       const [topic, transport] = [await observer.queue(), await transportOf()];
       proxy.set({ down: 'hold' });
-      const [short, long] = await Promise.all([
-        probePublish(transport, many(topic, 3), { timeout: 500 }),
-        probePublish(transport, many(topic, 3), { timeout: 20_000 }),
-      ]);
+      const settled: string[] = [];
+      const probe = (name: string, timeout: number) =>
+        probePublish(transport, many(topic, 3), { timeout }).finally(() => settled.push(name));
+      const others = probe('long', FOR_EVER);
+      const short = await probe('short', 500);
       expect(transport.health?.().up).toBe(false);
+      await new Promise(setImmediate);
+      expect(settled.sort()).toEqual(['long', 'short']); // in one go, with the connection
+      const long = await others;
       expect([...blames(short.results), ...blames(long.results)]).toEqual(['transport', 'transport']);
-      expect(long.took).toBeLessThan(10_000);
       expect(short.results[0]).toMatchObject({ error: { code: 'PUBLISH_TIMEOUT' } });
     });
 
     it('holds to its own confirm timeout', async () => {
       const [topic, transport] = [await observer.queue(), await transportOf({ confirmTimeout: 300 })];
       proxy.set({ down: 'hold' });
-      expect((await probePublish(transport, many(topic, 1), { timeout: 20_000 })).took).toBeLessThan(10_000);
+      const { results } = await probePublish(transport, many(topic, 1), { timeout: FOR_EVER });
+      expect(blames(results)).toEqual(new Set(['transport']));
     });
 
     it('C2: notices a silent peer by its heartbeat', async () => {
@@ -106,14 +116,14 @@ export function describeRabbitMqFaults(client: string): void {
 
     it('sends a batch larger than all buffers', async () => {
       const [topic, transport] = [await observer.queue(), await transportOf({ maxUnconfirmed: 100_000 })];
-      expect(blames((await probePublish(transport, many(topic, 10_000, 3_000), { timeout: 80_000 })).results)).toEqual(
+      expect(blames((await probePublish(transport, many(topic, 10_000, 3_000), { timeout: 150_000 })).results)).toEqual(
         new Set(['ok']),
       );
       expect(await observer.depth(topic)).toBe(10_000);
     });
 
     it('C6: destroys even a connection of the application rather than send later, and the process survives', async () => {
-      const connection = await amqp.connect(proxied(), { timeout: 5_000 });
+      const connection = await amqp.connect(proxied(), { timeout: A_MINUTE });
       const [topic, transport] = [await observer.queue(), await transportOf({ connection })];
       const closed = new Promise((resolve) => connection.once('close', resolve));
       proxy.set({ up: 'drop' });
@@ -142,12 +152,17 @@ export function describeRabbitMqFaults(client: string): void {
       const lost = new Promise<void>((resolve) => {
         transport.onState = (state) => (state === 'down' ? resolve() : undefined);
       });
+      // Right after an outage is a matter of this clock, which stands still however long the test takes.
+      const now = systemClock.monotonic();
+      const clock = jest.spyOn(systemClock, 'monotonic').mockReturnValue(now);
       // A queue that never was: before the outage it is missing, right after it nobody knows.
-      const ofOne = async () => (await probePublish(transport, many(missing, 1), { timeout: 10_000 })).results[0];
+      const ofOne = async () => (await probePublish(transport, many(missing, 1), { timeout: A_MINUTE })).results[0];
       expect(await ofOne()).toMatchObject({ suspect: 'destination', certain: true });
       proxy.cut();
       await lost;
-      const { results } = await probePublish(transport, [...many(missing, 2), ...many(topic, 2)], { timeout: 10_000 });
+      const { results } = await probePublish(transport, [...many(missing, 2), ...many(topic, 2)], {
+        timeout: A_MINUTE,
+      });
       expect(results.map((result) => (result.ok ? 'ok' : result.blame))).toEqual([
         'transport',
         'transport',
@@ -156,16 +171,14 @@ export function describeRabbitMqFaults(client: string): void {
       ]);
       expect(results[0]).toMatchObject({ error: { reason: 'unroutable', code: 'TRANSPORT_UNAVAILABLE' } });
       expect(results[0]).not.toHaveProperty('suspect');
-      const now = systemClock.monotonic();
-      const later = jest.spyOn(systemClock, 'monotonic').mockReturnValue(now + 10_000);
+      clock.mockReturnValue(now + 10_000);
       expect(await ofOne()).toMatchObject({ suspect: 'destination', certain: true });
-      later.mockRestore();
     });
 
     it('M1: a destination that was silent with its connection is told as the broker answers once it is asked', async () => {
       const transport = await transportOf();
       const full = await observer.queue({ arguments: { 'x-max-length': 1, 'x-overflow': 'reject-publish' } });
-      expect(blames((await probePublish(transport, many(full, 1), { timeout: 2_000 })).results)).toEqual(
+      expect(blames((await probePublish(transport, many(full, 1), { timeout: A_MINUTE })).results)).toEqual(
         new Set(['ok']),
       );
       const exchange = observer.unusedName();
@@ -176,11 +189,12 @@ export function describeRabbitMqFaults(client: string): void {
       ];
       const batch = [...unbound, ...nowhere, ...refusing];
       proxy.set({ down: 'hold' });
-      expect(blames((await probePublish(transport, batch, { timeout: 2_000 })).results)).toEqual(
+      // Two seconds are waited for one destination; the publish has more.
+      expect(blames((await probePublish(transport, batch, { timeout: 6_000 })).results)).toEqual(
         new Set(['transport']),
       );
       proxy.heal();
-      const { results } = await probePublish(transport, batch, { timeout: 10_000 });
+      const { results } = await probePublish(transport, batch, { timeout: A_MINUTE });
       const certain = { suspect: 'destination', certain: true };
       expect(results).toMatchObject([
         { ...certain, error: { reason: 'unroutable' } },
@@ -191,23 +205,23 @@ export function describeRabbitMqFaults(client: string): void {
 
     it('M1: a destination is asked for as long as it has to answer, however long the connection for that takes', async () => {
       const [topic, transport] = [await observer.queue(), await transportOf()];
-      const publish = async () => (await probePublish(transport, many(topic, 1), { timeout: 2_400 })).results[0];
+      const publish = async (timeout: number) =>
+        (await probePublish(transport, many(topic, 1), { timeout })).results[0];
       proxy.set({ down: 'hold' });
-      expect(await publish()).toMatchObject({ ok: false });
+      expect(await publish(2_400)).toMatchObject({ ok: false });
       proxy.heal();
-      await transport.connect?.(AbortSignal.timeout(10_000));
-      proxy.set({ delay: 120 }); // six times there and back until the channel is open
-      expect(await publish()).toEqual({ ok: true });
+      await transport.connect?.(AbortSignal.timeout(A_MINUTE));
+      proxy.set({ delay: 200 }); // six times there and back until the channel is open: more than the two seconds to answer
+      expect(await publish(A_MINUTE)).toEqual({ ok: true });
     });
 
     it('fails at once while connections are refused', async () => {
       const [topic, transport] = [await observer.queue(), await transportOf()];
       await proxy.refuse();
       proxy.cut();
-      const outcome = await probePublish(transport, many(topic, 2), { timeout: 20_000 });
+      const outcome = await probePublish(transport, many(topic, 2), { timeout: FOR_EVER });
       expect(blames(outcome.results)).toEqual(new Set(['transport']));
-      expect(outcome.took).toBeLessThan(10_000);
-      await expect(transport.connect?.(AbortSignal.timeout(5_000))).rejects.toThrow('ECONNREFUSED');
+      await expect(transport.connect?.(AbortSignal.timeout(A_MINUTE))).rejects.toThrow('ECONNREFUSED');
     });
   });
 }
