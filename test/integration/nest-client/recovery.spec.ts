@@ -31,41 +31,39 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ and a broker that comes b
   let observer: RabbitMqObserver;
   let proxy: TcpProxy;
   let client: ClientRMQ;
+  let exchange: string;
   let transport: OutboxTransport;
   beforeEach(async () => {
     observer = await RabbitMqObserver.connect(requiredUrl('rabbitmq'));
     proxy = await TcpProxy.start(requiredUrl('rabbitmq'), { silent: true });
-    const [exchange, fine, full] = [
-      await observer.exchange(),
-      await observer.queue(),
-      await observer.queue({ maxLength: 1, overflow: 'reject-publish' }),
-    ];
+    exchange = await observer.exchange();
+    const fine = await observer.queue();
+    const full = await observer.queue({ maxLength: 1, overflow: 'reject-publish' });
     await observer.channel.bindQueue(fine, exchange, 'fine');
     await observer.channel.bindQueue(full, exchange, 'full');
     observer.channel.sendToQueue(full, Buffer.from('first'));
     await until(async () => (await observer.depth(full)) === 1);
-    const url = new URL(requiredUrl('rabbitmq'));
-    url.host = `${proxy.host}:${proxy.port}`;
-    // The pattern is the routing key.
-    client = new ClientRMQ({
-      urls: [url.href],
-      exchange,
-      wildcards: true,
-      socketOptions: { reconnectTimeInSeconds: 1, heartbeatIntervalInSeconds: 1 },
-    });
-    transport = await clientProxy({ client }).create();
-    await transport.connect!(AbortSignal.timeout(20_000));
+    await open(3_600); // misses none during a test
   });
   afterEach(async () => {
+    jest.restoreAllMocks();
     await transport.close?.();
     await proxy.close();
     await observer.close();
   });
 
+  async function open(heartbeatIntervalInSeconds: number): Promise<void> {
+    const url = new URL(requiredUrl('rabbitmq'));
+    url.host = `${proxy.host}:${proxy.port}`;
+    const socketOptions = { reconnectTimeInSeconds: 1, heartbeatIntervalInSeconds };
+    client = new ClientRMQ({ urls: [url.href], exchange, wildcards: true, socketOptions }); // the pattern is the routing key
+    transport = await clientProxy({ client }).create();
+    await transport.connect!(AbortSignal.timeout(60_000));
+  }
   /** Of a message that no queue takes, one that is refused, and one that arrives. */
   const verdicts = async (): Promise<unknown[]> => {
     const batch = ['nowhere', 'full', 'fine'].map((topic) => contractMessage({ topic }));
-    const { results } = await probePublish(transport, batch, { timeout: 20_000 });
+    const { results } = await probePublish(transport, batch, { timeout: 60_000 });
     return results.map((result) => {
       if (result.ok) return 'ok';
       const { reason, code } = result.error as { reason?: string; code?: string };
@@ -112,21 +110,19 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ and a broker that comes b
       async () => {
         await transport.reset!();
         await proxy.refuse();
-        await expect(transport.connect!(AbortSignal.timeout(10_000))).rejects.toThrow();
+        await expect(transport.connect!(AbortSignal.timeout(60_000))).rejects.toThrow();
         await proxy.accept();
       },
     ],
   ])('C16: charges nobody for what it does not find yet, and believes it later: %s', async (_, outage) => {
+    // A moment ago is a matter of this clock, which stands still however long the test takes.
+    const now = systemClock.monotonic();
+    const clock = jest.spyOn(systemClock, 'monotonic').mockReturnValue(now);
     expect(await verdicts()).toEqual(BELIEVED);
     await outage();
     expect(await verdicts()).toEqual(NOT_BELIEVED);
-    const now = systemClock.monotonic();
-    const later = jest.spyOn(systemClock, 'monotonic').mockReturnValue(now + 10_000);
-    try {
-      expect(await verdicts()).toEqual(BELIEVED);
-    } finally {
-      later.mockRestore();
-    }
+    clock.mockReturnValue(now + 10_000);
+    expect(await verdicts()).toEqual(BELIEVED);
   });
 
   it('C16: a connection that we ended ourselves is no outage', async () => {
@@ -141,7 +137,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ and a broker that comes b
     const [clock, hooks] = [new FakeClock(), new RecordedHooks()];
     const reconnect = async (): Promise<void> => {
       await transport.reset!();
-      await transport.connect!(AbortSignal.timeout(20_000));
+      await transport.connect!(AbortSignal.timeout(60_000));
     };
     const relay = { reconnect, giveUpWaiting: () => undefined, wakeUps: new WakeUps(), flight: new InFlight() };
     const [leases, options] = [{ pauses: new Pauses() }, {}];
@@ -163,10 +159,10 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ and a broker that comes b
 
   it('C6: an attempt that was given up does not come back and take the place of the living one', async () => {
     await transport.close?.();
-    const [exchange, silent] = [await observer.exchange(), await TcpProxy.start(requiredUrl('rabbitmq'))];
+    const [own, silent] = [await observer.exchange(), await TcpProxy.start(requiredUrl('rabbitmq'))];
     const url = new URL(requiredUrl('rabbitmq'));
     url.host = `${silent.host}:${silent.port}`;
-    const client = new ClientRMQ({ urls: [url.href], exchange, wildcards: true });
+    const client = new ClientRMQ({ urls: [url.href], exchange: own, wildcards: true });
     try {
       silent.set({ down: 'hold' });
       void client.connect().catch(() => undefined); // the application's own
@@ -175,7 +171,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ and a broker that comes b
       await transport.connect!(AbortSignal.timeout(20_000)).catch(() => undefined); // a second life, as silent
       silent.set({ down: 'forward' });
       await transport.connect!(AbortSignal.timeout(20_000)).catch(() => undefined);
-      const { results } = await probePublish(transport, [contractMessage({ topic: 'nowhere' })], { timeout: 20_000 });
+      const { results } = await probePublish(transport, [contractMessage({ topic: 'nowhere' })], { timeout: 60_000 });
       expect(results.map(({ ok }) => ok)).toEqual([false]);
       await transport.close?.();
       await until(() => silent.open === 0);
@@ -184,7 +180,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ and a broker that comes b
     }
   });
 
-  it('C5: an end for what amqplib does not understand is heard at once, not when heartbeats are missed', async () => {
+  it('C5: an end for what amqplib does not understand is heard, though no heartbeat is missed', async () => {
     const stray = Buffer.from('010032000000' + '0d003c0050' + '0000000000000001' + '00' + 'ce', 'hex'); // basic.ack, channel 50
     let sent = false;
     proxy.intercept = () => ({
@@ -196,15 +192,19 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ and a broker that comes b
     const down = state('down');
     sent = true;
     await until(() => !sent);
-    const told = performance.now();
     await down;
-    expect(performance.now() - told).toBeLessThan(1_500);
   });
 
   it.each([
-    ['when its publish has timed out', 1_000],
-    ['when the connection missed its heartbeats, which amqplib ends politely', 30_000],
-  ])('C6: nothing that waits in the kernel’s buffer is sent %s', async (_, timeout) => {
+    ['when its publish has timed out', 1_000, undefined],
+    ['when the connection missed its heartbeats, which amqplib ends politely', 60_000, 1],
+  ])('C6: nothing that waits in the kernel’s buffer is sent %s', async (_, timeout, heartbeat) => {
+    if (heartbeat !== undefined) {
+      await transport.close?.();
+      await until(() => proxy.open === 0);
+      await open(heartbeat);
+    }
+    const { left } = proxy;
     // Nor does the client hear of the broker, which misses heartbeats as well and ends the connection.
     await proxy.refuse();
     proxy.set({ down: 'drop' });
@@ -218,7 +218,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ and a broker that comes b
     proxy.resume();
     // What the other side's kernel had taken is on its way.
     const most = 500_000;
-    await until(() => proxy.left > 0 || sent() > most);
+    await until(() => proxy.left > left || sent() > most);
     expect(sent()).toBeLessThan(most);
   });
 });
