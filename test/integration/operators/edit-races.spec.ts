@@ -61,7 +61,6 @@ describe.each(DATABASES)('An edit beside a relay on %s', (kind) => {
       async (coordination) => {
         await open(coordination);
         const { dispatcher } = harness.relay({ default: transport });
-        await dispatcher.start();
         const isOrdered = coordination === 'buckets';
         const ids = await harness.enqueue(
           Array.from({ length: 30 }, (_, n) => ({
@@ -78,8 +77,10 @@ describe.each(DATABASES)('An edit beside a relay on %s', (kind) => {
           if (failed === undefined) told.set(id, version);
           else expect(failed).toMatchObject(REFUSED);
         };
-        // What is due last comes first, so that something is edited however slow the machine is.
-        for (let version = 1; transport.published.length < ids.length; version++)
+        // Before the relay is there, so that something is edited however slow the machine is.
+        await edit(ids.at(-1) as string, 1);
+        await dispatcher.start();
+        for (let version = 2; transport.published.length < ids.length; version++)
           for (const id of [...ids].reverse())
             if (!transport.published.some((one) => one.id === id)) await edit(id, version);
         expect(transport.published.map((one) => [one.id, Number(one.payload)]).sort()).toEqual([...told].sort());

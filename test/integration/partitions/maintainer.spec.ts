@@ -139,7 +139,7 @@ describeOnEach([], 'OutboxPartitionMaintainer', (kind) => {
     it('a partition whose rows come into the catch-all meanwhile is left for the next pass', async () => {
       const soon = now + 30 * DAY;
       await archive.publishedAt(soon);
-      const made = archive.store().partitions?.maintain(1000, (session) => session.create(partitionAt(soon, 'day')));
+      const made = archive.store().partitions?.maintain(60_000, (session) => session.create(partitionAt(soon, 'day')));
       expect(await made).toBe('rows for it came into the catch-all meanwhile');
       expect((await archive.maintainer({ lookahead: '31d' }).runOnce()).moved).toBe(1);
     });
@@ -170,7 +170,7 @@ describeOnEach([], 'OutboxPartitionMaintainer', (kind) => {
     const store = archive.store();
     const { partitions } = store;
     await expect(
-      partitions?.maintain(1000, async (session) => {
+      partitions?.maintain(60_000, async (session) => {
         await session.layout();
         await endSessions();
         await session.layout();
