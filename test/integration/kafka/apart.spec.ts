@@ -11,8 +11,8 @@ import { describeUnlessMissing, describeWith } from '../../support/services.js';
 import { until } from '../../support/until.js';
 
 const BAD = 40;
-/** Some of the good ones, every so many milliseconds. */
-const [ROUNDS, EACH, PAUSE] = [40, 2, 50];
+/** Some of the good ones, and the next when these are out. */
+const [ROUNDS, EACH] = [40, 2];
 
 const CLIENTS: [string, () => OutboxTransport | Promise<OutboxTransport>][] = [
   ['kafka()', () => kafka({ client: kafkaConfig() }).create()],
@@ -39,30 +39,28 @@ describeWith(['kafka', 'postgres'], 'topics that Kafka refuses', () => {
     await topics.stop();
   });
 
-  const trickle = async (topic: string): Promise<string[]> => {
-    const ids: string[] = [];
+  /** How fast that is: bench/missing.ts. */
+  const trickle = async (topic: string, hooks: RecordedHooks): Promise<void> => {
+    const areOut = (ids: readonly string[]): boolean => {
+      const out = new Set(hooks.of('published').flatMap((event) => event.ids));
+      return ids.every((id) => out.has(id));
+    };
     for (let round = 0; round < ROUNDS; round += 1) {
       const rows = Array.from({ length: EACH }, (_, n) => ({ topic, key: `good ${(round * EACH + n) % 20}` }));
-      ids.push(...(await harness.enqueue(rows)));
-      await new Promise((resolve) => setTimeout(resolve, PAUSE));
+      const ids = await harness.enqueue(rows);
+      await until(() => areOut(ids), 60_000);
     }
-    return ids;
-  };
-  const shareOf = (ids: string[], hooks: RecordedHooks): number => {
-    const through = new Set(hooks.of('published').flatMap((event) => event.ids));
-    return ids.filter((id) => through.has(id)).length / ids.length;
   };
 
   it.each(CLIENTS)(
-    'N1: 40 messages to a missing topic leave messages to another one 80 % of their speed, and health names it (%s)',
+    'N1: 40 messages to a missing topic leave messages to another one alone, which go out all the time, and health names it (%s)',
     async (_, create) => {
       const [good, missing] = [await topics.create(3), TestTopics.name()];
       const { dispatcher, hooks } = harness.relay({ default: await create() });
       running = dispatcher;
       await dispatcher.start();
       await harness.enqueue(Array.from({ length: BAD }, (__, n) => ({ topic: missing, key: `bad ${n}` })));
-      const sent = await trickle(good);
-      expect(shareOf(sent, hooks)).toBeGreaterThanOrEqual(0.8);
+      await trickle(good, hooks);
       expect(dispatcher.status().transports[0]!.away).toMatchObject([{ name: `topic "${missing}"` }]);
       expect(hooks.of('circuitOpened')).toEqual([]);
       expect(new Set(hooks.of('failed').map(({ blame }) => blame))).toEqual(new Set(['transport']));

@@ -22,10 +22,10 @@ describeWith('rabbitmq', 'a connection of the application', () => {
     const { write } = stream;
     const transport = await rabbitmq({ connection }).create();
     for (let n = 0; n < 50; n++) {
-      await transport.connect!(AbortSignal.timeout(5_000));
+      await transport.connect!(AbortSignal.timeout(60_000));
       await transport.reset!();
     }
-    await transport.connect!(AbortSignal.timeout(5_000));
+    await transport.connect!(AbortSignal.timeout(60_000));
     expect(stream.write).not.toBe(write);
     await transport.close!();
     await until(() => openChannels(connection) === 0);
@@ -38,7 +38,7 @@ describeWith('rabbitmq', 'a connection of the application', () => {
       const topology = () => Promise.reject(new Error('not ready'));
       const transport = await rabbitmq({ connection, topology }).create();
       for (let n = 0; n < 5; n++)
-        await expect(transport.connect!(AbortSignal.timeout(5_000))).rejects.toThrow('not ready');
+        await expect(transport.connect!(AbortSignal.timeout(60_000))).rejects.toThrow('not ready');
       await until(() => openChannels(connection) === 0);
     });
 
@@ -94,7 +94,7 @@ describeWith('rabbitmq', 'connections that a factory makes at each call', () => 
   };
   const transportOf = (options: Partial<RabbitMqOptions> = {}) =>
     rabbitmq({ connection: { useFactory }, ...options }).create();
-  const soon = () => AbortSignal.timeout(10_000);
+  const soon = () => AbortSignal.timeout(60_000);
   /** While its factory was at work, which gave a connection after that. */
   async function givenUp(options: { own?: boolean } = {}): Promise<OutboxTransport> {
     const giveUp = new AbortController();
@@ -135,7 +135,7 @@ describeWith('rabbitmq', 'connections that a factory makes at each call', () => 
       const nth = made.length;
       return { up: (bytes) => bytes, down: (bytes) => (mute.has(nth) ? Buffer.alloc(0) : bytes) };
     };
-    const transport = await transportOf({ connectTimeout: 500 });
+    const transport = await transportOf({ connectTimeout: 3_000 });
     await transport.connect!(soon());
     await transport.reset!();
     await made[0]!.close();

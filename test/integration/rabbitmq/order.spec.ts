@@ -19,7 +19,7 @@ describeWith('rabbitmq', 'order per key through rabbitmq()', () => {
   async function transportOf(pipelineKeys: boolean): Promise<OutboxTransport> {
     const transport = await rabbitmq({ url: requiredUrl('rabbitmq'), pipelineKeys }).create();
     opened.push(transport);
-    await transport.connect?.(AbortSignal.timeout(10_000));
+    await transport.connect?.(AbortSignal.timeout(60_000));
     return transport;
   }
 
@@ -38,15 +38,15 @@ describeWith('rabbitmq', 'order per key through rabbitmq()', () => {
   it('with pipelineKeys, leaves a key in order after a nack although later messages were taken', async () => {
     const topic = await observer.queue({ maxLength: 5, overflow: 'reject-publish' });
     const transport = await transportOf(true);
-    await observer.consume(topic, 1);
     const sent = Array.from({ length: 100 }, (_, n) => contractMessage({ topic, key: 'one', payload: String(n) }));
     let rest: readonly OutboxMessage[] = sent;
     let nacked = 0;
     for (let round = 0; rest.length > 0 && round < 5_000; round++) {
-      const { results } = await probePublish(transport, rest, { timeout: 10_000 });
+      const { results } = await probePublish(transport, rest, { timeout: 60_000 });
       const failed = results.findIndex((result) => !result.ok);
       if (failed < 0) break;
       nacked += 1;
+      await observer.consume(topic, 1); // not before: the queue is full for once, however fast somebody reads
       // A prefix is published; from the first failure on nothing is, whatever the broker took.
       expect(results.slice(failed).every((result) => !result.ok)).toBe(true);
       expect(results[failed]).toMatchObject({ blame: 'transport', error: { reason: 'nacked' } });
@@ -54,7 +54,7 @@ describeWith('rabbitmq', 'order per key through rabbitmq()', () => {
     }
     expect(nacked).toBeGreaterThan(0);
     const end = contractMessage({ topic });
-    while (!(await probePublish(transport, [end], { timeout: 10_000 })).results[0]!.ok);
+    while (!(await probePublish(transport, [end], { timeout: 60_000 })).results[0]!.ok);
     const found = await observer.receivedUpTo(topic, end.id);
     // The exception that is documented: a message may be seen before its predecessor, but then it is seen again after it.
     const last = new Map(found.map(({ id }, at) => [id, at]));
@@ -65,7 +65,7 @@ describeWith('rabbitmq', 'order per key through rabbitmq()', () => {
   it('with pipelineKeys, tells messages of the empty key, which plain SQL can give, from one without a key', async () => {
     const topic = await observer.queue();
     const batch = ['', '', null].map((key) => contractMessage({ topic, key }));
-    const { results } = await probePublish(await transportOf(true), batch, { timeout: 10_000 });
+    const { results } = await probePublish(await transportOf(true), batch, { timeout: 60_000 });
     expect(results).toEqual([{ ok: true }, { ok: true }, { ok: true }]);
   });
 
@@ -76,7 +76,7 @@ describeWith('rabbitmq', 'order per key through rabbitmq()', () => {
       contractMessage({ topic, key: '' }),
       contractMessage({ topic }),
     ];
-    const { results } = await probePublish(transport, batch, { timeout: 10_000 });
+    const { results } = await probePublish(transport, batch, { timeout: 60_000 });
     expect(results.map((result) => (result.ok ? 'ok' : result.blame))).toEqual(['message', 'collateral', 'ok']);
   });
 });
@@ -94,7 +94,7 @@ async function relay(transport: OutboxTransport, messages: readonly OutboxMessag
         const batch = ready.splice(0, 500).map((key) => waiting.get(key)!.shift()!);
         inFlight += 1;
         probePublish(transport, batch, {
-          timeout: 10_000,
+          timeout: 60_000,
           onReport: (index, result) => report(batch[index]!, result.ok),
         })
           .then(() => (inFlight -= 1))
