@@ -99,6 +99,13 @@ describeUnlessMissing(KafkaNode.isInstalled ? [] : ['kafka'], 'topics that may n
     ]);
     const sasl = { mechanism: 'plain', username: 'writer', password } as const;
     const client = { ...node.config(), brokers: [node.saslUrl], sasl };
+    // The broker hears of rights some time after the controller took them.
+    await until(async () => {
+      const before = await kafka({ client, ...options }).create();
+      const [result] = await publish(before, messages(good, 1));
+      await before.close!();
+      return result!.ok;
+    }, 60_000);
     const transport = await kafka({ client, ...options }).create();
     try {
       const batch = [good, denied, hidden].flatMap((topic) => messages(topic, 3));

@@ -39,6 +39,7 @@ for (const { kind, services, client: make, listen } of CLIENTS) {
         error: { code: 'TRANSPORT_UNAVAILABLE', message: expect.stringContaining('serializer') },
       };
       expect(await send()).toMatchObject(waits ? { ok: true } : refused);
+      if (waits) await until(() => server.heard.length === 1);
       await quiet(server);
       expect(server.heard).toEqual(waits ? [{ n: 1 }] : []);
       promising.promises = false;

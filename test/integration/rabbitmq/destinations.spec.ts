@@ -95,7 +95,7 @@ describeUnlessMissing(missing, 'a queue that confirms nothing, as a quorum queue
 
   it('M1: at the default publish timeout the others go on, nobody is charged, and it is named', async () => {
     const transport = await connected();
-    const before = (queue: string) => probePublish(transport, toAll([queue]), { timeout: 10_000 });
+    const before = (queue: string) => probePublish(transport, toAll([queue]), { timeout: 60_000 });
     const [stuck, good] = [await stuckQueue(before), await observer.queue()];
     await observer.consume(good);
     const { dispatcher, hooks } = harness.relay({ default: transport });
