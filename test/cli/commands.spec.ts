@@ -1,6 +1,7 @@
 import { DataSource } from 'typeorm';
 import { uuidV7 } from '../../lib/message/uuid-v7.js';
 import { describeOnEach, describeWith, type DatabaseKind } from '../support/services.js';
+import { until } from '../support/until.js';
 import { Cli } from './support/cli.js';
 import { Stuck } from './support/stuck.js';
 import { useWarmCli } from './support/warm-cli.js';
@@ -12,7 +13,7 @@ interface Row {
 }
 
 /** Each call is a process that loads Nest and TypeORM. */
-jest.setTimeout(180_000);
+jest.setTimeout(600_000);
 
 function useStuck(kind: DatabaseKind): { stuck: Stuck; cli: Cli } {
   const used = {} as { stuck: Stuck; cli: Cli };
@@ -203,6 +204,7 @@ describeWith('postgres', 'the other commands', () => {
     const { stuck, cli } = used;
     await stuck.during(async (outbox) => {
       const leased = async () => (await outbox.stats()).transports['default']?.leasedBuckets;
+      await until(async () => (await leased()) === 32); // it starts before it has them
       const { lines } = await cli.json(['buckets', '--transport', 'default']);
       expect(lines).toHaveLength(32);
       const { owner } = lines.find(({ lease }) => lease === 'leased') as { owner: string };

@@ -39,7 +39,7 @@ describeWith(DATABASES, 'a dead-letter hook that is slower than publishTimeout',
       expect([...calls].sort()).toEqual(['a', 'b', 'bad']);
       end.open();
       const recheck = async () => (await store.parked.unannouncedDead([...enqueue.transportIds.values()], 10)).length;
-      await until(async () => (await recheck()) === 1);
+      await until(async () => (await recheck()) <= 1); // what it rejected may have been told again already
       await until(async () => (await dispatcher.deadLoop.runNow(), (await recheck()) === 0));
       expect([...calls].sort()).toEqual(['a', 'b', 'bad', 'bad']);
     });

@@ -170,7 +170,8 @@ describeWith('postgres', '@OnOutboxEvent', () => {
         }
       }
       const retry = { maxAttempts: 1 };
-      const options = local({ relay: true, coordination, ordering: 'none', shutdownTimeout: 100, retry });
+      const late = { shutdownTimeout: 100, publishTimeout: '20s' } as const;
+      const options = local({ relay: true, coordination, ordering: 'none', ...late, retry });
       const app = await start([Slow], options);
       const id = await app.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('hangs'));
       await until(() => running.length === 1);

@@ -135,7 +135,7 @@ describeWith(DATABASES, 'nestjs-outbox/testing', () => {
     const database = databases[0] as TestDatabase;
     const builder = build([
       typeOrm(database),
-      OutboxModule.forRoot({ ...production(), publishTimeout: 5_000, retry: { initial: 1, max: 1 } }),
+      OutboxModule.forRoot({ ...production(), publishTimeout: '20s', retry: { initial: 1, max: 1 } }),
     ]);
     const module = await applications.start(overrideOutbox(builder));
     const testing = outboxTesting(module);

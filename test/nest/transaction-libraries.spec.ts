@@ -22,7 +22,16 @@ import {
 import { OutboxModule, OutboxService } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith } from '../support/services.js';
-import { Applications, build, CollectingTransport, OrderPlaced, quiet, typeOrm, until } from './support/app.js';
+import {
+  Applications,
+  build,
+  CollectingTransport,
+  OrderPlaced,
+  quiet,
+  typeOrm,
+  until,
+  withoutPolls,
+} from './support/app.js';
 
 /** What both libraries must be able to do with an outbox that is told where their transaction is. */
 interface Shop {
@@ -112,21 +121,14 @@ describeWith('postgres', 'transactions of other libraries', () => {
   const options = () => ({ ...quiet({ transports: { default: transport }, pollInterval: '1m' }) });
 
   async function typeOrmTransactional(): Promise<Shop & { outbox: OutboxService }> {
-    const app = await applications.start(
-      build(
-        [
-          typeOrm(database),
-          OutboxModule.forRootAsync({
-            inject: [DataSource],
-            useFactory: (dataSource: DataSource) => {
-              addTransactionalDataSource(dataSource);
-              return { ...options(), currentManager: () => dataSource.manager };
-            },
-          }),
-        ],
-        [TypeOrmTransactionalShop],
-      ),
-    );
+    const outbox: DynamicModule = OutboxModule.forRootAsync({
+      inject: [DataSource],
+      useFactory: (dataSource: DataSource) => {
+        addTransactionalDataSource(dataSource);
+        return { ...options(), currentManager: () => dataSource.manager };
+      },
+    });
+    const app = await applications.start(withoutPolls(build([typeOrm(database), outbox], [TypeOrmTransactionalShop])));
     return app.get(TypeOrmTransactionalShop);
   }
 
@@ -138,7 +140,9 @@ describeWith('postgres', 'transactions of other libraries', () => {
       useFactory: (host: Host) => ({ ...options(), currentManager: () => host.tx }),
     });
     const app = await applications.start(
-      build([typeOrm(database), ClsModule.forRoot({ global: true, plugins: [plugin] }), outbox], [ClsShop]),
+      withoutPolls(
+        build([typeOrm(database), ClsModule.forRoot({ global: true, plugins: [plugin] }), outbox], [ClsShop]),
+      ),
     );
     return app.get(ClsShop);
   }
@@ -152,7 +156,7 @@ describeWith('postgres', 'transactions of other libraries', () => {
       const enqueued: string[] = [];
       shop.outbox.events.on('enqueued', ({ ids }) => enqueued.push(...ids));
       const id = await shop.place('1');
-      await until(() => transport.ids.includes(id)); // woken by the commit: the next poll is a minute away
+      await until(() => transport.ids.includes(id)); // woken by the commit: nobody polls
       expect(enqueued).toEqual([id]);
       await expect(shop.place('2', true)).rejects.toThrow('rolled back');
       await expect(shop.outbox.enqueue(new OrderPlaced('3'))).rejects.toMatchObject({ code: 'TRANSACTION_REQUIRED' });

@@ -9,7 +9,7 @@ import type { WarmCli } from './warm-cli.js';
 
 const ROOT = process.cwd();
 /** A command that hangs is a failure of its test. */
-const TIMEOUT = 45_000;
+const TIMEOUT = 120_000;
 
 export interface Ended {
   readonly code: number | null;

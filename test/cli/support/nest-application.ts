@@ -8,7 +8,7 @@ const ROOT = process.cwd();
 /** The folder of another compiler than the installed one: `npm run matrix -- typescript`. */
 const TYPESCRIPT = process.env['OUTBOX_TEST_TYPESCRIPT'];
 /** A compiler on a busy machine. */
-const TIMEOUT = 100_000;
+const TIMEOUT = 240_000;
 
 function installed(name: string): string {
   return name === 'typescript' && TYPESCRIPT !== undefined ? TYPESCRIPT : join(ROOT, 'node_modules', name);

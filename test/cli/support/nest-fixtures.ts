@@ -307,7 +307,7 @@ const log = (text) => String(text).startsWith('heard') && hear(text);
 const quiet = { log, warn() {}, error: console.error, fatal: console.error, debug() {}, verbose() {} };
 const app = await NestFactory.createApplicationContext(AppModule, { logger: quiet, abortOnError: false });
 await app.get(OutboxExample).happen('42');
-setTimeout(() => process.exit(1), 30_000).unref();
+setTimeout(() => process.exit(1), 200_000).unref();
 console.log(await heard);
 await app.close();
 `;

@@ -42,7 +42,7 @@ export class Stuck {
       const before = (await outbox.stats()).total.dead;
       const all = Array.from({ length: count }, () => ({ ...MESSAGE, ...message }));
       const ids = await outbox.enqueueOutsideTransaction(all, {});
-      await until(async () => (await outbox.stats()).total.dead === before + count, 40_000);
+      await until(async () => (await outbox.stats()).total.dead === before + count, 120_000);
       return ids;
     });
   }

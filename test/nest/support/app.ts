@@ -6,13 +6,18 @@ import {
   OutboxEvent,
   OutboxTransport,
   PUBLISHED,
+  type OutboxHealth,
   type OutboxMessage,
   type OutboxOptions,
+  type OutboxService,
   type PublishResult,
 } from '../../../lib/index.js';
+import { overridesToken } from '../../../lib/outbox.tokens.js';
+import { systemClock, type Clock } from '../../../lib/time/clock.js';
 import { createTestDatabase, type TestDatabase } from '../../support/databases.js';
 import type { DatabaseKind } from '../../support/services.js';
 import { gate } from '../../support/transport-relay.js';
+import { until } from '../../support/until.js';
 
 export { LineLogger } from '../../support/line-logger.js';
 
@@ -94,6 +99,30 @@ export const build = (
 ): TestingModuleBuilder =>
   Test.createTestingModule({ imports: imports ?? [], providers: providers ?? [] }).setLogger(false as never);
 
+const HALF_A_MINUTE = 30_000;
+/** What would come of itself in half a minute or later never comes. */
+export const signalsOnly: Clock = {
+  ...systemClock,
+  after: (ms, action) => (ms < HALF_A_MINUTE ? systemClock.after(ms, action) : () => undefined),
+};
+
+/** With a `pollInterval` of half a minute or more nothing is found by a poll, however long the test takes: only by a signal. */
+export const withoutPolls = (builder: TestingModuleBuilder): TestingModuleBuilder =>
+  builder.overrideProvider(overridesToken('default')).useValue({ clock: signalsOnly });
+
+/** Health once the database has counted for it, which takes a busy one longer than `health()` waits, and once `is` holds. */
+export async function countedHealth(
+  outbox: OutboxService,
+  is: (health: OutboxHealth) => boolean = () => true,
+): Promise<OutboxHealth> {
+  let health!: OutboxHealth;
+  await until(async () => {
+    health = await outbox.health();
+    return !health.reasons.some((reason) => reason.includes('has not counted')) && is(health);
+  });
+  return health;
+}
+
 /** Applications of one test, closed at its end. */
 export class Applications {
   readonly open: INestApplicationContext[] = [];
@@ -146,4 +175,4 @@ export async function enqueueIn(
   });
 }
 
-export { until } from '../../support/until.js';
+export { until };
