@@ -23,7 +23,9 @@ describe.each(DATABASES)('OutboxAdmin.drain on %s', (kind) => {
     let outbox: OutboxService;
     const applications = new Applications();
     const start = async (options: Partial<OutboxOptions>): Promise<void> => {
-      app = await applications.start(build([typeOrm(database), OutboxModule.forRoot(quiet(options))]));
+      // While a test holds a publish no time of the relay's runs out.
+      const patient = quiet({ lease: '10m', publishTimeout: '5m', ...options });
+      app = await applications.start(build([typeOrm(database), OutboxModule.forRoot(patient)]));
       [admin, outbox] = [app.get(OutboxAdmin), app.get(OutboxService)];
     };
     beforeEach(async () => {
@@ -82,6 +84,10 @@ describe.each(DATABASES)('OutboxAdmin.drain on %s', (kind) => {
       await admin.drain({ transport: 'default' });
       moody.refuses = false;
       await enqueue([{ key: 'a' }, { key: 'a' }, { key: 'free' }]);
+      await until(async () => {
+        const { ready, blocked } = (await outbox.stats()).transports['default'] ?? {};
+        return ready === 0 && blocked === 2;
+      });
       const report = await admin.drain({ timeout: '1s' });
       expect(report).toMatchObject({ outcome: 'timeout', left: 3, isExact: true });
       expect(report.took).toBeGreaterThanOrEqual(1_000);
@@ -153,7 +159,7 @@ describe.each(DATABASES)('OutboxAdmin.drain on %s', (kind) => {
       await query(`insert into outbox_parked (transport, bucket, id, topic, type, state, due_at, payload)
         select 0, 1, ${id}, 'a', 'a', 1, ${later}, ${text} from ${from}`);
       const [failed] = await enqueue([{ key: null }]);
-      await until(async () => (await outbox.stats()).total.waiting === 1, 10_000);
+      await until(async () => (await outbox.stats()).total.waiting === 1);
       const report = await admin.drain({ timeout: '3s' });
       expect(report).toMatchObject({ outcome: 'timeout', left: 1, reasons: [{ code: 'waiting', id: failed }] });
       moody.refuses = false;

@@ -2,7 +2,7 @@ import { DataSource } from 'typeorm';
 import { OutboxAdmin, OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { DATABASES, describeWith } from '../support/services.js';
-import { Applications, build, CollectingTransport, quiet, typeOrm, until } from './support/app.js';
+import { Applications, build, CollectingTransport, countedHealth, quiet, typeOrm, until } from './support/app.js';
 
 describe.each(DATABASES)('A pause by OutboxAdmin on %s', (kind) => {
   describeWith(kind, 'in two applications', () => {
@@ -51,7 +51,7 @@ describe.each(DATABASES)('A pause by OutboxAdmin on %s', (kind) => {
       expect(main.ids).not.toContain(held);
 
       for (const each of [outbox, looking]) {
-        const { status, codes, reasons } = await each.health();
+        const { status, codes, reasons } = await countedHealth(each, (health) => health.codes.includes('paused'));
         expect([status, codes]).toEqual(['degraded', ['paused']]);
         expect(reasons).toEqual([
           expect.stringMatching(/^Transport 'main' is paused since \S+Z by ann: wrong \\u001b\[31mprices\.$/),
@@ -101,7 +101,7 @@ describe.each(DATABASES)('A pause by OutboxAdmin on %s', (kind) => {
       const held = await send({ key: 'k7' });
       const behind = await send({ key: 'k' });
       await until(async () => (await outbox.stats()).transports['main']?.ready === 0);
-      const { status, reasons } = await outbox.health();
+      const { status, reasons } = await countedHealth(outbox, (health) => health.reasons.length === 3);
       expect([status, reasons]).toEqual([
         'degraded',
         [

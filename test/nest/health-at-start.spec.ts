@@ -10,15 +10,13 @@ import {
   Applications,
   build,
   CollectingTransport,
+  countedHealth,
   LineLogger,
   OrderPlaced,
   quiet,
   typeOrm,
   until,
 } from './support/app.js';
-
-/** Milliseconds in which an operator is told. */
-const SOON = 10_000;
 
 describeOnFewer(['rabbitmq'], 'health after a start, before there is a message', (kind) => {
   let database: TestDatabase;
@@ -32,19 +30,8 @@ describeOnFewer(['rabbitmq'], 'health after a start, before there is a message',
     const outbox = OutboxModule.forRoot(quiet(options));
     return (await applications.start(build([typeOrm(database), outbox]))).get(OutboxService);
   };
-  /** Health once it has counted (a busy database may take longer than its second) and `is` holds. */
-  const counted = async (
-    outbox: OutboxService,
-    is: (health: OutboxHealth) => boolean = () => true,
-  ): Promise<OutboxHealth> => {
-    let health!: OutboxHealth;
-    await until(async () => {
-      health = await outbox.health();
-      return !health.reasons.some((reason) => reason.includes('has not counted')) && is(health);
-    }, SOON);
-    return health;
-  };
-  const troubled = (outbox: OutboxService): Promise<OutboxHealth> => counted(outbox, ({ status }) => status !== 'up');
+  const troubled = (outbox: OutboxService): Promise<OutboxHealth> =>
+    countedHealth(outbox, ({ status }) => status !== 'up');
 
   it('C20: a broker at a wrong address is told, with the address', async () => {
     const outbox = await start({ transports: { default: rabbitmq({ url: 'amqp://127.0.0.1:1' }) } });
@@ -77,14 +64,14 @@ describeOnFewer(['rabbitmq'], 'health after a start, before there is a message',
     const url = requiredUrl('rabbitmq');
     const transports = { default: rabbitmq({ url }), wrong: rabbitmq({ url, exchange }) };
     const outbox = await start({ transports, logger, logLevel: 'warn' });
-    const { status, reasons } = await counted(outbox, (health) => health.reasons.length > 1);
+    const { status, reasons } = await countedHealth(outbox, (health) => health.reasons.length > 1);
     expect(status).toBe('degraded');
     expect(reasons).toContainEqual(
       expect.stringMatching(new RegExp(`'wrong': exchange "${exchange}" has been missing`)),
     );
     expect(reasons).toContainEqual(expect.stringMatching(/'default': queue ".+" has been missing .*Declare it/));
     const told = (): string[] => logger.lines.filter((line) => line.includes(`There is no exchange \\"${exchange}\\"`));
-    await until(() => told().length > 0, SOON);
+    await until(() => told().length > 0);
     expect(told()).toHaveLength(1);
     const { away } = await outbox.stats();
     const [found] = away.filter(({ transport }) => transport === 'wrong');
@@ -98,12 +85,12 @@ describeOnFewer(['rabbitmq'], 'health after a start, before there is a message',
     const transports = { default: reached, local: new CollectingTransport() };
     const outbox = await start({ transports, defaultTransport: 'default', logger, logLevel: 'log' });
     const connected = (): string[] => logger.lines.filter((line) => line.includes('connected'));
-    await until(() => connected().length > 0, SOON);
+    await until(() => connected().length > 0);
     const where = new URL(requiredUrl('rabbitmq')).host;
     expect(connected()).toEqual([
       expect.stringMatching(`^log transport 'default' connected \\(rabbitmq ${where}\\) transport=default took=`),
     ]);
-    expect(await counted(outbox)).toMatchObject({ status: 'up', reasons: [] });
+    expect(await countedHealth(outbox)).toMatchObject({ status: 'up', reasons: [] });
   });
 
   it('Y4: the first message that is published is said in the log, once, and what a closed outbox is asked', async () => {
@@ -134,7 +121,7 @@ describeOnFewer(['rabbitmq'], 'health after a start, before there is a message',
       await once(server.listen(0, '127.0.0.1'), 'listening');
       const { port } = server.address() as AddressInfo;
       const outbox = await start({ relay, transports: { default: rabbitmq({ url: `amqp://127.0.0.1:${port}` }) } });
-      expect(await counted(outbox)).toMatchObject({ status: 'up', relay: { running: false } });
+      expect(await countedHealth(outbox)).toMatchObject({ status: 'up', relay: { running: false } });
       await applications.close();
       expect(connections).toBe(0);
       await new Promise((resolve) => server.close(resolve));

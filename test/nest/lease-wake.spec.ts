@@ -2,12 +2,19 @@ import type { OutboxDispatcher as Dispatcher } from '../../lib/relay/dispatcher.
 import { OutboxDispatcher, OutboxModule } from '../../lib/index.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
 import { describeWith } from '../support/services.js';
-import { Applications, build, CollectingTransport, quiet, typeOrm, until } from './support/app.js';
+import {
+  Applications,
+  build,
+  CollectingTransport,
+  quiet,
+  signalsOnly,
+  typeOrm,
+  until,
+  withoutPolls,
+} from './support/app.js';
 
-/** Looks that are half a minute apart, and heartbeats of ten seconds: what is done sooner was told. */
-const pollInterval = 30_000;
-/** Milliseconds. */
-const SOON = 4_000;
+/** Neither a look nor a heartbeat comes in the time of a test: what is done was told. */
+const NEVER = { pollInterval: 60_000, lease: 3_600_000 };
 
 describeWith('postgres', 'B17: an application, and a relay of another process that comes and goes', () => {
   const applications = new Applications();
@@ -21,14 +28,12 @@ describeWith('postgres', 'B17: an application, and a relay of another process th
 
   beforeEach(async () => {
     harness = await createHarness('postgres');
-    const options = quiet({ transports: { default: new CollectingTransport() }, pollInterval });
+    const options = quiet({ transports: { default: new CollectingTransport() }, ...NEVER });
     const outbox = OutboxModule.forRoot(options);
-    application = (await applications.start(build([typeOrm(harness.database), outbox]))).get(OutboxDispatcher);
-    const relay = harness.relay(
-      { default: new ScriptedTransport() },
-      { pollInterval },
-      { leasesChanged: () => void relay.store.notify?.('leases').catch(() => undefined) },
-    );
+    const started = await applications.start(withoutPolls(build([typeOrm(harness.database), outbox])));
+    application = started.get(OutboxDispatcher);
+    const leasesChanged = (): void => void relay.store.notify?.('leases').catch(() => undefined);
+    const relay = harness.relay({ default: new ScriptedTransport() }, NEVER, { leasesChanged, clock: signalsOnly });
     peer = relay.dispatcher;
     told = 0;
     const hears = (where?: string): void => {
@@ -47,21 +52,21 @@ describeWith('postgres', 'B17: an application, and a relay of another process th
 
   it('shares its buckets at once with one that comes, and has them all again when it leaves', async () => {
     await peer.start();
-    await until(shares(16, 16), SOON);
+    await until(shares(16, 16));
     await peer.stop();
-    await until(shares(32, 0), SOON);
+    await until(shares(32, 0));
   });
 
   it('leaves its buckets to the other at once when it is closed', async () => {
     await peer.start();
-    await until(shares(16, 16), SOON);
+    await until(shares(16, 16));
     await applications.close();
-    await until(shares(0, 32), SOON);
+    await until(shares(0, 32));
   });
 
   it('tells nothing while nothing changes', async () => {
     await peer.start();
-    await until(shares(16, 16), 30_000);
+    await until(shares(16, 16));
     await peer.leaseLoop?.runNow(); // what it was told of the last hand-over is looked at
     const before = told;
     for (const each of [application, peer, application, peer]) {

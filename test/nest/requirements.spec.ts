@@ -30,6 +30,7 @@ import {
   quiet,
   typeOrm,
   until,
+  withoutPolls,
 } from './support/app.js';
 
 const applications = new Applications();
@@ -64,7 +65,8 @@ describeWith('postgres', 'what an application sees of its outbox', () => {
 
   it('publishes what was requeued at once, not at the next poll', async () => {
     const transport = new MoodyTransport();
-    const app = await start({ transports: { default: transport }, pollInterval: '30s', retry: { maxAttempts: 1 } });
+    const options = quiet({ transports: { default: transport }, pollInterval: '1m', retry: { maxAttempts: 1 } });
+    const app = await applications.start(withoutPolls(build([typeOrm(database), OutboxModule.forRoot(options)])));
     const outbox = app.get(OutboxService);
     const told = record(outbox);
     const id = await outbox.enqueueOutsideTransaction(new OrderPlaced('o-1'));
@@ -232,6 +234,7 @@ describeWith([...DATABASES, 'rabbitmq', 'kafka'], 'settings of one broker', () =
     }
     const app = await start({
       relay: 'manual',
+      publishTimeout: '20s',
       defaultTransport: 'log',
       transports: {
         rabbit: rabbitmq({ url: requiredUrl('rabbitmq'), exchange: '', routingKey: () => queue }),
@@ -243,12 +246,14 @@ describeWith([...DATABASES, 'rabbitmq', 'kafka'], 'settings of one broker', () =
       rabbitmq: { correlationId: 'of the call', expiration: 60_000 },
     };
     const id = await app.get(OutboxService).enqueueOutsideTransaction(new Rated('r-1', 5, topic), { options });
-    expect(await app.get(OutboxDispatcher).drain()).toEqual({ published: 2, retried: 0, dead: 0 });
-    const [delivered] = await observer.received(queue, 1);
+    expect(await app.get(OutboxDispatcher).drain({ timeout: 60_000 })).toEqual({ published: 2, retried: 0, dead: 0 });
+    const [delivered] = await observer.received(queue, 1, 60_000);
     expect(delivered).toMatchObject({
       id,
       properties: { priority: 5, correlationId: 'of the call', expiration: '60000' },
     });
-    expect(await topics.read(topic, 1)).toMatchObject([{ partition: 2, timestamp: '1600000000000' }]);
+    expect(await topics.read(topic, 1, { timeout: 60_000 })).toMatchObject([
+      { partition: 2, timestamp: '1600000000000' },
+    ]);
   });
 });

@@ -1,7 +1,16 @@
 import { DataSource } from 'typeorm';
 import { OutboxModule, OutboxService } from '../../lib/index.js';
 import { describeWith } from '../support/services.js';
-import { build, MoodyTransport, OrderPlaced, quiet, typeOrm, until, useApplications } from './support/app.js';
+import {
+  build,
+  MoodyTransport,
+  OrderPlaced,
+  quiet,
+  typeOrm,
+  until,
+  useApplications,
+  withoutPolls,
+} from './support/app.js';
 
 describeWith('postgres', 'What an operator changes in another process', () => {
   const used = useApplications();
@@ -11,10 +20,12 @@ describeWith('postgres', 'What an operator changes in another process', () => {
     const transport = new MoodyTransport();
     const start = (options: object) =>
       applications.start(
-        build([
-          typeOrm(used.database),
-          OutboxModule.forRoot(quiet({ pollInterval: '30s', retry: { maxAttempts: 1 }, ...options })),
-        ]),
+        withoutPolls(
+          build([
+            typeOrm(used.database),
+            OutboxModule.forRoot(quiet({ pollInterval: '1m', retry: { maxAttempts: 1 }, ...options })),
+          ]),
+        ),
       );
     const relay = await start({ transports: { default: transport } });
     const operator = (await start({ relay: false })).get(OutboxService);
@@ -26,7 +37,7 @@ describeWith('postgres', 'What an operator changes in another process', () => {
       await until(isDead);
       transport.refuses = false;
       expect((await operator.requeue({ ids: [id] })).done).toEqual([id]);
-      await until(() => transport.ids.includes(id), 15_000);
+      await until(() => transport.ids.includes(id));
     }
   });
 });
