@@ -3,19 +3,20 @@ import { existsSync, readFileSync } from 'node:fs';
 import { DataSource } from 'typeorm';
 import { createTestDatabase, type TestDatabase } from '../../test/support/databases.js';
 import { describeWith } from '../../test/support/services.js';
+import { until } from '../../test/support/until.js';
 import { SampleRun } from '../run-sample.js';
 
-jest.setTimeout(120_000);
-const MINUTE = 60_000;
+jest.setTimeout(600_000);
+/** Milliseconds: what takes longer never comes. */
+const NEVER = 240_000;
 const GOOD =
   /committed +176\n +rolled back +24 .*\n +published +176\n +duplicated.*\n +lost +0\n +invented +0\n +out of order +0\n[^]*OK after/;
 
 it('npm start: nothing but npm, the relay killed in the middle, nothing lost', async () => {
-  const output = await new SampleRun([]).finish(100_000);
+  const output = await new SampleRun([]).finish(NEVER);
   expect(output).toMatch(GOOD);
   expect(output).toMatch(/SIGKILL for the relay/);
   expect(output).toMatch(/exit 0$/);
-  expect(Number(/OK after ([\d.]+) s/.exec(output)![1])).toBeLessThan(60);
 });
 
 describeWith('postgres', 'the quick start on a database of its own', () => {
@@ -33,7 +34,7 @@ describeWith('postgres', 'the quick start on a database of its own', () => {
 
   it('exits 1 when a message is lost', async () => {
     sample = new SampleRun([], { DATABASE_URL: database.url });
-    await sample.printed(/SIGKILL for the relay/, MINUTE);
+    await sample.printed(/SIGKILL for the relay/, NEVER);
     const thief = await new DataSource(database.options).initialize();
     const [{ name }] = (await thief.query(
       `select nspname as name from pg_namespace where nspname like 'quick_start_%'`,
@@ -42,7 +43,7 @@ describeWith('postgres', 'the quick start on a database of its own', () => {
     while (stolen.length === 0)
       [stolen] = (await thief.query(`delete from ${name}.outbox_ready returning id`)) as [unknown[]];
     await thief.destroy();
-    const output = await sample.finish(MINUTE);
+    const output = await sample.finish(NEVER);
     expect(output).toMatch(/lost +[1-9]/);
     expect(output).toMatch(/FAILED\n+exit 1$/);
   });
@@ -51,7 +52,7 @@ describeWith('postgres', 'the quick start on a database of its own', () => {
     sample = new SampleRun(['--serve'], { DATABASE_URL: database.url, PORT: '0' });
     const [, url, pid, ledger] = await sample.printed(
       /API (\S+) .*relay \(pid (\d+)\); messages go to (\S+)[^]*Ctrl-C/,
-      MINUTE,
+      NEVER,
     );
     const place = async (body: object): Promise<number> =>
       (
@@ -67,25 +68,22 @@ describeWith('postgres', 'the quick start on a database of its own', () => {
     expect(await place(order(id))).toBe(409);
     expect(await place({ orderId: id })).toBe(400);
     expect(await place({ ...order(`${id}-x`), sku: 'NOTHING' })).toBe(422);
-    for (const until = Date.now() + 20_000; !readFileSync(ledger!, 'utf8').includes(id) && Date.now() < until;) {
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
-    expect(readFileSync(ledger!, 'utf8')).toContain(id);
+    await until(() => readFileSync(ledger!, 'utf8').includes(id));
     expect(sample.output).toContain(new URL(database.url).pathname);
-    await sample.printed(new RegExp(`arrived: order.placed ${id},`), 5_000);
+    await sample.printed(new RegExp(`arrived: order.placed ${id},`), NEVER);
 
     const inUse = new SampleRun(['--serve'], { DATABASE_URL: database.url, PORT: new URL(url!).port });
-    expect(await inUse.finish(MINUTE)).toMatch(
+    expect(await inUse.finish(NEVER)).toMatch(
       /^Port \d+ is in use; another one: PORT=\d+ npm start -- --serve\n\nexit 1$/m,
     );
 
     process.kill(Number(pid), 'SIGKILL');
     expect(await place(order(`${id}-2`))).toBe(202);
-    await sample.printed(/the relay \(pid \d+\) ended with SIGKILL; another one starts/, 5_000);
-    await sample.printed(/a new relay \(pid \d+\) is there/, 20_000);
-    await sample.printed(new RegExp(`arrived: order.placed ${id}-2,`), 30_000);
+    await sample.printed(/the relay \(pid \d+\) ended with SIGKILL; another one starts/, NEVER);
+    await sample.printed(/a new relay \(pid \d+\) is there/, NEVER);
+    await sample.printed(new RegExp(`arrived: order.placed ${id}-2,`), NEVER);
     sample.child.kill('SIGTERM');
-    expect(await sample.finish(20_000)).toMatch(/stopped\n+exit 0$/);
+    expect(await sample.finish(NEVER)).toMatch(/stopped\n+exit 0$/);
     expect(existsSync(ledger!)).toBe(false);
   });
 
@@ -96,7 +94,7 @@ describeWith('postgres', 'the quick start on a database of its own', () => {
     [['--serve', '--rabbitmq', 'amqp://127.0.0.1:9'], /^RabbitMQ at amqp:\/\/127.0.0.1:9 could not be reached: /m],
   ])('says what is wrong with its arguments: %j', async (args, sentence) => {
     sample = new SampleRun(args, { DATABASE_URL: database.url, PORT: '0' });
-    const output = await sample.finish(MINUTE);
+    const output = await sample.finish(NEVER);
     expect(output).toMatch(sentence);
     expect(output).toMatch(/exit 1$/);
     expect(output).not.toContain('secret');
@@ -110,7 +108,7 @@ describeWith(['postgres', 'kafka', 'rabbitmq'], 'the quick start through a broke
   ];
   it.each(runs)('%s: read back by a consumer of its own', async (name, args) => {
     const database = await createTestDatabase('postgres');
-    const output = await new SampleRun(args, { DATABASE_URL: database.url }).finish(100_000);
+    const output = await new SampleRun(args, { DATABASE_URL: database.url }).finish(NEVER);
     await database.drop();
     expect(output).toContain(`, ${name}\n`);
     expect(output).toMatch(/lost +0\n +invented +0\n +out of order +0\n[^]*OK after/);

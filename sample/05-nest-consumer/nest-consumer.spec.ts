@@ -27,7 +27,7 @@ describeWith(['postgres', 'rabbitmq'], 'sample 05', () => {
   };
 
   it('V7: a microservice has each order once, whatever failed within and behind its transaction', async () => {
-    const output = await start().finish(90_000);
+    const output = await start().finish(170_000);
     expect(output).toMatch(/invoice of order-3: the printer is out of paper; rolled back\n/);
     expect(output).toMatch(/invoice of order-3: came again, done\n/);
     expect(output).toMatch(/thanks for order-5: the mail server is away; the payment is committed\n/);
@@ -38,7 +38,7 @@ describeWith(['postgres', 'rabbitmq'], 'sample 05', () => {
   it('removes its databases, exchange and queue, also when it is interrupted', async () => {
     const run = start();
     const [, exchange = '', id = ''] = await run.printed(/publishes to (outbox-sample-shop-(\w+))\n/, 90_000);
-    const [, queue = ''] = await run.printed(/consumes from (\S+)\n/, 10_000);
+    const [, queue = ''] = await run.printed(/consumes from (\S+)\n/, 90_000);
     const there = async (): Promise<[number, boolean, boolean]> => [
       (await databasesOf(id)).length,
       await succeeds((channel) => channel.checkExchange(exchange)),

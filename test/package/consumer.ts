@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 
 const run = promisify(execFile);
 /** Generous: on a busy machine a compiler takes ten times as long as on an idle one. */
-const SCRIPT_TIMEOUT = 100_000;
+const SCRIPT_TIMEOUT = 240_000;
 const ROOT = join(__dirname, '..', '..');
 
 export interface ConsumerDescription {
@@ -68,7 +68,8 @@ export class Consumer {
 
   /** Runs a script inside the application; a script that hangs is killed and has a code other than 0. */
   async node(args: readonly string[], environment: NodeJS.ProcessEnv = {}): Promise<Outcome> {
-    const options = { cwd: this.folder, env: { ...plainEnvironment(), ...environment }, timeout: SCRIPT_TIMEOUT };
+    const env = { ...plainEnvironment(), ...environment };
+    const options = { cwd: this.folder, env, timeout: SCRIPT_TIMEOUT, killSignal: 'SIGKILL' } as const;
     return outcomeOf(run(process.execPath, args, options));
   }
 
@@ -107,7 +108,7 @@ export class Consumer {
 
   private npm(args: readonly string[], cwd: string): Promise<{ stdout: string; stderr: string }> {
     const shell = process.platform === 'win32';
-    return run('npm', args, { cwd, env: plainEnvironment(), shell, timeout: 180_000, maxBuffer: 32 * 1024 * 1024 });
+    return run('npm', args, { cwd, env: plainEnvironment(), shell, timeout: 600_000, maxBuffer: 32 * 1024 * 1024 });
   }
 
   private writeJson(file: string, content: unknown): Promise<void> {

@@ -13,7 +13,7 @@ import { Consumer } from './consumer.js';
 const COUNT = 20;
 
 describeWith(['postgres', 'rabbitmq', 'kafka'], 'a Nest 11 microservice that installed the package', () => {
-  jest.setTimeout(120_000);
+  jest.setTimeout(600_000);
   const topics = new TestTopics();
   let consumer: Consumer;
   let database: TestDatabase;
@@ -41,7 +41,7 @@ describeWith(['postgres', 'rabbitmq', 'kafka'], 'a Nest 11 microservice that ins
       },
       compilerOptions: { module: 'CommonJS', moduleResolution: 'node10', ignoreDeprecations: '6.0' },
     });
-  }, 300_000);
+  }, 900_000);
   afterEach(async () => {
     await producer?.close();
     producer = undefined;

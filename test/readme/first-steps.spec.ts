@@ -12,6 +12,7 @@ import { outboxTesting, overrideOutbox } from '../../lib/testing/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { RabbitMqObserver } from '../support/rabbitmq.js';
 import { describeWith, requiredUrl } from '../support/services.js';
+import { countedHealth } from '../nest/support/app.js';
 import { until } from '../support/until.js';
 import { blocksIn } from './documents.js';
 import { DocumentedModules } from './modules.js';
@@ -202,8 +203,9 @@ describeWith(['postgres', 'rabbitmq'], 'the first steps with RabbitMQ', () => {
     await outbox.enqueueOutsideTransaction({ type: 'order.placed', topic: 'orders', payload: 1 });
     expect(await away).toMatchObject({ error: expect.stringMatching(/There is no exchange.*404.*topology/) });
     // It may be found missing before the message is put off.
-    await until(async () => (await outbox.health()).reasons.some((reason) => reason.includes('takes nothing')));
-    const { status, reasons, transports } = await outbox.health();
+    const { status, reasons, transports } = await countedHealth(outbox, (health) =>
+      health.reasons.some((reason) => reason.includes('takes nothing')),
+    );
     expect([status, transports['default']?.circuit]).toEqual(['degraded', 'closed']);
     expect(reasons).toEqual([expect.stringMatching(/exchange ".*" takes nothing/)]);
     expect((await outbox.stats()).total).toMatchObject({ dead: 0 });

@@ -127,6 +127,7 @@ describeWith('postgres', 'the example of the README', () => {
     app = compiled;
     const running = await compiled.init();
     const [dataSource, outbox, testing] = [running.get(DataSource), running.get(OutboxService), outboxTesting(running)];
+    const drained = () => testing.drain({ timeout: 120_000 }); // a thousand messages
     const from = new Date(Date.now() - 60_000);
     const binary = {
       type: 'seen',
@@ -141,13 +142,13 @@ describeWith('postgres', 'the example of the README', () => {
       payload: { n },
     }));
     const [old] = await outbox.transaction(() => outbox.enqueue([binary, ...numbers]));
-    await until(async () => (await testing.drain()).published === 0 && testing.published().length === 1_002);
+    await until(async () => (await drained()).published === 0 && testing.published().length === 1_002);
     testing.clear();
 
     const what = { type: 'seen', from, to: new Date(Date.now() + 1_000) };
     expect(await replay(dataSource, outbox, 'bug-1', what)).toBe(1_002);
     expect(await replay(dataSource, outbox, 'bug-1', what)).toBe(0);
-    await until(async () => (await testing.drain()).published === 0 && testing.published().length === 1_002);
+    await until(async () => (await drained()).published === 0 && testing.published().length === 1_002);
     const again = testing.published();
     expect(again.filter(({ key }) => key === 'k3').map(({ payload }) => (payload as { n: number }).n)).toEqual(
       numbers.filter(({ key }) => key === 'k3').map(({ payload }) => payload.n),

@@ -32,7 +32,7 @@ describe('the documents', () => {
         expect.stringMatching(/^wrong\.md:9: Property 'enqueu' does not exist/),
       ]);
     },
-    120_000,
+    600_000,
   );
 
   it('hold changes of their files that apply and compile', () => {

@@ -48,7 +48,7 @@ describeWith([...DATABASES, 'rabbitmq', 'kafka'], 'secrets', () => {
       expect(output.match(/^=== failure/gm)?.length).toBeGreaterThan(30);
       expect(found(output)).toEqual([]);
     },
-    240_000,
+    600_000,
   );
 });
 
