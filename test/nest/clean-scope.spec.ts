@@ -151,8 +151,7 @@ describeWith(DATABASES, 'the context of what the application is called for', () 
       }
       await dispatcher.drain();
       await outbox.enqueueOutsideTransaction(message('bad'));
-      await dispatcher.drain();
-      await until(() => names().includes('dead'));
+      await until(async () => (await dispatcher.drain(), names().includes('dead')));
       expect(names()).toContain('deserialize');
       expect(strangers()).toEqual(['handler in of a deserializer', 'handler, later in of a deserializer']);
     });

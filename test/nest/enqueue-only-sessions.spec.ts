@@ -5,7 +5,7 @@ import { until } from '../support/until.js';
 import { build, enqueueIn, OrderPlaced, quiet, typeOrm, useApplications } from './support/app.js';
 
 /** Longer than an unused connection is kept. */
-const TIME = 30_000;
+const TIME = 60_000;
 
 describeOnEach([], 'sessions of an application without a running relay', (kind) => {
   const used = useApplications(kind);
@@ -65,6 +65,6 @@ describeOnEach([], 'sessions of an application without a running relay', (kind) 
       expect(await sessions()).toBeGreaterThanOrEqual(Math.min(3, before));
       await app.close();
     },
-    TIME * 2,
+    TIME * 3,
   );
 });

@@ -85,7 +85,8 @@ describe.each(DATABASES)('relays of one process on %s', (kind) => {
 
     it('G4, G5: the next may start when the first was closed, and while it still ends', async () => {
       const [ending, transport] = [new GatedTransport(), new CollectingTransport()];
-      const first = await applications.start(shop({ transports: { default: ending } }));
+      const patient = { shutdownTimeout: '2m', publishTimeout: '20s' } as const; // while the second one starts
+      const first = await applications.start(shop({ transports: { default: ending }, ...patient }));
       const id = await first.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('0'));
       await until(() => ending.handed.includes(id));
       const closed = first.close(); // nobody waits for it, as in a hot reload

@@ -8,6 +8,8 @@ import { Applications, build, OrderPlaced, quiet, typeOrm } from './support/app.
 
 /** More than one page of a bucket, and more than one batch. */
 const MANY = 2_000;
+/** Milliseconds for them. */
+const PATIENCE = 120_000;
 
 describeWith(DATABASES, 'U4: drain() and messages of others', () => {
   const databases: TestDatabase[] = [];
@@ -77,10 +79,10 @@ describeWith(DATABASES, 'U4: drain() and messages of others', () => {
       const own = await outbox.enqueueOutsideTransaction([new OrderPlaced('k', 1), new OrderPlaced('k', 2)]);
       testing.clear();
       await write(module.get(DataSource), 'outbox_ready', 'k');
-      expect(await testing.drain()).toMatchObject({ published: 2, left: 2 * MANY });
+      expect(await testing.drain({ timeout: PATIENCE })).toMatchObject({ published: 2, left: 2 * MANY });
       expect(testing.published().map(({ id }) => id)).toEqual(own);
       expect(await rows('ready')).toHaveLength(2 * MANY);
-      await testing.drain({ all: true, timeout: 30_000 });
+      await testing.drain({ all: true, timeout: PATIENCE });
     });
 
     it('gives back what is due as it was, and tells no hook of the dead', async () => {
@@ -117,7 +119,7 @@ describeWith(DATABASES, 'U4: drain() and messages of others', () => {
       const { module, testing, outbox, rows } = await start({ coordination: 'rowLock', ordering: 'none' }, 'locked_');
       await write(module.get(DataSource), 'locked_ready', randomUUID());
       const own = await outbox.enqueueOutsideTransaction(new OrderPlaced('k'));
-      expect(await testing.drain()).toMatchObject({ published: 1, left: MANY });
+      expect(await testing.drain({ timeout: PATIENCE })).toMatchObject({ published: 1, left: MANY });
       expect(testing.published().map(({ id }) => id)).toEqual([own]);
       expect(await rows('ready')).toHaveLength(MANY);
     });

@@ -1,9 +1,10 @@
 import { DataSource } from 'typeorm';
 import { OutboxCleaner, OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
 import { FakeClock, outboxTesting, overrideOutbox } from '../../lib/testing/index.js';
+import type { Clock } from '../../lib/time/clock.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { DATABASES, describeWith } from '../support/services.js';
-import { Applications, build, OrderPlaced, quiet, typeOrm, until } from './support/app.js';
+import { Applications, build, OrderPlaced, quiet, signalsOnly, typeOrm, until } from './support/app.js';
 
 describeWith(DATABASES, 'S0-14: advance() lets time pass for the messages of a test', () => {
   const databases: TestDatabase[] = [];
@@ -16,7 +17,7 @@ describeWith(DATABASES, 'S0-14: advance() lets time pass for the messages of a t
   afterAll(() => Promise.all(databases.map((database) => database.drop())));
 
   describe.each(DATABASES)('on %s', (kind) => {
-    const start = async (options: Partial<OutboxOptions> = {}, clock?: FakeClock) => {
+    const start = async (options: Partial<OutboxOptions> = {}, clock?: Clock) => {
       const module = await applications.start(
         overrideOutbox(
           build([
@@ -124,7 +125,7 @@ describeWith(DATABASES, 'S0-14: advance() lets time pass for the messages of a t
       await faked.testing.advance(1_500);
       expect(clock.monotonic()).toBe(1_500);
       await applications.close();
-      const { module, testing, outbox } = await start({ pollInterval: '1m' });
+      const { module, testing, outbox } = await start({ pollInterval: '1m' }, signalsOnly);
       await outbox.enqueueOutsideTransaction(later('a', '30m'));
       await testing.dispatcher.start();
       await testing.advance('30m');

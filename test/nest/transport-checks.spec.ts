@@ -130,7 +130,7 @@ describeWith(['postgres', 'rabbitmq'], 'transports, looked at when the applicati
     expect((await outbox.health()).reasons).toEqual([expect.stringMatching(/PRECONDITION.FAILED.*type/i)]);
     expect((await outbox.stats()).transports['default']).toMatchObject({ ready: 1, dead: 0, waiting: 0 });
     await observer.channel.deleteExchange(exchange);
-    const [message] = await observer.received(queue, 1, 20_000);
+    const [message] = await observer.received(queue, 1, 60_000);
     expect(message?.id).toBe(id);
   });
 });

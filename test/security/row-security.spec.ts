@@ -1,7 +1,7 @@
 import { DataSource, type DataSourceOptions } from 'typeorm';
 import { OutboxDispatcher, OutboxModule, OutboxService } from '../../lib/index.js';
 import { RecordingTransport } from '../../lib/testing/index.js';
-import { Applications, build, LineLogger, typeOrm } from '../nest/support/app.js';
+import { Applications, build, countedHealth, LineLogger, typeOrm } from '../nest/support/app.js';
 import { createUser, type DatabaseUser } from '../readme/sql.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith } from '../support/services.js';
@@ -49,7 +49,7 @@ describeWith('postgres', 'a relay whose tables are under row level security', ()
     await app.get(OutboxDispatcher).drain();
     expect(transport.published.map(({ key }) => key).sort()).toEqual(keys);
     expect(logger.lines.some((line) => WARNING.test(line))).toBe(hidden);
-    const { reasons } = await app.get(OutboxService).health();
+    const { reasons } = await countedHealth(app.get(OutboxService));
     expect(reasons.some((reason) => reason.includes('Row security hides messages'))).toBe(hidden);
     expect(await admin.query('select key from outbox_ready')).toEqual(hidden ? [{ key: 'hidden' }] : []);
   };
