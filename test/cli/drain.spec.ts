@@ -3,7 +3,7 @@ import { Cli, CTRL_C } from './support/cli.js';
 import { Stuck } from './support/stuck.js';
 import { useWarmCli } from './support/warm-cli.js';
 
-jest.setTimeout(180_000);
+jest.setTimeout(600_000);
 
 describeOnEach([], 'drain, as a command', (kind) => {
   let stuck: Stuck;
@@ -42,7 +42,7 @@ describeOnEach([], 'drain, as a command', (kind) => {
     const done = await stuck.during(async (_, transport) => {
       transport.refuses = false;
       await cli.run(['release', 'customer-1', '--yes']);
-      return cli.json(['drain', '--for', '30s']);
+      return cli.json(['drain', '--for', '10m']);
     });
     expect(done).toMatchObject({ code: 0, lines: [{ outcome: 'drained', left: 0, reasons: [] }] });
     expect(await cli.run(['drain', '--transport', 'none'])).toMatchObject({ code: 2, stdout: '' });

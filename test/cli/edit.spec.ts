@@ -7,7 +7,7 @@ import { Stuck } from './support/stuck.js';
 import { useWarmCli } from './support/warm-cli.js';
 
 /** Each call is a process that loads Nest and TypeORM. */
-jest.setTimeout(180_000);
+jest.setTimeout(600_000);
 
 describeOnEach([], 'the command line', (kind) => {
   let stuck: Stuck;

@@ -2,6 +2,8 @@ import { execFileSync } from 'node:child_process';
 import { listOfMigrations } from './support/nest-fixtures.js';
 import { NestApplication } from './support/nest-application.js';
 
+jest.setTimeout(600_000);
+
 const { files } = listOfMigrations();
 const MODULE = files['src/app.module.ts'] as string;
 
@@ -16,7 +18,7 @@ const LIST = OPTIONS.slice(OPTIONS.indexOf('['), OPTIONS.indexOf(']') + 1);
 describe('init: what it does not understand', () => {
   let app: NestApplication;
   // The first one builds.
-  beforeAll(async () => (await NestApplication.create({})).remove(), 240_000);
+  beforeAll(async () => (await NestApplication.create({})).remove(), 600_000);
   afterEach(() => app.remove());
 
   const refused = async (given: Record<string, string>, args: string[], text: string, code = 1): Promise<void> => {

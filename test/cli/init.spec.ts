@@ -5,7 +5,7 @@ import { describeWith, MYSQL_FAMILY, type DatabaseKind } from '../support/servic
 import { NestApplication } from './support/nest-application.js';
 import { CHECK, FIXTURES, listOfMigrations, type Fixture } from './support/nest-fixtures.js';
 
-const TIMEOUT = 240_000;
+const TIMEOUT = 600_000;
 
 describeWith('postgres', 'init: an application that exists', () => {
   for (const [name, fixture] of Object.entries(FIXTURES)) proves('postgres', name, fixture);

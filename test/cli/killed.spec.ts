@@ -5,7 +5,7 @@ import { until } from '../support/until.js';
 import { Cli } from './support/cli.js';
 import { Stuck } from './support/stuck.js';
 
-jest.setTimeout(240_000);
+jest.setTimeout(600_000);
 
 const BULK = 'order.bulk';
 const ALL = 20_000;

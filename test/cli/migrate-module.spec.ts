@@ -7,6 +7,9 @@ import { describeOnEach, dialectOf } from '../support/services.js';
 import { makeVersion1 } from '../support/version-1.js';
 import { Cli } from './support/cli.js';
 
+/** Each call is a process that loads Nest and TypeORM. */
+jest.setTimeout(600_000);
+
 const ROOT = process.cwd();
 
 /** What an application's build writes: two outboxes, of which one would make its tables at its start. */
@@ -33,7 +36,7 @@ describeOnEach([], 'migrate with the application’s own module', (kind) => {
   let db: DataSource;
   let cli: Cli;
 
-  beforeAll(async () => (await Cli.create()).remove(), 240_000); // it builds
+  beforeAll(async () => (await Cli.create()).remove(), 600_000); // it builds
   beforeEach(async () => {
     database = await createTestDatabase(kind);
     db = await new DataSource(database.options).initialize();

@@ -7,6 +7,9 @@ import { Cli } from './support/cli.js';
 import { NestApplication } from './support/nest-application.js';
 import { useWarmCli } from './support/warm-cli.js';
 
+/** Each call is a process that loads Nest and TypeORM. */
+jest.setTimeout(600_000);
+
 const INSERT = {
   postgres: `insert into outbox_messages (topic, payload) values ('t', '{}')`,
   mysql: `insert into outbox_ready (topic, payload) values ('t', '{}')`,
@@ -19,7 +22,7 @@ describeOnEach([], 'migrate', (kind) => {
   const warm = useWarmCli();
 
   // The first one builds.
-  beforeAll(async () => (await Cli.create()).remove(), 240_000);
+  beforeAll(async () => (await Cli.create()).remove(), 600_000);
   beforeEach(async () => {
     database = await createTestDatabase(kind);
     db = await new DataSource({ ...database.options, migrations: outboxMigrations() }).initialize();
@@ -61,9 +64,9 @@ describeOnEach([], 'migrate', (kind) => {
       await runner.query(
         isPostgres ? 'lock table outbox_meta in access exclusive mode' : 'lock tables outbox_meta write',
       );
-      expect(await migrate('status', '--timeout', '1s')).toMatchObject({
+      expect(await migrate('status', '--timeout', '3s')).toMatchObject({
         code: 1,
-        stderr: expect.stringContaining('The database did not answer within 1s.'),
+        stderr: expect.stringContaining('The database did not answer within 3s.'),
       });
       if (!isPostgres) await runner.query('unlock tables');
     } finally {
@@ -117,7 +120,7 @@ describeOnEach([], 'migrate', (kind) => {
         stderr: expect.stringMatching(/^Transactions of others have the tables.*\n.*For 1 s transactions of others/),
       });
       expect(await version()).toBe('3');
-      const trying = cli.inTerminal(['migrate', 'downgrade', '--to', '0', '--yes', '--wait', '30s']);
+      const trying = cli.inTerminal(['migrate', 'downgrade', '--to', '0', '--yes', '--wait', '10m']);
       await trying.until(/it is tried again/);
       await holder.commitTransaction();
       await holder.release();

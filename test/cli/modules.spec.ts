@@ -5,7 +5,7 @@ import { describeWith } from '../support/services.js';
 import { Cli } from './support/cli.js';
 import { Stuck } from './support/stuck.js';
 
-jest.setTimeout(180_000);
+jest.setTimeout(600_000);
 
 const ROOT = process.cwd();
 

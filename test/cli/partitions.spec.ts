@@ -6,7 +6,7 @@ import { Cli } from './support/cli.js';
 import { useWarmCli } from './support/warm-cli.js';
 
 /** Each call is a process that loads Nest and TypeORM. */
-jest.setTimeout(180_000);
+jest.setTimeout(600_000);
 
 describeOnEach([], 'partitions', (kind) => {
   let database: TestDatabase;
@@ -15,7 +15,7 @@ describeOnEach([], 'partitions', (kind) => {
   const warm = useWarmCli();
   const days = (...numbers: number[]): string[] => numbers.map((day) => dayName(Date.now() + day * DAY));
 
-  beforeAll(async () => (await Cli.create()).remove(), 240_000);
+  beforeAll(async () => (await Cli.create()).remove(), 600_000);
   beforeEach(async () => {
     database = await createTestDatabase(kind);
     db = await new DataSource(database.options).initialize();

@@ -3,7 +3,7 @@ import { describeWith, requiredUrl } from '../support/services.js';
 import { Cli } from './support/cli.js';
 import { Stuck } from './support/stuck.js';
 
-jest.setTimeout(180_000);
+jest.setTimeout(600_000);
 
 const CANARY = 'canary-7f3a9c';
 const PASSWORD = 'hunter2-canary';

@@ -4,7 +4,7 @@ import { until } from '../support/until.js';
 import { Cli, CTRL_C } from './support/cli.js';
 import { Stuck } from './support/stuck.js';
 
-jest.setTimeout(180_000);
+jest.setTimeout(600_000);
 
 const COLOR = /\u001b\[\d+m/;
 const lines = (text: string): string[] => text.replaceAll(/\u001b\[\d*m/g, '').split(/\r?\n/);
@@ -80,10 +80,10 @@ describeWith('postgres', 'in a terminal', () => {
     const other = await new DataSource(stuck.database.options).initialize();
     const runner = other.createQueryRunner();
     const command = ['requeue', '--type', BULK];
+    await runner.startTransaction();
+    await runner.query('lock table outbox_parked in share mode'); // looks are let through, changes wait
     const terminal = cli.inTerminal(command);
     try {
-      await runner.startTransaction();
-      await runner.query('lock table outbox_parked in share mode'); // looks are let through, changes wait
       await isWaiting(other);
       terminal.type(CTRL_C);
       await terminal.until(/Interrupted: it ends after this chunk\. Press Ctrl-C again to end now\./);
@@ -107,19 +107,20 @@ describeWith('postgres', 'in a terminal', () => {
   });
 
   it('Ctrl-C in the middle of a replay: it says how to go on, and there each message comes once, also behind a process that ended at once', async () => {
+    const COUNT = 40; // so many seconds that the keys are typed in the middle of it
     await stuck.during(
       async (outbox, transport) => {
         transport.refuses = false;
-        const all = Array.from({ length: 6 }, () => ({ type: 'again', topic: 'a', key: 'k', payload: {} }));
+        const all = Array.from({ length: COUNT }, () => ({ type: 'again', topic: 'a', key: 'k', payload: {} }));
         await outbox.enqueueOutsideTransaction(all, {});
         while ((await cli.json(['list', '--state', 'published'])).lines.length < all.length);
       },
       { onPublished: 'archive' },
     );
     const terminal = cli.inTerminal(['replay', '--from', '1h', '--type', 'again', '--per-second', '1']);
-    await terminal.until(/publish 6 messages again, to all consumers of their destinations\? \[y\/N\] /);
+    await terminal.until(/publish 40 messages again, to all consumers of their destinations\? \[y\/N\] /);
     terminal.type('y\r');
-    await terminal.until(/Replayed 2 of 6/);
+    await terminal.until(/Replayed 2 of 40/);
     terminal.type(CTRL_C);
     expect(await terminal.code).toBe(130);
     const [, resume] = /replay --resume (\d+)/.exec(terminal.seen) as unknown as [string, string];
@@ -132,9 +133,11 @@ describeWith('postgres', 'in a terminal', () => {
     const again = await cli.json(['replay', '--resume', resume, '--per-second', 'all', '--yes']);
     expect(again).toMatchObject({ code: 0, lines: [{ auditId: resume, interrupted: false }] });
     const { lines: ready } = await cli.json(['list', '--state', 'ready', '--type', 'again']);
-    expect(ready).toHaveLength(6);
-    expect(new Set(ready.map(({ id }) => id)).size).toBe(6);
-    expect((await cli.json(['audit', '--limit', '1'])).lines).toMatchObject([{ id: resume, done: 6, outcome: 'done' }]);
+    expect(ready).toHaveLength(COUNT);
+    expect(new Set(ready.map(({ id }) => id)).size).toBe(COUNT);
+    expect((await cli.json(['audit', '--limit', '1'])).lines).toMatchObject([
+      { id: resume, done: COUNT, outcome: 'done' },
+    ]);
   });
 
   it('watches on past a look that fails, and says so', async () => {
