@@ -46,28 +46,30 @@ export function describeDatabaseFaults(kind: DatabaseKind): void {
     const { dispatcher, hooks } = harness.relay({ default: ledger.transport() }, {}, { dataSource: own });
     await dispatcher.start();
     for (let w = 0; w < 4; w += 1) writers.start(`w${w}`, { pauseMs: 2 });
-    let killed = 0;
-    for (let round = 0; round < 12; round += 1) {
-      await pause(300); // of load
-      const database = new URL(harness.database.url).pathname.slice(1);
+    const database = new URL(harness.database.url).pathname.slice(1);
+    const ofTheRelay = async (): Promise<string[]> => {
       const all = (await harness.dataSource.query(
         sql(
           `select pid as id from pg_stat_activity where datname = '${database}'`,
           `select id from information_schema.processlist where db = '${database}'`,
         ),
       )) as { id: number }[];
-      for (const { id } of all) {
-        if (spared.has(String(id))) continue;
-        killed += 1;
+      return all.map(({ id }) => String(id)).filter((id) => !spared.has(id));
+    };
+    for (let round = 0; round < 12; round += 1) {
+      // In the middle of its work: since the last time both sides got on, and it has connections again.
+      const [committed, seen] = [ledger.committed.size, ledger.sightings.length];
+      await until(() => ledger.committed.size >= committed + 20 && ledger.sightings.length >= seen + 20);
+      let sessions: string[] = [];
+      await until(async () => (sessions = await ofTheRelay()).length > 0);
+      for (const id of sessions)
         await harness.dataSource.query(sql(`select pg_terminate_backend(${id})`, `kill ${id}`)).catch(() => undefined);
-      }
     }
     await writers.end();
-    await until(() => ledger.complete, 40_000);
-    await until(async () => (await harness.count('ready')) === 0, 40_000);
+    await until(() => ledger.complete, 120_000); // all of a load, on whatever machine
+    await until(async () => (await harness.count('ready')) === 0);
     const { duplicates, ...verdict } = ledger.verdict();
     expect(verdict).toEqual({ lost: 0, ghosts: 0, outOfOrder: 0 });
-    expect(killed).toBeGreaterThan(12);
     expect(duplicates).toBeLessThan(ledger.committed.size);
     expect(hooks.of('retried')).toEqual([]);
     expect(hooks.of('dead')).toEqual([]);
@@ -103,7 +105,7 @@ export function describeDatabaseFaults(kind: DatabaseKind): void {
     await pause(3_000); // away
     expect(dispatcher.status().storeDownFor).toBeGreaterThan(2_000);
     await proxy.accept();
-    await until(() => ledger.complete, 40_000);
+    await until(() => ledger.complete);
     await until(() => dispatcher.status().storeDownFor === null);
     await enqueue(40);
     await until(() => ledger.complete);
@@ -153,7 +155,7 @@ export function describeDatabaseFaults(kind: DatabaseKind): void {
       harness.options.defaultTransport,
     );
     for (let n = 5; n < 10; n += 1) await publish(n);
-    await until(() => ledger.complete, 20_000);
+    await until(() => ledger.complete);
     expect(ledger.verdict()).toEqual(CALM);
   });
 
@@ -181,7 +183,7 @@ export function describeDatabaseFaults(kind: DatabaseKind): void {
     await hooks.until('error');
     await harness.store.setup.create(harness.options);
     await publish(5, 15);
-    await until(() => ledger.complete, 20_000);
+    await until(() => ledger.complete);
     expect(ledger.verdict()).toEqual(CALM);
   });
 }

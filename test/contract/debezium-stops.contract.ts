@@ -26,7 +26,7 @@ export function describeDebeziumStops(start: ReturnType<typeof useDebezium>): vo
     await run.configureTopic('max.message.bytes', '20000');
     const sizes = [1, 30_000, 2];
     for (const size of sizes) await run.enqueue({ key: 'k', payload: 'x'.repeat(size), ...TEXT });
-    await until(async () => (await run.connect.status(name)).state === 'FAILED', 30_000);
+    await until(async () => (await run.connect.status(name)).state === 'FAILED');
     expect((await run.connect.status(name)).trace).toContain('RecordTooLargeException');
     await run.enqueue({ key: 'k', payload: 'xxx', ...TEXT });
     await run.configureTopic('max.message.bytes', '1000000');

@@ -10,6 +10,8 @@ import { until } from '../support/until.js';
 import type { DatabaseKind } from '../support/services.js';
 
 const text = (value: string | number) => Buffer.from(String(value));
+/** No publish that the test holds back is given up meanwhile. */
+const PATIENT = { lease: '30m', publishTimeout: '10m' } as const;
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
 
 /** What is done to a relay, and what it does to others; each test some seconds. */
@@ -25,7 +27,12 @@ export function describeFaults(kind: DatabaseKind): void {
   const sql = (postgres: string, mariadb: string): string => (kind === 'postgres' ? postgres : mariadb);
 
   it('B2: a frozen relay cannot change what the new owner has; that it published counts', async () => {
-    harness = await createHarness(kind, { buckets: 4, shutdownTimeout: '1s', retry: { initial: '1h', max: '1h' } });
+    harness = await createHarness(kind, {
+      ...PATIENT,
+      buckets: 4,
+      shutdownTimeout: '1s',
+      retry: { initial: '1h', max: '1h' },
+    });
     // It stands still: its clock too, and its heartbeat never gets an answer.
     let frozenAt: { monotonic: number; wall: number } | undefined;
     const clock: Clock = {
@@ -97,14 +104,14 @@ export function describeFaults(kind: DatabaseKind): void {
     const { dispatcher } = harness.relay({ default: ledger.transport() }, {}, { wrapStore });
     await dispatcher.start();
     for (let w = 0; w < 8; w += 1) writers.start(`w${w}`, { batch: 2, hold: 0.2, holdMs: 15 });
-    await until(() => ledger.committed.size > 1_000, 60_000);
+    await until(() => ledger.committed.size > 1_000, 120_000);
     await writers.end();
-    await until(() => ledger.complete);
+    await until(() => ledger.complete, 120_000);
     expect(ledger.verdict()).toEqual(CALM);
   });
 
   it('answers that got lost: what was taken, acquired or freed without our hearing of it is not stuck', async () => {
-    harness = await createHarness(kind, { buckets: 4, lease: '10s', publishTimeout: '1s', pollInterval: 50 });
+    harness = await createHarness(kind, { buckets: 4, lease: '12s', publishTimeout: '4s', pollInterval: 50 });
     const losing = new Set(['take', 'acquire']);
     const lost = (): never => {
       throw Object.assign(new Error('connection lost'), { code: 'ECONNRESET' });
@@ -134,7 +141,7 @@ export function describeFaults(kind: DatabaseKind): void {
     ledger.committed.add('k:1');
     const { dispatcher } = harness.relay({ default: transport }, {}, { wrapStore });
     await dispatcher.start();
-    await until(() => ledger.complete, 15_000);
+    await until(() => ledger.complete);
     expect(losing.size).toBe(0);
     expect(ledger.verdict()).toEqual(CALM);
   });
@@ -147,8 +154,7 @@ export function describeFaults(kind: DatabaseKind): void {
     const alive = [harness.relay({ default: ledger.transport() })];
     await alive[0]?.dispatcher.start();
     const everybody = [...alive];
-    const from = performance.now();
-    for (let round = 0; performance.now() - from < 8_000 || ledger.committed.size <= 100; round += 1) {
+    for (let round = 0; round < 25; round += 1) {
       if (alive.length < 2 || (alive.length < 4 && round % 3 !== 0)) {
         const relay = harness.relay({ default: ledger.transport() });
         alive.push(relay);
@@ -156,10 +162,11 @@ export function describeFaults(kind: DatabaseKind): void {
         await relay.dispatcher.start();
       } else await alive.shift()?.dispatcher.stop();
       for (const { dispatcher } of alive) dispatcher.lookAtLeases();
-      await pause(300); // of load
+      const before = ledger.sightings.length;
+      await until(() => ledger.sightings.length >= before + 20); // under load
     }
     await writers.end();
-    await until(() => ledger.complete, 15_000);
+    await until(() => ledger.complete, 120_000);
     await until(async () => (await harness.count('ready')) === 0);
     expect(ledger.committed.size).toBeGreaterThan(100);
     expect(ledger.verdict()).toEqual(CALM);

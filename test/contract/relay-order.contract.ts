@@ -6,6 +6,7 @@ import { until } from '../support/until.js';
 import type { DatabaseKind } from '../support/services.js';
 
 const text = (value: string | number) => Buffer.from(String(value));
+const NOW = { postgres: 'now()', mariadb: 'utc_timestamp(6)', mysql: 'utc_timestamp(6)' };
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
 
 /** The order of what is parked, on a real database, with a transport that the test commands. */
@@ -20,16 +21,19 @@ export function describeOrder(kind: DatabaseKind): void {
     const parkedAs = async (state: string) => (await harness.store.admin.stats())[0]?.[state as 'blocked'];
 
     it.each(['waits', 'is dead and blocks'])('what falls due stays behind a message that %s', async (how) => {
-      const retry = how === 'waits' ? { initial: 60_000, max: 60_000 } : { maxAttempts: 1 };
+      const retry = how === 'waits' ? ({ initial: '1h', max: '1h', jitter: 'none' } as const) : { maxAttempts: 1 };
       harness = await createHarness(kind, { ordering, pollInterval: 50, retry });
       const transport = new ScriptedTransport();
       transport.behave = (message) => (String(message.payload) === '1' ? rejected() : PUBLISHED);
       const { dispatcher, hooks } = harness.relay({ default: transport });
-      await harness.enqueue([{ ...place, key: one, payload: text('3'), delay: 1_500 }]);
+      const [third] = await harness.enqueue([{ ...place, key: one, payload: text('3'), delay: 3_600_000 }]);
       const [first] = await harness.enqueue([{ ...place, key: one, payload: text('1') }]);
       await dispatcher.start();
       await hooks.until(how === 'waits' ? 'retried' : 'dead');
       await harness.enqueue([{ ...place, key: other, payload: text('2'), delay: 1 }]);
+      // It must not be due before the first one has failed; and falls due behind the second.
+      await until(async () => (await parkedAs('blocked')) === 1 || transport.published.length > 0);
+      await harness.dataSource.query(`update outbox_parked set due_at = ${NOW[kind]} where id = '${third}'`);
       await until(async () => (await parkedAs('blocked')) === 2 || transport.published.length > 0);
       expect(transport.texts).toEqual([]);
       transport.behave = () => PUBLISHED;
@@ -82,7 +86,7 @@ export function describeOrder(kind: DatabaseKind): void {
       return PUBLISHED;
     };
     await harness.relay({ default: transport }).dispatcher.start();
-    await transport.until(() => transport.published.length === BACKLOG + 1, 60_000);
+    await transport.until(() => transport.published.length === BACKLOG + 1, 120_000);
     const { texts } = transport;
     expect(texts.indexOf('scheduled')).toBeLessThan(BACKLOG / 2);
     expect(texts.filter((each) => each !== 'scheduled').map(Number)).toEqual(
@@ -91,7 +95,8 @@ export function describeOrder(kind: DatabaseKind): void {
   });
 
   it('what falls due, and what is requeued, gets its turn in a key that is never idle', async () => {
-    harness = await createHarness(kind, { onDead: 'skip', pollInterval: 50, retry: { maxAttempts: 1 } });
+    const patient = { lease: '30m', publishTimeout: '10m' } as const; // publishes wait for reads
+    harness = await createHarness(kind, { ...patient, onDead: 'skip', pollInterval: 50, retry: { maxAttempts: 1 } });
     const transport = new ScriptedTransport();
     const read = new Set<string>();
     const { dispatcher, hooks } = harness.relay(
@@ -113,7 +118,7 @@ export function describeOrder(kind: DatabaseKind): void {
       const payloads = Array.from({ length: count }, () => text((last += 1)));
       const ids = await harness.enqueue(payloads.map((payload) => ({ key: 'hot', payload })));
       dispatcher.nudge();
-      await until(() => ids.every((id) => read.has(id)), 20_000, 2);
+      await until(() => ids.every((id) => read.has(id)), 60_000, 2);
     };
     const begun = gate();
     transport.behave = async ({ payload }) => {
@@ -127,7 +132,7 @@ export function describeOrder(kind: DatabaseKind): void {
     };
     await next(WAITING);
     begun.open();
-    await transport.until(() => transport.published.length === MOST + 2, 60_000);
+    await transport.until(() => transport.published.length === MOST + 2, 120_000);
     const { texts } = transport;
     for (const each of ['scheduled', 'requeued']) expect(texts.indexOf(each)).toBeLessThan(MOST / 2);
     const others = texts.filter((each) => /\d/.test(each));

@@ -26,6 +26,7 @@ describeTransportContract('inProcess()', {
   create: () => inProcess().create(handlers),
   received: async (topic) => received(handled, topic),
   poison: (topic) => ({ topic, type: 'poison' }),
+  timeout: 60_000,
 });
 
 const recordings: RecordingTransport[] = [];
@@ -42,4 +43,5 @@ describeTransportContract('RecordingTransport', {
       topic,
     ),
   poison: (topic) => ({ topic, type: 'poison' }),
+  timeout: 60_000,
 });

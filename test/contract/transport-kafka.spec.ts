@@ -29,13 +29,14 @@ function contract(name: string, define: (proxy: TcpProxy) => TransportDefinition
     create: () => define(proxy).create() as Promise<OutboxTransport>,
     createTopic: () => topics.create(),
     received: async (topic, count) =>
-      (await topics.read(topic, count)).map(({ key, value, headers }) => ({
+      (await topics.read(topic, count, { timeout: 60_000 })).map(({ key, value, headers }) => ({
         id: String(headers!['id']),
         key: key === null ? null : key.toString(),
         payload: value,
         headers: headers as Record<string, HeaderValue>,
       })),
     poison: (topic) => ({ topic, payload: Buffer.alloc(2_000_000) }),
+    timeout: 60_000,
     faults: {
       cut: async () => {
         await proxy.refuse();

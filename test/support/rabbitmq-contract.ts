@@ -24,7 +24,8 @@ export function describeRabbitMqContract(title: string, pipelineKeys: boolean): 
         return rabbitmq({ url: url.href, pipelineKeys }).create();
       },
       createTopic: () => observer.queue(),
-      received: (queue, count) => observer.received(queue, count),
+      timeout: 60_000,
+      received: (queue, count) => observer.received(queue, count, 60_000),
       poison: (topic) => ({ topic, options: { rabbitmq: { exchange: `${observer.prefix}-missing` } } }),
       faults: {
         cut: async () => {
