@@ -2,7 +2,7 @@ import { takeOnce } from '../../support/parked-reader.js';
 import { randomUUID } from 'node:crypto';
 import { Ledger } from '../../../lib/relay/ledger.js';
 import { ParkedKeys } from '../../../lib/relay/order/parked-keys.js';
-import { systemClock } from '../../../lib/time/clock.js';
+import { FakeClock } from '../../../lib/testing/fake-clock.js';
 import type { TransportRelayDependencies } from '../../../lib/relay/relay.types.js';
 import { ParkedReader } from '../../../lib/relay/order/parked-reader.js';
 import type { OutboxMessage } from '../../../lib/outbox-message.js';
@@ -25,7 +25,8 @@ describe.each(DATABASES)('%s: more blocked keys than are held', (kind) => {
       leases = await acquire();
     });
     afterEach(() => harness.close());
-    const acquire = () => harness.store.leases.acquire({ owner, leaseMs: 60_000, transport: 0, limit: buckets.length });
+    const acquire = () =>
+      harness.store.leases.acquire({ owner, leaseMs: 3_600_000, transport: 0, limit: buckets.length });
 
     /** In each bucket the keys in front are dead; what is behind the last one was being sent when its owner crashed. */
     async function crashed(): Promise<string[]> {
@@ -58,7 +59,7 @@ describe.each(DATABASES)('%s: more blocked keys than are held', (kind) => {
       const { store } = harness;
       const relay = {
         id: 0,
-        clock: systemClock,
+        clock: new FakeClock(), // nothing that comes again after a while does
         options: { ordering: 'key', pollInterval: 60_000 },
         leases: {
           owner,

@@ -49,6 +49,7 @@ describeOnEach([], 'destinations that are missing', (kind) => {
       const { dispatcher, hooks } = harness.relay({ default: transport });
       await harness.enqueue(some('missing', 3_000, 700));
       await harness.enqueue(some('there', 100));
+      const begun = Date.now();
       await dispatcher.start();
       await transport.until(() => transport.published.length === 100);
       await until(async () => (await harness.count('ready')) === 0);
@@ -73,11 +74,10 @@ describeOnEach([], 'destinations that are missing', (kind) => {
         { transport: 'default', destination: 'topic "missing"', since, waiting: expect.any(Number), lastError },
       ]);
       expect(away[0]?.waiting).toBeGreaterThan(3_300); // all but what is being tried
-      expect(Date.now() - Number(away[0]?.since)).toBeLessThan(60_000);
+      expect(Number(away[0]?.since)).toBeGreaterThanOrEqual(begun);
+      expect(Number(away[0]?.since)).toBeLessThanOrEqual(Date.now());
       transport.missing.clear();
-      const before = Date.now();
-      await transport.until(() => transport.published.length === 3_600, 60_000);
-      expect(Date.now() - before).toBeLessThan(50_000); // nobody waits for a turn of its own, half an hour away
+      await transport.until(() => transport.published.length === 3_600, 120_000); // nobody waits for a turn of its own, half an hour away
       expect(hooks.of('dead')).toEqual([]);
       expect(transport.attempted.every(({ attempts }) => attempts === 0)).toBe(true);
       expect(hooks.of('destinationAway').map(({ destination }) => destination)).toEqual(['topic "missing"']);
@@ -90,6 +90,6 @@ describeOnEach([], 'destinations that are missing', (kind) => {
         expect(ofKey).toEqual([...ofKey].sort((a, b) => a - b));
       }
     },
-    90_000,
+    300_000,
   );
 });

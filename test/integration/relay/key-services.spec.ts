@@ -58,8 +58,8 @@ describe.each(LANES)('the key of encrypted payloads', (kind, relay) => {
     let logger: LineLogger;
 
     const start = async (more: Partial<OutboxOptions> = {}): Promise<void> => {
-      const options = { transports: { default: transport }, encryption: service, publishTimeout: 1_000, logger };
-      const all = quiet({ ...options, logLevel: 'warn', lease: '15s', ...relay, ...more });
+      const options = { transports: { default: transport }, encryption: service, publishTimeout: 20_000, logger };
+      const all = quiet({ ...options, logLevel: 'warn', lease: '1m', ...relay, ...more });
       const app = await applications.start(build([typeOrm(database), OutboxModule.forRoot(all)]));
       outbox = app.get(OutboxService);
       relays = () => app.get(OutboxDispatcher).status().transports;
@@ -152,7 +152,7 @@ describe.each(LANES)('the key of encrypted payloads', (kind, relay) => {
     });
 
     it('J3: hangs for one message: those beside it are published, the circuit stays closed', async () => {
-      await start({ publishTimeout: 4_000, lease: '20s' });
+      await start({ publishTimeout: 6_000, lease: '30s' }); // each try of that one takes so long
       service.troubles.set('-1', silent);
       let opened = 0;
       outbox.events.on('circuitOpened', () => (opened += 1));

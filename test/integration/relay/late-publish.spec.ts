@@ -17,6 +17,8 @@ import { TcpProxy } from '../../support/tcp-proxy.js';
 
 /** Within it the first answer must come. */
 const TIMEOUT = 5_000;
+/** What is published when it goes on. */
+const LONG = 60_000;
 
 /** Kafka's code for a leader that has moved; kafkajs asks who it is now and sends again. */
 const NOT_LEADER = 6;
@@ -35,7 +37,7 @@ describe('B1: a publish whose time passed while the process stood still', () => 
     Array.from({ length: count }, (_, n) => contractMessage({ topic, key: `k${n}` }));
 
   async function standStillAtFirst(transport: OutboxTransport, topic: string): Promise<boolean[]> {
-    await transport.connect?.(AbortSignal.timeout(10_000));
+    await transport.connect?.(AbortSignal.timeout(60_000));
     const onReport = (index: number): void => (index === 0 ? standStill(TIMEOUT + 100) : undefined);
     const { results } = await probePublish(transport, batch(topic, 5), { timeout: TIMEOUT, onReport });
     return results.map(({ ok }) => ok);
@@ -79,7 +81,7 @@ describe('B1: a publish whose time passed while the process stood still', () => 
       expect(await standStillAtFirst(transport, queue)).toEqual([true, false, false, false, false]);
       await transport.reset?.();
       const last = contractMessage({ topic: queue, payload: '"last"' });
-      const { results } = await probePublish(transport, [last], { timeout: 10_000 });
+      const { results } = await probePublish(transport, [last], { timeout: LONG });
       expect(results).toEqual([{ ok: true }]);
       await transport.close?.();
       const seen = await observer.received(queue, 2);
@@ -90,14 +92,14 @@ describe('B1: a publish whose time passed while the process stood still', () => 
     it.each(TRANSPORTS)('%s sends nothing that amqplib had, but not yet its socket', async (_name, create) => {
       const queue = await observer.queue();
       const transport = await create(queue);
-      await transport.connect?.(AbortSignal.timeout(10_000));
+      await transport.connect?.(AbortSignal.timeout(60_000));
       // amqplib writes in an immediate, too: the next one.
       setImmediate(standStill, TIMEOUT + 100);
       const late = contractMessage({ topic: queue, payload: '"late"' });
       const { results } = await probePublish(transport, [late], { timeout: TIMEOUT });
       expect(results).toMatchObject([{ ok: false, blame: 'transport' }]);
       const next = contractMessage({ topic: queue, payload: '"next"' });
-      expect((await probePublish(transport, [next], { timeout: 10_000 })).results).toEqual([{ ok: true }]);
+      expect((await probePublish(transport, [next], { timeout: LONG })).results).toEqual([{ ok: true }]);
       await transport.close?.();
       const [first] = await observer.received(queue, 1);
       expect(String(first?.content)).toContain('next');
@@ -112,7 +114,7 @@ describe('B1: a publish whose time passed while the process stood still', () => 
     it('kafka() sends no other request of the batch', async () => {
       const topic = await topics.create();
       const transport = await kafka({ client: kafkaConfig(), maxMessageBytes: 12_289 }).create();
-      await transport.connect?.(AbortSignal.timeout(10_000));
+      await transport.connect?.(AbortSignal.timeout(60_000));
       // One message per request. It stands still between the answer to the first and the second.
       Object.assign(transport, { noteReached: () => standStill(TIMEOUT + 100) });
       const payload = 'x'.repeat(7_000);
@@ -125,7 +127,8 @@ describe('B1: a publish whose time passed while the process stood still', () => 
 
     const publishOne = async (transport: OutboxTransport, topic: string, payload: string): Promise<PublishResult> => {
       const message = contractMessage({ topic, payload });
-      return (await probePublish(transport, [message], { timeout: TIMEOUT })).results[0]!;
+      const timeout = payload === '"late"' ? TIMEOUT : LONG;
+      return (await probePublish(transport, [message], { timeout })).results[0]!;
     };
     const LATE = { ok: false, blame: 'transport', error: { code: 'PUBLISH_TIMEOUT' } };
     /** Stands still once, when it is called. */
@@ -157,7 +160,7 @@ describe('B1: a publish whose time passed while the process stood still', () => 
       const topic = await topics.create();
       const stand = once();
       const transport = await create(() => () => (stand(), 0));
-      await transport.connect?.(AbortSignal.timeout(10_000));
+      await transport.connect?.(AbortSignal.timeout(60_000));
       expect(await publishOne(transport, topic, '"late"')).toMatchObject(LATE);
       expect(await publishOne(transport, topic, '"next"')).toEqual({ ok: true });
       await transport.close?.();
@@ -176,7 +179,7 @@ describe('B1: a publish whose time passed while the process stood still', () => 
         if (refusals.refused > 0 && step.startsWith('Response Metadata')) setImmediate(stand);
       };
       const transport = await kafka({ client: telling(kafkaThrough(proxy), onStep) }).create();
-      await transport.connect?.(AbortSignal.timeout(10_000));
+      await transport.connect?.(AbortSignal.timeout(60_000));
       refusals.code = NOT_LEADER;
       expect(await publishOne(transport, topic, '"late"')).toMatchObject(LATE);
       expect(refusals.refused).toBe(1);
@@ -196,12 +199,12 @@ describe('B1: a publish whose time passed while the process stood still', () => 
         if (stored && step.startsWith('Response GroupCoordinator')) stand();
       });
       const transport = await kafka({ client, transactional: true, producers: 1 }).create();
-      await transport.connect?.(AbortSignal.timeout(10_000));
+      await transport.connect?.(AbortSignal.timeout(60_000));
       expect(await publishOne(transport, topic, '"late"')).toMatchObject(LATE);
       expect(stored).toBe(true);
       expect(await publishOne(transport, topic, '"next"')).toEqual({ ok: true });
       await transport.close?.();
-      expect((await topics.read(topic, 1)).map(({ value }) => String(value))).toEqual(['"next"']);
+      expect((await topics.read(topic, 1, { timeout: LONG })).map(({ value }) => String(value))).toEqual(['"next"']);
     });
   });
 });

@@ -8,7 +8,8 @@ describeOnEach([], 'a pass of a relay that is not started', (kind) => {
   afterEach(() => harness?.close());
 
   it('L11: renews its leases: it publishes all that is ready, for as long as one lease, and gives them back', async () => {
-    harness = await createHarness(kind, { lease: '12s', publishTimeout: '2s', buckets: 4 });
+    // Unless it is renewed, a lease is good for publishes during its first two seconds.
+    harness = await createHarness(kind, { lease: '60s', publishTimeout: '51s', buckets: 4 });
     const transport = new ScriptedTransport();
     transport.behave = async () => (await pause(100), PUBLISHED); // one key: one message after the other
     await harness.enqueue(Array.from({ length: 40 }, () => ({ key: 'k' })));

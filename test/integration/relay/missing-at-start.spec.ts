@@ -61,7 +61,9 @@ describeWith(['rabbitmq', 'postgres'], 'RabbitMQ destinations that are missing w
     expect(away.error).toContain('`topology`');
     const health = await harness.health(dispatcher);
     expect(health.status).toBe('degraded');
-    expect(health.reasons).toEqual([expect.stringContaining(`exchange "${exchange}" has been missing for 0`)]);
+    expect(health.reasons).toEqual([
+      expect.stringMatching(new RegExp(`exchange "${exchange}" has been missing for \\d`)),
+    ]);
     // What publishes is not touched.
     const ids = await harness.enqueue([{ topic: queue, options: JSON.stringify({ rabbitmq: { exchange: '' } }) }]);
     await observer.receivedAll(queue, ids);
@@ -213,16 +215,12 @@ describeUnlessMissing(lacking, 'Kafka topics that are missing when a relay start
   it.each([
     ['transactional', { transactional: true }],
     ['fenced', { fencing: { transactionalId: 'shop' } }],
-  ] as const)(
-    'R6: of a %s transport, too',
-    async (_, options) => {
-      const topic = unused();
-      const { dispatcher, hooks } = await start(options, messagesTo(topic));
-      expect(await hooks.until('destinationAway')).toMatchObject({ destination: `topic "${topic}"` });
-      await dispatcher.stop();
-    },
-    30_000,
-  );
+  ] as const)('R6: of a %s transport, too', async (_, options) => {
+    const topic = unused();
+    const { dispatcher, hooks } = await start(options, messagesTo(topic));
+    expect(await hooks.until('destinationAway')).toMatchObject({ destination: `topic "${topic}"` });
+    await dispatcher.stop();
+  });
 
   it('R6: a topic that this client may not see is not missing, nor is one that its first message makes or nobody is to ask for', async () => {
     const topic = unused();

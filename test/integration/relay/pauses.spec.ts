@@ -22,7 +22,8 @@ describe.each(DATABASES)('a transport that is paused, on %s', (kind) => {
       let transport: ScriptedTransport;
       let relays: OutboxDispatcher[] = [];
       beforeEach(async () => {
-        harness = await createHarness(kind, { buckets: 4, pollInterval: 50, ...options });
+        const patient = { lease: '30m', publishTimeout: '10m' } as const; // some publishes are held back
+        harness = await createHarness(kind, { ...patient, buckets: 4, pollInterval: 50, ...options });
         transport = new ScriptedTransport();
         relays = [];
       });

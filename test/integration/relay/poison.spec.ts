@@ -12,44 +12,39 @@ const onDead = (value: 'block' | 'skip') => JSON.stringify({ $retry: { onDead: v
 
 const KEYS = 1_000;
 const ROUNDS = 4;
+/** Of messages that are due at one instant. */
+const DUE = 5_000;
+const HOUR = 3_600_000;
+const NOW = { postgres: 'now()', mariadb: 'utc_timestamp(6)', mysql: 'utc_timestamp(6)' };
+/** No publish that the test holds back is given up meanwhile. */
+const PATIENT = { lease: '30m', publishTimeout: '10m' } as const;
 
 describeOnEach([], 'one poison among many', (kind) => {
   let harness: Harness;
   afterEach(() => harness?.close());
 
-  /** Commit to publish in ms of each good message, when `poisoned` of 1,000 keys is refused: its 99th percentile. */
-  async function p99(poisoned: string | undefined): Promise<number> {
+  /** Publishes all but the one of 1,000 keys that is refused, without a poll. */
+  async function publishGood(): Promise<void> {
     const transport = new ScriptedTransport();
-    const [committed, delays] = [new Map<string, number>(), [] as number[]];
-    transport.behave = ({ key, id }) => {
-      if (key === poisoned) return rejected();
-      delays.push(performance.now() - (committed.get(id) ?? performance.now())); // it may be here before its commit is told
-      return PUBLISHED;
-    };
-    const { dispatcher } = harness.relay({ default: transport });
+    transport.behave = ({ key }) => (key === 'poison' ? rejected() : PUBLISHED);
+    const { dispatcher } = harness.relay({ default: transport }, { pollInterval: HOUR });
     await dispatcher.start();
     for (let round = 1; round <= ROUNDS; round += 1) {
-      const now = performance.now();
-      const ids = await harness.enqueue(
-        Array.from({ length: KEYS }, (_, i) => ({ key: i === 500 && poisoned !== undefined ? poisoned : `good ${i}` })),
-      );
-      for (const id of ids) committed.set(id, now);
+      await harness.enqueue(Array.from({ length: KEYS }, (_, i) => ({ key: i === 500 ? 'poison' : `good ${i}` })));
       dispatcher.nudge();
-      await transport.until(() => delays.length === round * (poisoned === undefined ? KEYS : KEYS - 1));
+      await transport.until(() => transport.published.length === round * (KEYS - 1), 60_000);
     }
     await dispatcher.stop();
-    return delays.sort((a, b) => a - b)[Math.floor(delays.length * 0.99)]!;
   }
 
   it.each([
     ['blocked by a dead message', { maxAttempts: 1 }],
     ['held by backoff', { initial: '1h', max: '1h' }],
-  ] as const)('D1: one key of 1,000 is %s: the others are as quick as without', async (_, retry) => {
-    harness = await createHarness(kind, { retry, pollInterval: '30s' });
-    const calm = await p99(undefined);
-    const poisoned = Math.min(await p99('poison'), await p99('poison'));
-    // Held for one poll they would wait for 30 s. Shared cores are no place for less: `npm run bench -- poison` measures it.
-    expect(poisoned).toBeLessThan(3 * calm + 1_000);
+  ] as const)('D1: one key of 1,000 is %s: the others wait for nothing', async (_, retry) => {
+    harness = await createHarness(kind, { retry });
+    // Held for one poll they would wait for an hour. How quick they are `npm run bench -- poison` measures.
+    await publishGood();
+    await publishGood(); // by one that finds the key as it is
     const stats = (await harness.store.admin.stats())[0]!;
     expect(stats).toMatchObject({ ready: 0, blockedKeys: 1 });
     expect(stats.dead + stats.waiting).toBe(1);
@@ -68,7 +63,7 @@ describeOnEach([], 'one poison among many', (kind) => {
       ...of('released', onDead('block')),
       ...of('requeued', onDead('block')),
       ...of('discarded', null),
-      { payload: text('later'), delay: 60_000, key: 'released' },
+      { payload: text('later'), delay: HOUR, key: 'released' },
     ]);
     await dispatcher.start();
     await hooks.until('dead', 4);
@@ -98,13 +93,13 @@ describeOnEach([], 'one poison among many', (kind) => {
       Array.from({ length: 1_000 }, (_, i) => ({ key: i % 2 ? `k${i % 20}` : null, options: onDead('skip') })),
     );
     await dispatcher.start();
-    await hooks.until('dead', 1_000, 30_000);
+    await hooks.until('dead', 1_000, 60_000);
     transport.behave = () => PUBLISHED;
     transport.attempted.length = 0;
     const done = await Promise.all([harness.store, store].map((each) => each.admin.requeue({ ids, limit: 1_000 })));
     dispatcher.nudge();
-    await transport.until(() => transport.published.length === 1_000, 30_000);
-    await dispatcher.drain();
+    await transport.until(() => transport.published.length === 1_000, 60_000);
+    await dispatcher.drain({ timeout: 60_000 });
     expect(transport.attempted.map(({ id }) => id).sort()).toEqual([...ids].sort());
     // Which of the two freed a letter is told to one, or to both while it still waits.
     expect(new Set(done.flatMap((each) => each.done)).size).toBe(1_000);
@@ -117,34 +112,34 @@ describeOnEach([], 'one poison among many', (kind) => {
     const { dispatcher } = harness.relay({ default: transport });
     const payloads = [Buffer.from([0xc3, 0x28, 0, 0xff]), text('{"broken":'), Buffer.alloc(0), text('ok')];
     await harness.enqueue(payloads.map((payload) => ({ key: 'k', payload })));
-    expect(await dispatcher.drain()).toEqual({ published: 4, retried: 0, dead: 0 });
+    expect(await dispatcher.drain({ timeout: 60_000 })).toEqual({ published: 4, retried: 0, dead: 0 });
     expect(transport.published.map(({ payload }) => payload)).toEqual(payloads);
   });
 
   it('D7: 5,000 that are due at one instant, and what is enqueued meanwhile is not held up by them', async () => {
-    harness = await createHarness(kind);
+    harness = await createHarness(kind, { ...PATIENT, batchSize: 100 });
     const transport = new ScriptedTransport();
     const { dispatcher } = harness.relay({ default: transport });
-    const deliverAt = new Date(Date.now() + 15_000);
-    await harness.enqueue(
-      Array.from({ length: 5_000 }, (_, i) => ({ key: `k${i % 700}`, deliverAt, payload: text(i) })),
-    );
-    expect((await harness.store.admin.stats())[0]).toMatchObject({ scheduled: 5_000 });
+    const deliverAt = new Date(Date.now() + HOUR);
+    await harness.enqueue(Array.from({ length: DUE }, (_, i) => ({ key: `k${i % 700}`, deliverAt, payload: text(i) })));
+    expect((await harness.store.admin.stats())[0]).toMatchObject({ scheduled: DUE });
     await dispatcher.start();
     await harness.enqueue(Array.from({ length: 10 }, () => ({ key: 'k1', payload: text('before') })));
     dispatcher.nudge();
     await transport.until(() => transport.published.length >= 10);
-    expect(transport.texts.slice(0, 10)).toEqual(Array.from({ length: 10 }, () => 'before'));
-    await transport.until(() => transport.published.length > 10, 30_000);
-    expect(Date.now()).toBeGreaterThanOrEqual(deliverAt.getTime() - 100); // two clocks of one machine
-    const from = performance.now();
+    expect(transport.texts).toEqual(Array.from({ length: 10 }, () => 'before'));
+    // Nothing of what is due gets through before the other one is there.
+    const isThere = gate<PublishResult>();
+    transport.behave = () => isThere.opened;
+    const begun = once(transport.signals, 'attempt', { signal: AbortSignal.timeout(60_000) });
+    await harness.dataSource.query(`update outbox_parked set due_at = ${NOW[kind]}`);
+    await begun;
     const [live] = await harness.enqueue([{ key: 'of its own' }]);
+    transport.behave = () => PUBLISHED;
     dispatcher.nudge();
-    await transport.until(() => transport.published.some(({ id }) => id === live));
-    const waited = performance.now() - from;
-    await transport.until(() => transport.published.length === 5_011, 30_000);
-    const drained = performance.now() - from;
-    expect(waited).toBeLessThan(Math.max(1_000, drained));
+    isThere.open(PUBLISHED);
+    await transport.until(() => transport.published.length === DUE + 11, 120_000);
+    expect(transport.published.findIndex(({ id }) => id === live)).toBeLessThan(DUE / 2);
     for (const k of [0, 1, 699]) {
       const seen = transport.published
         .filter(({ key, payload }) => key === `k${k}` && String(payload) !== 'before')
@@ -154,7 +149,7 @@ describeOnEach([], 'one poison among many', (kind) => {
   });
 
   it('D7: more than a page that are due of a key that is busy hide nothing of the others', async () => {
-    harness = await createHarness(kind, { buckets: 1, batchSize: 100 });
+    harness = await createHarness(kind, { ...PATIENT, buckets: 1, batchSize: 100 });
     const transport = new ScriptedTransport();
     const answer = gate<PublishResult>();
     transport.behave = ({ payload }) => (String(payload) === 'slow' ? answer.opened : PUBLISHED);
@@ -165,7 +160,7 @@ describeOnEach([], 'one poison among many', (kind) => {
     await slow;
     await harness.enqueue(Array.from({ length: 200 }, () => ({ key: 'busy', delay: 1 })));
     await harness.enqueue([{ key: 'other', payload: text('other'), delay: 100 }]);
-    await transport.until(() => transport.published.length > 0, 10_000);
+    await transport.until(() => transport.published.length > 0);
     expect(transport.texts).toEqual(['other']);
     answer.open(PUBLISHED);
     await transport.until(() => transport.published.length === 202);

@@ -1,5 +1,4 @@
 import { eachRole } from '../../support/each-role.js';
-import { setTimeout as pause } from 'node:timers/promises';
 import { systemClock } from '../../../lib/time/clock.js';
 import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
 import type { OutboxStore } from '../../../lib/store/outbox-store.js';
@@ -9,6 +8,9 @@ import { describeWith, DATABASES } from '../../support/services.js';
 import { until } from '../../support/until.js';
 
 const text = (value: string | number) => Buffer.from(String(value));
+const HOUR = 3_600_000;
+/** No publish that the test holds back is given up meanwhile. */
+const PATIENT = { lease: '30m', publishTimeout: '10m' } as const;
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
 
 describe.each(DATABASES)('the work of a relay on %s', (kind) => {
@@ -17,38 +19,33 @@ describe.each(DATABASES)('the work of a relay on %s', (kind) => {
     afterEach(() => harness?.close());
 
     it('begins at once, sees nothing in an empty outbox, and stops at once', async () => {
-      harness = await createHarness(kind, { pollInterval: '1m' });
+      harness = await createHarness(kind);
       const transport = new ScriptedTransport();
-      const idle = harness.relay({ default: transport });
+      // Who waited for a poll, or for the time that a stop has at most, would wait for longer than this test.
+      const idle = harness.relay({ default: transport }, { pollInterval: HOUR, shutdownTimeout: HOUR });
       for (let i = 0; i < 100; i += 1)
         expect(await idle.dispatcher.runOnce()).toEqual({ published: 0, retried: 0, dead: 0 });
       expect(idle.hooks.of('error')).toEqual([]);
       await harness.enqueue([{}]);
-      const startedAt = performance.now();
       await idle.dispatcher.start();
       await transport.until(() => transport.published.length === 1);
-      expect(performance.now() - startedAt).toBeLessThan(20_000); // not a poll of a minute
-      const stops: number[] = [];
       for (let i = 0; i < 5; i += 1) {
         await until(() => idle.dispatcher.status().transports[0]?.buckets.length === 32);
-        const stoppedAt = performance.now();
         await idle.dispatcher.stop();
-        stops.push(performance.now() - stoppedAt);
         await idle.dispatcher.start();
       }
-      expect(Math.min(...stops)).toBeLessThan(2_000); // not a poll of a minute, not the shutdown's timeout
     });
 
     it('drains a backlog without a pause, in few statements', async () => {
-      harness = await createHarness(kind, { pollInterval: '1m', batchSize: 100 });
+      harness = await createHarness(kind, { batchSize: 100 });
       const transport = new ScriptedTransport();
       const calls: Record<string, number> = {};
       const counted = { wrapStore: (store: OutboxStore) => eachRole(store, (role) => countCalls(role, calls)) };
-      const { dispatcher } = harness.relay({ default: transport }, {}, counted);
+      const { dispatcher } = harness.relay({ default: transport }, { pollInterval: HOUR }, counted);
       const total = 5_000;
       await harness.enqueue(Array.from({ length: total }, (_, i) => ({ key: `k${i % 500}`, payload: text(i) })));
       await dispatcher.start();
-      await transport.until(() => transport.published.length === total, 40_000);
+      await transport.until(() => transport.published.length === total, 120_000);
       await until(async () => (await harness.count('ready')) === 0);
       const reads = (calls['fetch'] ?? 0) + (calls['sweep'] ?? 0) + (calls['readPlaces'] ?? 0);
       expect((100 * (calls['settle'] as number)) / total).toBeLessThan(5); // statements per 100 messages
@@ -76,14 +73,14 @@ describe.each(DATABASES)('the work of a relay on %s', (kind) => {
         expect((await harness.count('ready')) + seen.length).toBe(total);
       }
       const rest = new ScriptedTransport();
-      await harness.relay({ default: rest }).dispatcher.drain();
+      await harness.relay({ default: rest }).dispatcher.drain({ timeout: 60_000 });
       expect([...seen, ...rest.texts].map(Number).sort((a, b) => a - b)).toEqual(
         Array.from({ length: total }, (_, i) => i),
       );
     });
 
     it('lets a key that takes long, or for ever, hold up nobody', async () => {
-      harness = await createHarness(kind, { batchSize: 10, batchesInFlight: 2, publishTimeout: '20s' });
+      harness = await createHarness(kind, { ...PATIENT, batchSize: 10, batchesInFlight: 2 });
       const transport = new ScriptedTransport();
       let finish: (result: PublishResult) => void = () => undefined;
       const slow = new Promise<PublishResult>((resolve) => (finish = resolve));
@@ -92,10 +89,10 @@ describe.each(DATABASES)('the work of a relay on %s', (kind) => {
       await dispatcher.start();
       await harness.enqueue(Array.from({ length: 200 }, (_, i) => ({ key: i % 10 === 0 ? 'slow' : `k${i}` })));
       dispatcher.nudge();
-      await transport.until(() => transport.published.length === 180, 15_000);
+      await transport.until(() => transport.published.length === 180);
       await harness.enqueue([{ key: 'new' }]);
       dispatcher.nudge();
-      await transport.until(() => transport.published.length === 181, 15_000);
+      await transport.until(() => transport.published.length === 181);
       finish(PUBLISHED);
       await transport.until(() => transport.published.length === 201);
     });
@@ -122,7 +119,7 @@ describe.each(DATABASES)('the work of a relay on %s', (kind) => {
         { retry: { ...harness.options.retry, onDead: 'skip' } },
       );
       await dispatcher.start();
-      await hooks.until('dead', 200, 50_000);
+      await hooks.until('dead', 200, 120_000);
       expect(transport.attempted).toHaveLength(600);
       expect(most[0]).toBeLessThanOrEqual(10);
       expect(most[1]).toBeLessThanOrEqual(2 * (1_024 + 400));
@@ -191,7 +188,7 @@ describe.each(DATABASES)('the work of a relay on %s', (kind) => {
     });
 
     it('has no transaction open while it publishes', async () => {
-      harness = await createHarness(kind);
+      harness = await createHarness(kind, PATIENT);
       const transport = new ScriptedTransport();
       let finish: (result: PublishResult) => void = () => undefined;
       transport.behave = () => new Promise((resolve) => (finish = resolve));
@@ -200,22 +197,25 @@ describe.each(DATABASES)('the work of a relay on %s', (kind) => {
       await dispatcher.start();
       await until(() => transport.attempted.length === 1);
       // A statement of a loop may be running at any one moment; a transaction that stays would be in every sample.
-      const samples: string[][] = [];
-      for (let i = 0; i < 20; i += 1) {
-        samples.push(await openTransactions(harness));
-        await pause(50); // the server renews what it shows
-      }
+      let stays = await openTransactions(harness);
+      await until(
+        async () => {
+          const now = await openTransactions(harness);
+          stays = stays.filter((each) => now.includes(each));
+          return stays.length === 0;
+        },
+        60_000,
+        150, // the server renews what it shows only when nobody looked for so long
+      );
       finish(PUBLISHED);
-      const stayed = (samples[0] as string[]).filter((each) => samples.every((sample) => sample.includes(each)));
-      expect(stayed).toEqual([]);
       await transport.until(() => transport.published.length === 1);
     });
 
     it('B3: believes the database’s clock, whatever those of the machines say', async () => {
       harness = await createHarness(kind, {
         pollInterval: 20,
-        lease: '10s',
-        publishTimeout: '1s',
+        lease: '12s', // peers are noticed within a third of it
+        publishTimeout: '4s',
         retry: { initial: 300, max: 300 },
       });
       const skewed = (by: number) => ({
@@ -235,16 +235,18 @@ describe.each(DATABASES)('the work of a relay on %s', (kind) => {
       for (const { dispatcher } of transports) await dispatcher.start();
       await until(() => transports.every(({ dispatcher }) => dispatcher.status().transports[0]?.buckets.length === 16));
       const enqueuedAt = performance.now();
-      await harness.enqueue(Array.from({ length: 64 }, (_, i) => ({ bucket: i % 32, delay: i < 32 ? 4_000 : null })));
+      const ids = await harness.enqueue(
+        Array.from({ length: 64 }, (_, i) => ({ bucket: i % 32, delay: i < 32 ? 2_000 : null })),
+      );
       await until(() => transports.reduce((sum, { transport }) => sum + transport.published.length, 0) === 64);
       expect(attemptedAt.size).toBe(64);
       for (const times of attemptedAt.values()) {
         expect(times).toHaveLength(2);
         expect((times[1] as number) - (times[0] as number)).toBeGreaterThan(280);
       }
-      const first = [...attemptedAt.values()].map(([at]) => (at as number) - enqueuedAt).sort((a, b) => a - b);
-      expect(first.slice(0, 32).every((ms) => ms < 3_900)).toBe(true);
-      expect(first.slice(32).every((ms) => ms > 3_900 && ms < 15_000)).toBe(true);
+      // Never earlier; and who believed a machine would be wrong by an hour.
+      for (const id of ids.slice(0, 32))
+        expect((attemptedAt.get(id)?.[0] as number) - enqueuedAt).toBeGreaterThan(1_900);
     });
 
     it('reads times right from a session in any time zone', async () => {
@@ -257,17 +259,19 @@ describe.each(DATABASES)('the work of a relay on %s', (kind) => {
       await harness.enqueue([{ payload: text('first') }]);
       await transport.until(() => transport.published.length === 1); // connected, and every bucket is read
       await runner.startTransaction();
-      const soon = new Date(Date.now() + 4_000);
+      const soon = new Date(Date.now() + 2_000);
       const rows = [newMessage({ payload: text('now') }), newMessage({ payload: text('then'), deliverAt: soon })];
       await harness.store.writer.insert(transactionExecutor(runner), rows);
       await runner.commitTransaction();
       await runner.query(kind === 'postgres' ? 'reset time zone' : 'set time_zone = default');
       await runner.release();
-      await transport.until(() => transport.texts.includes('then'));
-      expect(Math.abs(Date.now() - soon.getTime())).toBeLessThan(10 * 60_000); // an error is a quarter of an hour or more
-      expect(transport.texts).toEqual(['first', 'now', 'then']);
+      // An error is a quarter of an hour or more: too early, or never.
+      await transport.until(() => transport.texts.includes('then'), 60_000);
+      expect(Date.now()).toBeGreaterThan(soon.getTime() - 1_000);
+      await transport.until(() => transport.published.length === 3);
+      expect([...transport.texts].sort()).toEqual(['first', 'now', 'then']);
       for (const { createdAt } of transport.published)
-        expect(Math.abs(Date.now() - createdAt.getTime())).toBeLessThan(10 * 60_000);
+        expect(Math.abs(Date.now() - createdAt.getTime())).toBeLessThan(600_000); // clock: an error is a quarter of an hour or more
     });
   });
 });

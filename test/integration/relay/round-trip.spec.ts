@@ -75,7 +75,8 @@ describe.each(DATABASES)('%s', (kind) => {
         transports: definitions,
         defaultTransport: 'handlers',
         pollInterval: 20,
-        publishTimeout: '20s',
+        lease: '5m',
+        publishTimeout: '4m',
         maxPayloadBytes: 2 ** 20,
       });
       for (const [name, definition] of Object.entries(definitions))
@@ -130,7 +131,7 @@ describe.each(DATABASES)('%s', (kind) => {
           );
           await harness.enqueue(rows);
           sent += rows.length;
-          await until(async () => (await harness.count('ready')) === 0, 40_000);
+          await until(async () => (await harness.count('ready')) === 0, 120_000);
           expect(await harness.dataSource.query('select topic, last_error from outbox_parked')).toEqual([]);
           const arrived = await arrivals(rows);
           for (const each of rows) compare(stored(each), arrived.get(each.id), each.transport);
@@ -155,7 +156,7 @@ describe.each(DATABASES)('%s', (kind) => {
         all.set(id, { topic: pattern, data, key, headers, ...standard(headers) });
       }
       for (const name of [topic, proxyTopic]) {
-        for (const { key, value, headers } of await topics.read(name, await topics.total(name))) {
+        for (const { key, value, headers } of await topics.read(name, await topics.total(name), { timeout: 60_000 })) {
           const found = headers as MessageHeaders;
           all.set(text(found['id']), {
             payload: value,

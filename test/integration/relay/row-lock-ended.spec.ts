@@ -37,15 +37,20 @@ for (const kind of DATABASES)
     }
 
     it('what was cancelled since then is not published, by a transport that was connecting', async () => {
-      harness = await createHarness(kind, { ordering: 'none', coordination: 'rowLock' });
+      harness = await createHarness(kind, {
+        ordering: 'none',
+        coordination: 'rowLock',
+        lease: '30m',
+        publishTimeout: '10m', // no connect is given up, and no session ended, by anybody but the test
+      });
       const [cancelled] = (await harness.enqueue([{ delay: 0 }])) as [string];
       const transport = new SlowToConnect();
       const { dispatcher, hooks, store } = harness.relay({ default: transport });
-      const connecting = once(transport.signals, 'connect', { signal: AbortSignal.timeout(20_000) });
+      const connecting = once(transport.signals, 'connect', { signal: AbortSignal.timeout(60_000) });
       await dispatcher.start();
       await connecting;
       // Once its rows are locked. InnoDB's list of transactions is made anew 100 ms after the last look at it.
-      await until(async () => (await endSessionsWithLocks()) === 1, 20_000, 150);
+      await until(async () => (await endSessionsWithLocks()) === 1, 60_000, 150);
       expect((await store.admin.cancel({ ids: [cancelled], limit: 1 })).done).toEqual([cancelled]);
       transport.connected.open();
 

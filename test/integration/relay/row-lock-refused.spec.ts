@@ -2,6 +2,13 @@ import type { PublishResult } from '../../../lib/transports/transport.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { describeWith, DATABASES, dialectOf } from '../../support/services.js';
 import { until } from '../../support/until.js';
+import { systemClock } from '../../../lib/time/clock.js';
+
+/** By which rows are held back: stands still unless the test moves it. What waits for a poll goes on. */
+class StandingTime {
+  passed = 0;
+  readonly clock = { ...systemClock, monotonic: () => this.passed };
+}
 
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
 
@@ -16,18 +23,23 @@ for (const kind of DATABASES)
       await harness.dataSource.query(`alter table outbox_parked add constraint theirs check (${condition})`);
       const transport = new ScriptedTransport();
       transport.behave = ({ topic }) => (topic === 'orders' ? { ok: true } : rejected());
-      return { transport, ...harness.relay({ default: transport }) };
+      const time = new StandingTime();
+      return { transport, time, ...harness.relay({ default: transport }, {}, { clock: time.clock }) };
     }
     const attempts = (transport: ScriptedTransport, id: string | undefined) =>
       transport.attempted.filter((message) => message.id === id).length;
 
     it('undoes nothing that was published with it, and is held back for longer and longer', async () => {
-      const { transport, dispatcher, hooks } = await refusing(`topic <> 'refused'`);
+      const { transport, time, dispatcher, hooks } = await refusing(`topic <> 'refused'`);
       const ids = await harness.enqueue([{}, {}, { topic: 'refused' }, {}, {}]);
       const [refused] = ids.splice(2, 1);
       await dispatcher.start();
       await until(async () => (await harness.count('ready')) === 1);
       expect(transport.published.map(({ id }) => id).sort()).toEqual([...ids].sort());
+      await hooks.until('error');
+      time.passed += 1_000;
+      await hooks.until('error', 2);
+      time.passed += 2_000;
       const again = await hooks.until('error', 3);
       expect(again).toMatchObject({ operation: 'park', retryIn: 4_000 });
       expect(hooks.of('error').map(({ retryIn }) => retryIn)).toEqual([1_000, 2_000, 4_000]);
@@ -38,7 +50,7 @@ for (const kind of DATABASES)
 
       // Behind it nothing waits.
       const [next] = await harness.enqueue([{}]);
-      await transport.until(() => transport.published.some(({ id }) => id === next), 3_000);
+      await transport.until(() => transport.published.some(({ id }) => id === next));
       expect(attempts(transport, refused)).toBe(3);
     });
 
@@ -66,7 +78,7 @@ for (const kind of DATABASES)
       expect(hooks.of('error')).toMatchObject([{ operation: 'park', retryIn: 1_000 }]);
       expect(hooks.of('retried')).toMatchObject([{ id: refused, attempts: 1 }]);
       const [next] = await harness.enqueue([{}]);
-      await transport.until(() => transport.published.some(({ id }) => id === next), 3_000);
+      await transport.until(() => transport.published.some(({ id }) => id === next));
       expect(attempts(transport, refused)).toBe(2);
       await until(async () => (await harness.count('ready')) === 0);
       expect(await harness.count('parked')).toBe(1);
@@ -83,7 +95,8 @@ for (const kind of DATABASES)
       const transport = new ScriptedTransport();
       const attempts = (ids: readonly string[]) =>
         ids.map((id) => transport.attempted.filter((message) => message.id === id).length);
-      return { transport, attempts, ...harness.relay({ default: transport }) };
+      const time = new StandingTime();
+      return { transport, attempts, time, ...harness.relay({ default: transport }, {}, { clock: time.clock }) };
     }
 
     it.each([
@@ -93,10 +106,12 @@ for (const kind of DATABASES)
       const rowLock = { ordering: 'none', coordination: 'rowLock', pollInterval: 50 } as const;
       harness = await createHarness(kind, { ...rowLock, onPublished: 'archive' });
       await harness.dataSource.query(`alter table outbox_archive add constraint theirs check (topic <> '${REFUSED}')`);
-      const { dispatcher, hooks, attempts } = relay();
+      const { dispatcher, hooks, attempts, time } = relay();
       const ids = await harness.enqueue([{ delay }, { delay }, { delay, topic: REFUSED }, { delay }]);
       const refused = ids[2] as string;
       await dispatcher.start();
+      await hooks.until('error');
+      time.passed += 1_000;
       await hooks.until('error', 2);
       expect(hooks.of('error')).toMatchObject([
         { operation: 'settle', retryIn: 1_000 },
@@ -107,6 +122,7 @@ for (const kind of DATABASES)
       expect([...told()].sort()).toEqual(ids.filter((id) => id !== refused).sort());
 
       await harness.dataSource.query('alter table outbox_archive drop constraint theirs');
+      time.passed += 2_000;
       await until(async () => (await harness.count('archive')) === 4);
       await until(() => told().includes(refused));
       expect(attempts(ids)).toEqual([1, 1, 1, 1]);
@@ -115,10 +131,12 @@ for (const kind of DATABASES)
     it('that may not be deleted: the others are published once more at most', async () => {
       harness = await createHarness(kind, { ordering: 'none', coordination: 'rowLock', pollInterval: 50 });
       for (const text of REFUSE_DELETION[dialectOf(kind)]) await harness.dataSource.query(text);
-      const { dispatcher, hooks, attempts } = relay();
+      const { dispatcher, hooks, attempts, time } = relay();
       const [refused, ...others] = (await harness.enqueue([{ topic: REFUSED }, {}, {}])) as [string, ...string[]];
       await dispatcher.start();
       await until(async () => (await harness.count('ready')) === 1);
+      await until(() => hooks.of('error').some(({ retryIn }) => retryIn === 1_000));
+      time.passed += 1_000;
       await until(() => hooks.of('error').some(({ retryIn }) => retryIn === 2_000));
       expect(attempts([refused, ...others])).toEqual([2, 2, 2]);
       expect(hooks.of('published').flatMap(({ ids }) => ids)).toHaveLength(2);

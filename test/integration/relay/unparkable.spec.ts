@@ -54,15 +54,13 @@ describeOnMysqlFamily('a message that cannot be parked beside another of its id'
     await makeUnique();
     const transport = new ScriptedTransport();
     transport.behave = rejected;
-    const { dispatcher, hooks } = harness.relay({ default: transport });
+    const { dispatcher, hooks } = harness.relay({ default: transport }, { shutdownTimeout: 3_600_000 });
     await dispatcher.start();
     const [id] = await harness.enqueue([{}]);
     await hooks.until('dead');
     await harness.enqueue([{ id: id as string }]);
     await hooks.until('error');
-    const began = performance.now();
-    await dispatcher.stop();
-    expect(performance.now() - began).toBeLessThan(5_000);
+    await dispatcher.stop(); // it would wait for longer than this test
     expect(await harness.count('ready')).toBe(1);
   });
 
@@ -92,7 +90,7 @@ describeOnMysqlFamily('a message that cannot be parked beside another of its id'
     transport.behave = () => ({ ok: true });
     await harness.enqueue(Array.from({ length: 100 }, () => ({ key: 'a', delay: 1 })));
     await harness.enqueue([{ key: 'b', payload: text('other'), delay: 100 }]);
-    await transport.until(() => transport.published.length > 0, 10_000);
+    await transport.until(() => transport.published.length > 0);
     expect(transport.texts).toEqual(['other']);
   });
 });
@@ -132,7 +130,7 @@ describeWith('postgres', 'a lost payload behind a message that fails', () => {
     expect(await harness.count('parked')).toBe(0);
 
     await chunks.putBack();
-    await transport.until(() => transport.published.length === 5, 60_000);
+    await transport.until(() => transport.published.length === 5, 120_000); // after the pause of one that is damaged
     expect(transport.published.slice(2).map(({ id }) => id)).toEqual([ids[1], ids[2], later]);
   });
 });
