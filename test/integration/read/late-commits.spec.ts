@@ -109,7 +109,7 @@ describe.each(DATABASES)('%s', (kind) => {
         for (const key of keys) ledger.committed.add(`${key}:${n}`);
       }
       await starting;
-      await until(() => ledger.complete, 30_000);
+      await until(() => ledger.complete, 120_000);
       await until(async () => (await (harness as Harness).count('ready')) === 0);
       expect([ledger.verdict(), together]).toEqual([CALM, 0]);
     });

@@ -17,7 +17,7 @@ describe.each(DATABASES)('%s: leases that change while they are waited for', (ki
     it('one that runs out while its renewal waits for it is lost', async () => {
       harness = await createHarness(kind, { buckets: 2 });
       const owner = randomUUID();
-      await harness.store.leases.acquire({ owner, leaseMs: 700, transport: 0, limit: 2 });
+      await harness.store.leases.acquire({ owner, leaseMs: 4_000, transport: 0, limit: 2 });
       const operator = await OpenTransaction.begin(harness);
       await operator.query(
         `select 1 from outbox_leases where bucket = 0 ${kind === 'postgres' ? 'for share' : 'lock in share mode'}`,

@@ -51,7 +51,7 @@ describe.each(['mariadb', 'mysql'] as const)('%s', (kind) => {
             (store.ready as Required<ReadyStore>).lowest(id, ranges, ranges.length > 1 ? Math.min(ms, 5) : ms),
         });
       await harness.relay({ default: transport }, {}, { wrapStore }).dispatcher.start();
-      await transport.until(() => transport.published.length >= texts.length, 60_000);
+      await transport.until(() => transport.published.length >= texts.length, 120_000);
       expect(transport.texts).toEqual(texts);
       expect(Math.min(...from)).toBeGreaterThanOrEqual(DEAD);
     });

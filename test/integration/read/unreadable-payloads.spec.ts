@@ -145,10 +145,10 @@ describeWith('postgres', 'a payload that PostgreSQL has lost', () => {
       expect(hooks.of('failed')).toEqual([]);
       expect(transport.texts.includes('behind')).toBe(options.ordering === 'none');
       await chunks.putBack();
-      await transport.until(() => transport.published.length === 8, 60_000);
+      await transport.until(() => transport.published.length === 8, 120_000);
       expect(transport.published.find((message) => message.id === id)?.payload).toEqual(lost);
     },
-    120_000,
+    300_000,
   );
 
   it.each(SIZES)(
@@ -157,7 +157,7 @@ describeWith('postgres', 'a payload that PostgreSQL has lost', () => {
       harness = await createHarness('postgres', { buckets: 2 });
       const messages = [0, 1, 0, 1].map((bucket, n) => ({
         bucket,
-        delay: 60_000,
+        delay: 3_600_000,
         payload: secret(size),
         key: `${n}`,
       }));

@@ -122,7 +122,7 @@ describe.each(DATABASES)('%s: leases that lie in the future', (kind) => {
       const [second] = await harness.store.setup
         .registerTransports(['default', 'second'], 'default')
         .then((ids) => [ids.get('second') as number]);
-      await harness.store.leases.acquire({ owner: other, leaseMs: LEASE, transport: second as number, limit: BUCKETS });
+      await harness.store.leases.acquire({ owner: other, leaseMs: HOUR, transport: second as number, limit: BUCKETS });
       expect(await breakLeases(harness.store.leases, { owner: 'nobody' }, undefined)).toEqual({
         broken: 0,
         owners: [],
@@ -147,7 +147,7 @@ describe.each(DATABASES)('%s: leases that lie in the future', (kind) => {
     });
 
     it('S3: one under which somebody writes stays', async () => {
-      const owner = await crashed(LEASE, null);
+      const owner = await crashed(HOUR, null);
       const writer = await OpenTransaction.begin(harness);
       await writer.query(
         `select 1 from outbox_leases where transport = 0 and bucket = 2 ${kind === 'postgres' ? 'for share' : 'lock in share mode'}`,
