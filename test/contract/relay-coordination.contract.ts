@@ -119,7 +119,7 @@ function describeRowLocks(kind: DatabaseKind): void {
   });
 
   it('after an outage those that fail by themselves do not hold up the rest for a poll each', async () => {
-    harness = await createHarness(kind, { ...rowLock, retry: { initial: '10h', max: '10h' } });
+    harness = await createHarness(kind, { ...rowLock, retry: { initial: '1h', max: '1h' } });
     const transport = new ScriptedTransport();
     transport.behave = () => down();
     const failing = Array.from({ length: 30 }, () => ({ bucket: 3, payload: text('bad') }));
