@@ -1,4 +1,5 @@
 import { PUBLISHED, type PublishResult } from '../../lib/transports/transport.js';
+import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import type { FetchResult } from '../../lib/store/ready-store.js';
 import { gate } from '../support/transport-relay.js';
 import { createHarness, ScriptedTransport, wrapped, type Harness } from '../support/relay.js';
@@ -6,7 +7,6 @@ import { until } from '../support/until.js';
 import type { DatabaseKind } from '../support/services.js';
 
 const text = (value: string | number) => Buffer.from(String(value));
-const NOW = { postgres: 'now()', mariadb: 'utc_timestamp(6)', mysql: 'utc_timestamp(6)' };
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
 
 /** The order of what is parked, on a real database, with a transport that the test commands. */
@@ -18,10 +18,15 @@ export function describeOrder(kind: DatabaseKind): void {
     // In a global order the key says nothing.
     const [one, other] = ordering === 'global' ? ['a', null] : ['a', 'a'];
     const place = ordering === 'global' ? { bucket: 0 } : {};
-    const parkedAs = async (state: string) => (await harness.store.admin.stats())[0]?.[state as 'blocked'];
+    const blocked = async () => (await harness.store.admin.stats())[0]?.blocked;
+    const fallsDue = (id: string) => {
+      const now = kind === 'postgres' ? 'now()' : 'utc_timestamp(6)';
+      return harness.dataSource.query(`update outbox_parked set due_at = ${now} where id = '${id}'`);
+    };
 
     it.each(['waits', 'is dead and blocks'])('what falls due stays behind a message that %s', async (how) => {
-      const retry = how === 'waits' ? ({ initial: '1h', max: '1h', jitter: 'none' } as const) : { maxAttempts: 1 };
+      const retry =
+        how === 'waits' ? { initial: 3_600_000, max: 3_600_000, jitter: 'none' as const } : { maxAttempts: 1 };
       harness = await createHarness(kind, { ordering, pollInterval: 50, retry });
       const transport = new ScriptedTransport();
       transport.behave = (message) => (String(message.payload) === '1' ? rejected() : PUBLISHED);
@@ -31,10 +36,9 @@ export function describeOrder(kind: DatabaseKind): void {
       await dispatcher.start();
       await hooks.until(how === 'waits' ? 'retried' : 'dead');
       await harness.enqueue([{ ...place, key: other, payload: text('2'), delay: 1 }]);
-      // It must not be due before the first one has failed; and falls due behind the second.
-      await until(async () => (await parkedAs('blocked')) === 1 || transport.published.length > 0);
-      await harness.dataSource.query(`update outbox_parked set due_at = ${NOW[kind]} where id = '${third}'`);
-      await until(async () => (await parkedAs('blocked')) === 2 || transport.published.length > 0);
+      await until(async () => (await blocked()) === 1 || transport.published.length > 0);
+      await fallsDue(third as string);
+      await until(async () => (await blocked()) === 2 || transport.published.length > 0);
       expect(transport.texts).toEqual([]);
       transport.behave = () => PUBLISHED;
       await harness.store.admin.requeue({ ids: [first as string], limit: 1 });
@@ -80,13 +84,16 @@ export function describeOrder(kind: DatabaseKind): void {
     const transport = new ScriptedTransport();
     const BACKLOG = 4_000;
     await harness.enqueue(Array.from({ length: BACKLOG }, (_, i) => ({ bucket: 0, payload: text(i) })));
+    const looks = lookedForDue();
     transport.behave = async (message) => {
-      if (String(message.payload) === '50')
+      if (String(message.payload) === '50') {
         await harness.enqueue([{ bucket: 0, payload: text('scheduled'), delay: 1 }]);
+        await looks.next();
+      }
       return PUBLISHED;
     };
-    await harness.relay({ default: transport }).dispatcher.start();
-    await transport.until(() => transport.published.length === BACKLOG + 1, 120_000);
+    await harness.relay({ default: transport }, {}, looks).dispatcher.start();
+    await transport.until(() => transport.published.length === BACKLOG + 1, 60_000);
     const { texts } = transport;
     expect(texts.indexOf('scheduled')).toBeLessThan(BACKLOG / 2);
     expect(texts.filter((each) => each !== 'scheduled').map(Number)).toEqual(
@@ -95,18 +102,13 @@ export function describeOrder(kind: DatabaseKind): void {
   });
 
   it('what falls due, and what is requeued, gets its turn in a key that is never idle', async () => {
-    const patient = { lease: '30m', publishTimeout: '10m' } as const; // publishes wait for reads
-    harness = await createHarness(kind, { ...patient, onDead: 'skip', pollInterval: 50, retry: { maxAttempts: 1 } });
+    harness = await createHarness(kind, { onDead: 'skip', pollInterval: 50, retry: { maxAttempts: 1 } });
     const transport = new ScriptedTransport();
     const read = new Set<string>();
-    const { dispatcher, hooks } = harness.relay(
-      { default: transport },
-      {},
-      {
-        wrapStore: (store) =>
-          wrapped(store, { fetch: async (request) => noted(await store.ready.fetch(request), read) }),
-      },
-    );
+    const looks = lookedForDue();
+    const wrapStore = (store: OutboxStore): OutboxStore =>
+      looks.wrapStore(wrapped(store, { fetch: async (request) => noted(await store.ready.fetch(request), read) }));
+    const { dispatcher, hooks } = harness.relay({ default: transport }, {}, { wrapStore });
     transport.behave = rejected;
     const [dead] = await harness.enqueue([{ key: 'hot', payload: text('requeued') }]);
     await dispatcher.start();
@@ -126,18 +128,37 @@ export function describeOrder(kind: DatabaseKind): void {
       if (String(payload) === '5') {
         await harness.enqueue([{ key: 'hot', payload: text('scheduled'), delay: 1 }]);
         await harness.store.admin.requeue({ ids: [dead as string], limit: 1 });
+        await looks.next();
       }
       if (last < MOST) await next(1);
       return PUBLISHED;
     };
     await next(WAITING);
     begun.open();
-    await transport.until(() => transport.published.length === MOST + 2, 120_000);
+    await transport.until(() => transport.published.length === MOST + 2, 60_000);
     const { texts } = transport;
     for (const each of ['scheduled', 'requeued']) expect(texts.indexOf(each)).toBeLessThan(MOST / 2);
     const others = texts.filter((each) => /\d/.test(each));
     expect(others).toEqual(Array.from({ length: MOST }, (_, i) => String(i + 1)));
   });
+}
+
+/** Where the count of what goes out says whether something had its turn, what goes out waits for a look at what is due. */
+function lookedForDue(): { wrapStore(store: OutboxStore): OutboxStore; next(): Promise<void> } {
+  let waiting: (() => void)[] = [];
+  return {
+    wrapStore: (store) =>
+      wrapped(store, {
+        due: async (...call) => {
+          const since = waiting;
+          waiting = [];
+          const found = await store.parked.due(...call);
+          for (const resolve of since) resolve();
+          return found;
+        },
+      }),
+    next: () => new Promise((resolve) => void waiting.push(resolve)),
+  };
 }
 
 function noted(result: FetchResult, into: Set<string>): FetchResult {
