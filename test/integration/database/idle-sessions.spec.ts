@@ -12,7 +12,10 @@ import { until } from '../../support/until.js';
 const IDLE = 4_000;
 
 /** The sessions of one relay, and of its listener, as the server numbers them. */
-async function sessionsOf({ database, dataSource }: Harness, store: OutboxStore): Promise<string[]> {
+async function sessionsOf(
+  { database, dataSource }: Pick<Harness, 'database' | 'dataSource'>,
+  store: OutboxStore,
+): Promise<string[]> {
   if (database.kind === 'postgres') {
     const rows = (await dataSource.query(
       `select pid from pg_stat_activity where datname = current_database() and application_name = 'nestjs-outbox'`,
@@ -106,19 +109,27 @@ describe.each(DATABASES)('a server that ends sessions that idle: %s', (kind) => 
       it('Q4: a connection that is closed because nobody uses it says goodbye: the server logs no aborted one', async () => {
         const { database, ordering, coordination, onPublished, buckets } = harness.options;
         const tables = { options: database, ordering, coordination, onPublished, buckets };
-        const store = openStore(harness.dataSource, { ...tables, closeIdleAfter: 200 });
+        await harness.dataSource.destroy(); // the server ends its sessions, too, and counts those
+        const dataSource = await new DataSource({ ...harness.database.options, poolSize: 1 } as never).initialize();
+        await dataSource.query('set session wait_timeout = 3600');
+        const store = openStore(dataSource, { ...tables, closeIdleAfter: 1_000 });
         const aborted = async (): Promise<string> =>
-          (await harness.dataSource.query(`show global status like 'Aborted_clients'`))[0].Value as string;
-        await store.setup.transports();
-        const [session] = await sessionsOf(harness, store);
-        const before = await aborted();
-        await until(async () => {
-          const alive = await harness.dataSource.query('select id from information_schema.processlist');
-          return !(alive as { id: string }[]).some(({ id }) => String(id) === session);
-        });
-        expect(await aborted()).toBe(before);
-        await store.setup.transports();
-        await store.close();
+          (await dataSource.query(`show global status like 'Aborted_clients'`))[0].Value as string;
+        try {
+          await store.setup.transports();
+          const [session] = await sessionsOf({ database: harness.database, dataSource }, store);
+          const before = await aborted();
+          await until(async () => {
+            const alive = await dataSource.query('select id from information_schema.processlist');
+            return !(alive as { id: string }[]).some(({ id }) => String(id) === session);
+          });
+          expect(await aborted()).toBe(before);
+          await store.setup.transports();
+        } finally {
+          await store.close();
+          await dataSource.destroy();
+          await harness.dataSource.initialize();
+        }
       });
   });
 });

@@ -19,7 +19,7 @@ describeOnEach([], 'a ready row that somebody holds locked', (kind) => {
     const { dispatcher } = h.relay({ default: transport });
     await dispatcher.start();
     try {
-      await until(async () => (await h.count('ready')) === 1, 50_000);
+      await until(async () => (await h.count('ready')) === 1, 120_000);
       expect(transport.published).toHaveLength(60);
     } finally {
       await holder.rollbackTransaction();

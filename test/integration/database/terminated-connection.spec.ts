@@ -103,9 +103,9 @@ describeWith('postgres', 'a connection that is lost in the moment in which it be
     const settings = { ...SETTINGS, ...DATABASE, onPublished: 'delete' as const };
     const database = openPostgresDatabase(application, {
       ...settings,
-      statementTimeout: 5_000,
-      idleWithLocks: 30_000,
-      connectTimeout: 5_000,
+      statementTimeout: 120_000,
+      idleWithLocks: 120_000,
+      connectTimeout: 120_000,
     });
     const opened = database as unknown as { checkOut(extraSettings: string): Promise<unknown> };
     const checkOut = opened.checkOut.bind(database);

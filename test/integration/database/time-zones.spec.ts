@@ -12,6 +12,9 @@ const INSTANTS = [
   '2027-11-07T07:00:00.001Z',
 ];
 
+/** Milliseconds. A zone that is taken for another makes half an hour at the least. */
+const TOLERANCE = 20 * 60_000;
+
 describe.each(DATABASES)('time on %s', (kind) => {
   describeWith(kind, 'in an application in New York with a database that thinks it is in Tokyo', () => {
     it('F2: every instant is the one that was meant, and every duration is as long as it says', async () => {
@@ -27,11 +30,11 @@ describe.each(DATABASES)('time on %s', (kind) => {
       // A clock that was set back leaves messages from the future.
       expect(found.age.ahead).toBe(0);
       expect(found.age.hour).toBeGreaterThanOrEqual(3_600_000);
-      expect(found.age.hour).toBeLessThan(3_620_000);
+      expect(found.age.hour).toBeLessThan(3_600_000 + TOLERANCE);
       expect(found.delayed).toBeGreaterThanOrEqual(390);
-      expect(found.delayed).toBeLessThan(20_000);
+      expect(found.delayed).toBeLessThan(TOLERANCE);
       expect(found.backoff).toBeGreaterThanOrEqual(280);
-      expect(found.backoff).toBeLessThan(20_000);
+      expect(found.backoff).toBeLessThan(TOLERANCE);
     });
   });
 });
