@@ -138,7 +138,7 @@ describeOnMysqlFamily('dedup keys under settings of the session, and under confl
     const waiting = `select count(*) as n from information_schema.innodb_trx where trx_state = 'LOCK WAIT' and trx_mysql_thread_id in (${ids.join(', ')})`;
     const claimed = Promise.all(others.map(run));
     // InnoDB makes its list of transactions anew 100 ms after the last look at it: who asks more often sees the first for ever.
-    await until(async () => Number((await db.dataSource.query(waiting))[0].n) === others.length, 20_000, 150);
+    await until(async () => Number((await db.dataSource.query(waiting))[0].n) === others.length, 60_000, 150);
     await first.rollbackTransaction();
     const [id, ...same] = await claimed;
     await Promise.all([first, ...others].map((runner) => runner.release()));
