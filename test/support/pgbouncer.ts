@@ -54,7 +54,7 @@ export class PgBouncer {
       child.kill('SIGKILL');
       rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
     });
-    for (const deadline = Date.now() + 10_000; !(await answers(port)); await pause(20)) {
+    for (const deadline = Date.now() + 60_000; !(await answers(port)); await pause(20)) {
       if (child.exitCode !== null || Date.now() > deadline) throw new Error('PgBouncer did not start');
     }
     return new PgBouncer(port, stop);

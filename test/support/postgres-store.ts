@@ -53,7 +53,7 @@ export class PostgresFixture {
 export async function until<T>(
   what: string,
   probe: () => Promise<T | undefined | false>,
-  timeout = 20_000,
+  timeout = 60_000,
 ): Promise<T> {
   const deadline = Date.now() + timeout;
   for (;;) {

@@ -66,8 +66,8 @@ describeUnlessMissing(disk === undefined ? ['postgres'] : [], 'a disk without ro
     expect(await harness.secretsTold()).toEqual([]);
     refuse = false;
     await dataSource.query('drop table ballast');
-    await transport.until(() => transport.published.length >= committed.length, 30_000);
-    await until(async () => (await harness.count('ready')) + (await harness.count('parked')) === 0, 15_000);
+    await transport.until(() => transport.published.length >= committed.length, 60_000);
+    await until(async () => (await harness.count('ready')) + (await harness.count('parked')) === 0);
     expect(transport.published.map(({ headers }) => headers['n'])).toEqual(committed);
     expect(hooks.of('dead')).toEqual([]);
     expect(hooks.of('retried')).toHaveLength(1); // the failure that was the message's own

@@ -82,7 +82,7 @@ describeWith('postgres', 'PostgreSQL executors', () => {
   });
 
   it('reconnects after the server ended the session, and counts it', async () => {
-    const database = open();
+    const database = open({ statementTimeout: 3_600_000 });
     const connection = database.connection('read');
     const pid = await backendOf(connection);
     expect(connection.generation).toBe(0);
@@ -91,7 +91,7 @@ describeWith('postgres', 'PostgreSQL executors', () => {
     expect(next).not.toBe(pid);
     expect(connection.generation).toBe(1);
 
-    const slow = connection.run(one('select pg_sleep(4)'));
+    const slow = connection.run(one('select pg_sleep(3000)'));
     slow.catch(() => undefined);
     await until(
       'the slow statement',
@@ -111,13 +111,13 @@ describeWith('postgres', 'PostgreSQL executors', () => {
   });
 
   it('rolls back and stays usable when a transaction fails; a slow statement is cancelled by the server', async () => {
-    const database = open({ statementTimeout: 1_000 });
+    const database = open({ statementTimeout: 2_000 });
     const connection = database.connection('admin');
     const pid = await backendOf(connection);
     await expect(
       connection.transaction(async (tx) => {
         await tx.run(one('create temporary table t (a int)'));
-        await tx.run(one('select pg_sleep(5)'));
+        await tx.run(one('select pg_sleep(3000)'));
       }),
     ).rejects.toMatchObject({ code: '57014' });
     await expect(connection.run(one('select * from t'))).rejects.toMatchObject({ code: '42P01' });

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { lookDeadline } from '../../../lib/store/find-by-id.js';
 import { PAGE_LOOK, type InspectStore, type StoredRow } from '../../../lib/store/inspect-store.js';
 import type { SqlConnection, SqlExecutor } from '../../../lib/store/executor.js';
+import { TimedReads } from '../../../lib/store/postgres/inspect/timed-reads.js';
 import { PostgresInspect } from '../../../lib/store/postgres/inspect/inspect.js';
 import type { StoreSettings } from '../../../lib/store/names.js';
 import type { OutboxStore } from '../../../lib/store/outbox-store.js';
@@ -68,7 +69,12 @@ function plansOf(shape: 'is a plain table' | 'is in partitions'): void {
 
   beforeAll(async () => {
     await fixture.start();
-    const store = fixture.store();
+    const store = fixture.store({ statementTimeout: 120_000 });
+    // Rows are counted here, and a look is over when it has seen its own, however long that takes.
+    const { inTime } = TimedReads.prototype;
+    jest.spyOn(TimedReads.prototype, 'inTime').mockImplementation(function (this: TimedReads, deadline, sql) {
+      return inTime.call(this, deadline + 100_000, sql);
+    });
     await store.setup.create({ buckets: 32, ordering: 'key', coordination: 'buckets', partitionedArchive });
     if (partitionedArchive) await makePartitions(store);
     await store.setup.registerTransports(['default'], 'default');
@@ -90,8 +96,11 @@ function plansOf(shape: 'is a plain table' | 'is in partitions'): void {
     const settings = store.settings as StoreSettings;
     const connection = explained(() => store.database.connection('admin'));
     inspect = new PostgresInspect(connection, store.names, settings);
-  }, 240_000);
-  afterAll(() => fixture.stop());
+  }, 600_000);
+  afterAll(async () => {
+    jest.restoreAllMocks();
+    await fixture.stop();
+  });
 
   /** Each select is explained, with its values, before it runs. */
   function explained(real: () => SqlConnection): () => SqlConnection {
@@ -173,7 +182,7 @@ function plansOf(shape: 'is a plain table' | 'is in partitions'): void {
     let row: StoredRow | undefined;
     // As it is looked for where the whole archive is too long: the time of the id says where it begins.
     await expectCheap(4_500, async () => {
-      [row] = (await lookup.archivedNear([id], WIDE, lookDeadline())) ?? [];
+      [row] = (await lookup.archivedNear([id], WIDE, lookDeadline() + 100_000)) ?? [];
     });
     expect(row).toMatchObject({ state: 'published', id });
     await expectCheap(10, () => inspect.content(row as StoredRow, 10));

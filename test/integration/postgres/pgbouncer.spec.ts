@@ -79,6 +79,19 @@ describeUnlessMissing(missing, 'behind PgBouncer', () => {
     await Promise.all(Array.from({ length: KEYS }, (_, key) => write(key)));
   }
 
+  /** One after the other. Polls of a minute would take more than three of them. */
+  async function eachIsHeard(outbox: OutboxService): Promise<void> {
+    let sent = 0;
+    await until(async () => {
+      const arrived = transport.published.length;
+      if (arrived === sent && sent < 4) {
+        sent += 1;
+        await outbox.transaction(() => outbox.enqueue({ type: 'heard', payload: {} }));
+      }
+      return arrived === 4;
+    }, 120_000);
+  }
+
   /** As one who comes without the pooler. */
   async function ask<T>(sql: string): Promise<T[]> {
     const direct = await new DataSource({ type: 'postgres', url: database.url }).initialize();
@@ -101,21 +114,20 @@ describeUnlessMissing(missing, 'behind PgBouncer', () => {
       const { url } = database;
       const app = await application((await pooler(mode, sessions)).through(url));
       await enqueueAll(app);
-      await until(() => transport.published.length >= MESSAGES, 30_000);
+      await until(() => transport.published.length >= MESSAGES, 120_000);
       for (let key = 0; key < KEYS; key += 1) expect(numbersOf(`k${key}`)).toEqual(inOrder);
       expect(errors).toEqual([]);
       await until(async () => (await left()) === 0);
       const ofPooler = warnings.filter((line) => /PgBouncer.*RDS Proxy.*Supavisor/.test(line));
       expect(ofPooler).toHaveLength(1);
     },
-    60_000,
   );
 
   it('W2: nothing that the outbox sets stays in the sessions that the pooler hands on to others', async () => {
     const pooled = (await pooler('transaction')).through(database.url);
     const app = await application(pooled);
     await enqueueAll(app);
-    await until(() => transport.published.length >= MESSAGES, 30_000);
+    await until(() => transport.published.length >= MESSAGES, 120_000);
     await app.get(OutboxService).health();
     const strangers = new DataSource({ type: 'postgres', url: pooled, extra: { max: SESSIONS } });
     await strangers.initialize();
@@ -162,7 +174,7 @@ describeUnlessMissing(missing, 'behind PgBouncer', () => {
     const pooled = (await pooler('transaction')).through(url);
     const app = await application(pooled, {}, { driver: { ...pg, Client } });
     await enqueueAll(app);
-    await until(() => transport.published.length >= MESSAGES, 30_000);
+    await until(() => transport.published.length >= MESSAGES, 120_000);
     for (let key = 0; key < KEYS; key += 1) expect(numbersOf(`k${key}`)).toEqual(inOrder);
     const told = warnings.filter((line) => /PgBouncer.*RDS Proxy.*Supavisor/.test(line));
     expect(told).toHaveLength(PgBouncer.keepsStatements ? 0 : 1);
@@ -174,9 +186,7 @@ describeUnlessMissing(missing, 'behind PgBouncer', () => {
     await application(pooled, { pollInterval: '1m', database: settings });
     await until(async () => (await ask(LISTENERS)).length === 1);
     const other = await application(pooled, { relay: false });
-    const outbox = other.get(OutboxService);
-    await outbox.transaction(() => outbox.enqueue({ type: 'heard', payload: {} }));
-    await until(() => transport.published.length === 1, 30_000);
+    await eachIsHeard(other.get(OutboxService));
     expect(warnings.join()).not.toMatch(/relay polls.*relay polls/s); // only the process that has no way past it says so
   });
 
@@ -192,8 +202,6 @@ describeUnlessMissing(missing, 'behind PgBouncer', () => {
     const pooled = (await pooler('session', ONE_FOR_EACH)).through(database.url);
     await application(pooled, { pollInterval: '1m', wakeUp: 'notify' });
     await until(async () => (await ask(LISTENERS)).length === 1);
-    const outbox = (await application(pooled, { relay: false, wakeUp: 'notify' })).get(OutboxService);
-    await outbox.transaction(() => outbox.enqueue({ type: 'heard', payload: {} }));
-    await until(() => transport.published.length === 1, 30_000);
+    await eachIsHeard((await application(pooled, { relay: false, wakeUp: 'notify' })).get(OutboxService));
   });
 });

@@ -23,7 +23,7 @@ describeWith('postgres', 'a PostgreSQL that falls silent', () => {
       ...SETTINGS,
       ...DATABASE,
       onPublished: 'delete',
-      statementTimeout: 200,
+      statementTimeout: 1_000,
       idleWithLocks: 30_000,
       connectTimeout: 5_000,
     });

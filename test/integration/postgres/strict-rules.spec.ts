@@ -119,8 +119,8 @@ describeWith('postgres', 'a strict order on PostgreSQL, rule by rule', () => {
       [inFront, waiting] = [await begin(), await begin()];
       await inFront.enqueue('in front', 'k');
       await inFront.query('set constraints all immediate');
-      await waiting.query(`set local statement_timeout = '20ms'; set local lock_timeout = '20ms'`);
       await waiting.enqueue('waiting', 'k');
+      await waiting.query(`set local lock_timeout = '20ms'; set local statement_timeout = '20ms'`);
     });
     afterEach(() => limit('10s'));
 
