@@ -54,7 +54,7 @@ describeOnEach([], 'Tables that several processes make at once', (kind) => {
   /** TypeORM has no lock: its table is made by one of them, and each that looked before the others were through writes its rows. */
   it('I11: as in the first steps, in an empty database: all start, after a second try, and one revert of each step leads back', async () => {
     Logger.overrideLogger(false);
-    const imports = [TypeOrmModule.forRoot({ ...options(true), retryAttempts: 20, retryDelay: 50 })];
+    const imports = [TypeOrmModule.forRoot({ ...options(true), retryAttempts: 200, retryDelay: 50 })];
     const start = (): Promise<TestingModule> => Test.createTestingModule({ imports }).compile();
     const started = await Promise.all(Array.from({ length: PROCESSES }, start));
     processes = started.map((app) => app.get(DataSource));
@@ -119,12 +119,11 @@ describeWith('postgres', 'An index that is built beside others', () => {
     other.query(
       `select indexrelid::text as oid, indisvalid as valid from pg_index where indexrelid = to_regclass(${INDEX})`,
     );
-  const isRunning = async (query: string): Promise<boolean> =>
-    (
-      await other.query(
-        `select 1 from pg_stat_activity where datname = current_database() and state = 'active' and query like '${query}%'`,
-      )
-    ).length > 0;
+  const running = async (query: string): Promise<{ began: string }[]> =>
+    other.query(
+      `select query_start::text as began from pg_stat_activity
+       where datname = current_database() and state = 'active' and query like '${query}%'`,
+    );
 
   it('I11: is not dropped by a session that saw it unfinished while another one had the turn', async () => {
     await other.query('create index outbox_dedup_id on outbox_dedup (id)');
@@ -133,7 +132,7 @@ describeWith('postgres', 'An index that is built beside others', () => {
     const builder = other.createQueryRunner();
     await builder.query(`select pg_advisory_lock(hashtext(${INDEX}))`);
     const migrated = migrator.initialize();
-    await until(() => isRunning('select pg_catalog.pg_sleep'));
+    await until(async () => (await running('select pg_catalog.pg_sleep')).length > 0);
     await builder.query(`update pg_index set indisvalid = true where indexrelid = to_regclass(${INDEX})`);
     await migrated;
     expect(await found()).toEqual([{ oid: before?.oid, valid: true }]);
@@ -146,9 +145,11 @@ describeWith('postgres', 'An index that is built beside others', () => {
     await reader.startTransaction('REPEATABLE READ');
     await reader.query('select 1 from outbox_meta');
     const migrated = migrator.initialize();
-    await until(() => isRunning('create index concurrently'));
-    await until(async () => !(await isRunning('create index concurrently')), 20_000, 5);
-    await until(() => isRunning('create index concurrently'), 20_000, 5); // the second
+    const tries = new Set<string>();
+    await until(async () => {
+      for (const { began } of await running('create index concurrently')) tries.add(began);
+      return tries.size === 2;
+    });
     await reader.commitTransaction();
     await reader.release();
     await migrated;
