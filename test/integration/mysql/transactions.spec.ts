@@ -2,12 +2,16 @@ import { randomUUID } from 'node:crypto';
 import type { OutboxMessage } from '../../../lib/outbox-message.js';
 import type { MysqlStore } from '../../../lib/store/mysql/store.js';
 import { statement } from '../../../lib/store/sql.js';
-import { eventually, settled, StoreRun } from '../../../lib/testing/store-contract/harness.js';
+import { settled, StoreRun } from '../../../lib/testing/store-contract/harness.js';
 import { MariaDbStores } from '../../support/mariadb-store.js';
+import { until as eventually } from '../../support/postgres-store.js';
 import { describeOnMysqlFamily } from '../../support/services.js';
 
+/** Its transactions stand still for as long as a lease lasts, and a slow machine longer. */
+const LIMITS = { statementTimeout: 120_000, idleWithLocks: 120_000 };
+
 describeOnMysqlFamily('what a transaction of the relay holds', (kind) => {
-  const stores = new MariaDbStores(kind, {}, 'set session innodb_lock_wait_timeout = 2');
+  const stores = new MariaDbStores(kind, LIMITS, 'set session innodb_lock_wait_timeout = 2');
   const run = new StoreRun(stores, globalThis as never);
   let store: MysqlStore;
   beforeAll(async () => {
