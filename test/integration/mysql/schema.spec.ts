@@ -2,9 +2,9 @@ import { createConnection, type Connection, type RowDataPacket } from 'mysql2/pr
 import { bucketOf } from '../../../lib/message/bucket-of.js';
 import type { MysqlStore } from '../../../lib/store/mysql/store.js';
 import { mysqlSchemaDown, mysqlSchemaUp } from '../../../lib/store/mysql/schema/schema.js';
-import { eventually } from '../../../lib/testing/store-contract/harness.js';
 import { createTestDatabase } from '../../support/databases.js';
 import { MariaDbStores } from '../../support/mariadb-store.js';
+import { until as eventually } from '../../support/postgres-store.js';
 import { describeOnMysqlFamily } from '../../support/services.js';
 
 const KEYS = ['a', 'order-1', 'ключ', '\u{1F4A5}x', 'trailing ', 'Ä'.repeat(100), 'quote\' \\ "', ' ', 'é', 'e\u0301'];

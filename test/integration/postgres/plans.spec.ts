@@ -36,7 +36,7 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       schema: 'public',
       onPublished: 'delete' as const,
       errorHistory: 0, // its JSON is put together from one row
-      statementTimeout: 60_000,
+      statementTimeout: 120_000,
       idleWithLocks: 30_000,
       connectTimeout: 5_000,
     };
@@ -55,11 +55,11 @@ describeWith('postgres', 'PostgreSQL plans', () => {
     const { lock, remove } = store.admin.keys;
     for (const inner of [lock, remove]) await database.connection('admin').run(inner.bind(null));
     await load();
-    leases = await store.leases.acquire({ owner, leaseMs: 600_000, transport: 0, limit: 100 });
+    leases = await store.leases.acquire({ owner, leaseMs: 36_000_000, transport: 0, limit: 100 });
     database.explaining = true;
     await everyStatement();
     database.explaining = false;
-  }, 240_000);
+  }, 600_000);
   afterAll(async () => {
     await store?.close();
     await fixture.stop();
@@ -163,7 +163,7 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       );
     const dead = await store.parked.unannouncedDead([0], 100);
     await store.parked.markAnnounced(dead.length > 0 ? dead : [{ transport: 0, parkedId: '1', died: '0' }]);
-    await store.leases.renew(owner, 600_000);
+    await store.leases.renew(owner, 36_000_000);
     await store.leases.beat({ owner, transports: [0], info: '' }, 600_000);
     await store.leases.expire();
     const some = await fixture.application.query(`select id from outbox_parked where state = 1 limit 100`);
