@@ -16,7 +16,7 @@ describe('what the application does beside the relay', () => {
     it('E3: 64 writers and eight relays: no statement of a writer fails for a lock, each message goes out once', async () => {
       const server = await startServer(['--max-connections=300']);
       closing.push(() => server.stop());
-      harness = await createHarness(kind, { pollInterval: 50 }, server.url);
+      harness = await createHarness(kind, { pollInterval: 50, lease: '10m' }, server.url);
       closing.push(() => harness.close());
       const ledger = new Ledger();
       const writers = await Writers.open(harness, ledger, 64);
