@@ -20,70 +20,74 @@ const missing: (Service | Program)[] = [
   ...(disk === undefined ? (['mount'] as const) : []),
 ];
 
-describeUnlessMissing(missing, 'the drill: from an alert to a healthy system, by what the alert, the doctor and the runbook say', () => {
-  let system: System;
-  const times: Times[] = [];
-  beforeAll(async () => {
-    if (disk === undefined) throw new Error('This machine mounts nothing.');
-    system = await System.start(disk);
-    for (const { prepare } of CASES) await prepare?.(system);
-    await system.healthy();
-  });
-  afterAll(async () => {
-    await system?.stop();
-    disk?.remove();
-    process.stderr.write(tableOf(times));
-  });
+describeUnlessMissing(
+  missing,
+  'the drill: from an alert to a healthy system, by what the alert, the doctor and the runbook say',
+  () => {
+    let system: System;
+    const times: Times[] = [];
+    beforeAll(async () => {
+      if (disk === undefined) throw new Error('This machine mounts nothing.');
+      system = await System.start(disk);
+      for (const { prepare } of CASES) await prepare?.(system);
+      await system.healthy();
+    });
+    afterAll(async () => {
+      await system?.stop();
+      disk?.remove();
+      process.stderr.write(tableOf(times));
+    });
 
-  const fires = async ({ alert, reason }: DrillCase): Promise<boolean> =>
-    (await system.firing()).some(
-      ({ name, labels }) => name === alert && (reason === undefined || reason.test(labels['reason'] ?? '')),
-    );
+    const fires = async ({ alert, reason }: DrillCase): Promise<boolean> =>
+      (await system.firing()).some(
+        ({ name, labels }) => name === alert && (reason === undefined || reason.test(labels['reason'] ?? '')),
+      );
 
-  /** What only a relay knows at first, it writes down a little later. */
-  async function explain({ explain: pattern }: DrillCase, id: string | undefined): Promise<string> {
-    let said = '';
-    if (pattern === undefined) return said;
-    const names = async (): Promise<boolean> => {
-      const { stdout, stderr } = await system.run(`explain ${id}`);
-      said = `${stdout}${stderr}`;
-      return pattern.test(said);
-    };
-    await until(names, NEVER).catch(() => expect(said).toMatch(pattern));
-    return said;
-  }
+    /** What only a relay knows at first, it writes down a little later. */
+    async function explain({ explain: pattern }: DrillCase, id: string | undefined): Promise<string> {
+      let said = '';
+      if (pattern === undefined) return said;
+      const names = async (): Promise<boolean> => {
+        const { stdout, stderr } = await system.run(`explain ${id}`);
+        said = `${stdout}${stderr}`;
+        return pattern.test(said);
+      };
+      await until(names, NEVER).catch(() => expect(said).toMatch(pattern));
+      return said;
+    }
 
-  async function diagnose({ doctor: { code, says, options } }: DrillCase): Promise<Finding> {
-    const findings = await system.diagnose(options?.(system) ?? '');
-    const finding = findings.find((each) => code.test(each.code) && says.test(each.text));
-    if (finding === undefined) throw new Error(`The doctor does not name it: ${JSON.stringify(findings)}`);
-    return finding;
-  }
+    async function diagnose({ doctor: { code, says, options } }: DrillCase): Promise<Finding> {
+      const findings = await system.diagnose(options?.(system) ?? '');
+      const finding = findings.find((each) => code.test(each.code) && says.test(each.text));
+      if (finding === undefined) throw new Error(`The doctor does not name it: ${JSON.stringify(findings)}`);
+      return finding;
+    }
 
-  async function drill(one: DrillCase): Promise<void> {
-    const broken = performance.now();
-    const id = await one.break(system);
-    await until(() => fires(one), NEVER, 200);
-    const alarmed = performance.now();
-    const [finding, explained] = await Promise.all([diagnose(one), explain(one, id)]);
-    await one.repair(system, { fix: repairOf(finding), page: runbookOf(one.alert), explained, id: id ?? '' });
-    const repaired = performance.now();
-    await system.healthy();
-    if (id !== undefined) await until(() => system.arrived.has(id), NEVER);
-    const well = performance.now();
-    times.push({ name: one.name, times: [alarmed - broken, repaired - alarmed, well - repaired, well - alarmed] });
-  }
+    async function drill(one: DrillCase): Promise<void> {
+      const broken = performance.now();
+      const id = await one.break(system);
+      await until(() => fires(one), NEVER, 200);
+      const alarmed = performance.now();
+      const [finding, explained] = await Promise.all([diagnose(one), explain(one, id)]);
+      await one.repair(system, { fix: repairOf(finding), page: runbookOf(one.alert), explained, id: id ?? '' });
+      const repaired = performance.now();
+      await system.healthy();
+      if (id !== undefined) await until(() => system.arrived.has(id), NEVER);
+      const well = performance.now();
+      times.push({ name: one.name, times: [alarmed - broken, repaired - alarmed, well - repaired, well - alarmed] });
+    }
 
-  let leftBroken: string | undefined;
-  async function drillUnlessBroken(one: DrillCase): Promise<void> {
-    if (leftBroken !== undefined) throw new Error(`The system is as '${leftBroken}' left it.`);
-    leftBroken = one.name;
-    await drill(one);
-    leftBroken = undefined;
-  }
+    let leftBroken: string | undefined;
+    async function drillUnlessBroken(one: DrillCase): Promise<void> {
+      if (leftBroken !== undefined) throw new Error(`The system is as '${leftBroken}' left it.`);
+      leftBroken = one.name;
+      await drill(one);
+      leftBroken = undefined;
+    }
 
-  it.each(CASES)('$name', drillUnlessBroken, 900_000);
-});
+    it.each(CASES)('$name', drillUnlessBroken, 900_000);
+  },
+);
 
 interface Times {
   readonly name: string;
