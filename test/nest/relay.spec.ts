@@ -242,7 +242,7 @@ describeWith('postgres', 'the relay in an application', () => {
       expect(count).toBe(0);
     });
 
-    it('ends though a broker hangs, and leaves the message to the next', async () => {
+    it('is bounded when a broker hangs, and leaves the message to the next', async () => {
       const hung = new Gated();
       const app = await start({ transports: { default: hung }, shutdownTimeout: 200 });
       const id = await app.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('1'));
