@@ -56,6 +56,6 @@ export default {
   coverageProvider: 'v8',
   coverageReporters: ['text-summary', 'html', 'json-summary'],
   testSequencer: '<rootDir>/test/support/slow-first.mjs',
-  testTimeout: 180_000,
+  testTimeout: 600_000,
   maxWorkers: 3, // on two cores: half of the time of most is spent waiting
 };

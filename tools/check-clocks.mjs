@@ -18,7 +18,8 @@ const files = execFileSync('git', ['ls-files', 'test/*.ts', 'sample/*.spec.ts'],
   .filter((name) => name !== '' && !name.startsWith('test/chaos/'));
 const found = files.flatMap((name) => ceilingsIn(name, readFileSync(join(root, name), 'utf8')));
 for (const line of found) console.error(line);
-if (found.length > 0) console.error(`${found.length} verdicts hang on the speed of the machine: see tools/check-clocks.mjs`);
+if (found.length > 0)
+  console.error(`${found.length} verdicts hang on the speed of the machine: see tools/check-clocks.mjs`);
 process.exitCode = found.length > 0 ? 1 : 0;
 
 export function ceilingsIn(name, text) {
@@ -50,5 +51,7 @@ export function ceilingsIn(name, text) {
 
 /** A difference of two times, rather than a time of day. */
 function isElapsed(node) {
-  return CLOCK.test(node.getText()) && ts.isBinaryExpression(node) && node.operatorToken.kind === ts.SyntaxKind.MinusToken;
+  return (
+    CLOCK.test(node.getText()) && ts.isBinaryExpression(node) && node.operatorToken.kind === ts.SyntaxKind.MinusToken
+  );
 }

@@ -51,7 +51,7 @@ export class KafkaConnect {
       const { state, trace } = await this.status(name);
       if (state === 'FAILED') throw new Error(`${name} failed: ${trace}`);
       return state === 'RUNNING';
-    }, 30_000);
+    }, 60_000);
   }
 
   /** Of its task; `MISSING` while it has none. */
@@ -74,7 +74,7 @@ export class KafkaConnect {
     await until(async () => {
       const [offset] = await this.offsets(name);
       return offset !== undefined && offset['snapshot'] === undefined;
-    }, 30_000);
+    }, 60_000);
   }
 
   /** Stops it, and has it begin there when it runs again. */

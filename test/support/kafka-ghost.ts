@@ -92,7 +92,7 @@ async function ask(address: string, key: number, version: number, fields: readon
   const socket = connect(Number(port), host);
   try {
     socket.write(Buffer.concat([int(4, body.length), body]));
-    const [answer] = (await once(socket, 'data', { signal: AbortSignal.timeout(10_000) })) as [Buffer];
+    const [answer] = (await once(socket, 'data', { signal: AbortSignal.timeout(60_000) })) as [Buffer];
     // Length, correlation id, tags, throttle time.
     const result = answer.subarray(13);
     if (result.readInt16BE(0) !== 0) throw new Error(`the controller answers with code ${result.readInt16BE(0)}`);

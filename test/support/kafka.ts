@@ -114,7 +114,7 @@ export class TestTopics {
   }
 
   /** Reads from the start until `count` records came and the ends that stood when it began were reached. */
-  async read(topic: string, count: number, { readUncommitted = false, timeout = 15_000 } = {}): Promise<ReadRecord[]> {
+  async read(topic: string, count: number, { readUncommitted = false, timeout = 60_000 } = {}): Promise<ReadRecord[]> {
     const groupId = `${topic}-${randomBytes(4).toString('hex')}`;
     const consumer = this.kafka.consumer({ groupId, readUncommitted, maxWaitTimeInMs: 50, sessionTimeout: 10_000 });
     const ends = await this.offsets(topic);
@@ -172,7 +172,7 @@ export function messages(
 export async function publish(
   transport: OutboxTransport,
   batch: readonly OutboxMessage[],
-  timeout = 20_000,
+  timeout = 60_000,
 ): Promise<readonly PublishResult[]> {
   return (await probePublish(transport, batch, { timeout })).results;
 }
@@ -181,7 +181,7 @@ export async function publish(
 export async function eventually(
   what: string,
   condition: () => boolean | Promise<boolean>,
-  timeout = 20_000,
+  timeout = 60_000,
 ): Promise<void> {
   const end = Date.now() + timeout;
   while (!(await condition())) {

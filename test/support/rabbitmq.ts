@@ -65,7 +65,7 @@ export class RabbitMqObserver {
   }
 
   /** What arrived so far, once it is `count` or more; fails when nothing arrived for `timeout`. */
-  async received(queue: string, count: number, timeout = 20_000): Promise<readonly QueueMessage[]> {
+  async received(queue: string, count: number, timeout = 60_000): Promise<readonly QueueMessage[]> {
     await this.consume(queue);
     const found = this.messages.get(queue)!;
     if (found.length >= count) return found;

@@ -4,7 +4,7 @@ import type { TransportGlance } from '../../store/admin-store.js';
 import type { OwnedTransport, StoreRun } from './harness.js';
 
 /** Milliseconds in which a busy server has time for one look. */
-const PATIENCE = 20_000;
+const PATIENCE = 60_000;
 
 /** What a probe asks. A store without `glance` leaves it to `stats`. */
 export function describeGlance(run: StoreRun): void {

@@ -239,7 +239,7 @@ export function settled(message: OutboxMessage): SettledMessage {
 }
 
 /** Polls until `probe` returns something; nothing here waits for a fixed time. */
-export async function eventually<T>(what: string, probe: () => Promise<T | undefined>, timeout = 20_000): Promise<T> {
+export async function eventually<T>(what: string, probe: () => Promise<T | undefined>, timeout = 60_000): Promise<T> {
   const deadline = Date.now() + timeout;
   for (;;) {
     const value = await probe();

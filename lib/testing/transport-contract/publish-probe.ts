@@ -61,7 +61,7 @@ export async function probePublish(
 }
 
 /** Far beyond the deadline a publish that did not settle never will. */
-export const GRACE = 5_000;
+export const GRACE = 20_000;
 
 function start<T>(publish: () => Promise<T>): Promise<T> {
   let promise: Promise<T>;
