@@ -10,7 +10,7 @@ import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 
 const run = promisify(execFile);
-const START_TIMEOUT = 30_000;
+const START_TIMEOUT = 120_000;
 const STOP_TIMEOUT = 10_000;
 /** PostgreSQL refuses to run as root; then it runs as this user, who exists on every Linux. */
 const NOBODY = 65_534;

@@ -8,7 +8,7 @@ import { AccountsService } from './accounts.service.js';
 import { AppModule, type Settings } from './app.module.js';
 import { Audit } from './audit.js';
 
-const PATIENCE = 30_000;
+const PATIENCE = 120_000;
 
 /** @returns the exit code: 0 if the audit saw exactly what was committed, in order */
 export async function main(_argv: readonly string[], interruption: AbortSignal): Promise<number> {

@@ -9,7 +9,7 @@ import { AppModule, type Settings } from './app.module.js';
 import { Carriers } from './carriers.js';
 import { ParcelsService } from './parcels.service.js';
 
-const PATIENCE = 30_000;
+const PATIENCE = 120_000;
 
 /** @returns the exit code: 0 if every parcel was told, none of them twice to the same carrier */
 export async function main(_argv: readonly string[], interruption: AbortSignal): Promise<number> {

@@ -5,7 +5,7 @@ import amqp from 'amqplib';
 import { DataSource } from 'typeorm';
 import { type Started, startProcess } from './start-process.js';
 
-const PATIENCE = 30_000;
+const PATIENCE = 120_000;
 const ORDERS = 20;
 
 interface Mail {

@@ -5,7 +5,7 @@ import { startProcess, type Stop } from './start-process.js';
 import { Surroundings } from './surroundings.js';
 import { type Invoice, type Order, problemsOf } from './verdict.js';
 
-const PATIENCE = 30_000;
+const PATIENCE = 120_000;
 const ORDERS = 20;
 
 /** @returns the exit code: 0 if every order arrived exactly once in the consumer's table */

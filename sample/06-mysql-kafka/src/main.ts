@@ -9,7 +9,7 @@ import { AppModule, type Settings } from './app.module.js';
 import { Ledger } from './ledger.js';
 import { StockService } from './stock.service.js';
 
-const PATIENCE = 30_000;
+const PATIENCE = 120_000;
 /** Ten of each item, and more buyers than that, all at once. */
 const STOCK = { chair: 10, lamp: 10, table: 10 };
 const BUYERS = 12;

@@ -41,7 +41,7 @@ async function send(url: string, order: NewOrder): Promise<Answer> {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(order),
-    signal: AbortSignal.timeout(20_000),
+    signal: AbortSignal.timeout(60_000),
   });
   const body = (await response.json()) as { message?: string };
   return { order, status: response.status, reason: body.message ?? '', milliseconds: performance.now() - sent };

@@ -1,8 +1,8 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 
-const READY_WITHIN = 30_000;
-const EXIT_WITHIN = 15_000;
+const READY_WITHIN = 120_000;
+const EXIT_WITHIN = 60_000;
 
 /** One process of the shop. */
 export class ShopProcess {

@@ -17,14 +17,14 @@ import type { Reader } from './received.js';
 import { isGood, judge } from './verdict.js';
 
 /** The whole run, from the first process to the verdict. */
-const DEADLINE = 55_000;
+const DEADLINE = 180_000;
 /** The sending is stretched over this time, so that there is a middle to kill the relay in. */
 const SENDING = 4_000;
 /** How long there is no relay at all. */
 const ABSENCE = 1_000;
 
 /** What the reader gets to catch up with an empty outbox. */
-const READING = 5_000;
+const READING = 10_000;
 
 /** @returns whether everything that was committed arrived, once at least, as it was and in order. */
 export async function runDemo(args: Arguments, interruption: AbortSignal): Promise<boolean> {
