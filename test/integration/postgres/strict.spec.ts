@@ -1,25 +1,23 @@
 // @tier gate
-import { Closing } from '../../../bench/support/run.js';
-import { startPostgres } from '../../../bench/support/postgres.js';
 import { describeCommitOrder } from '../../contract/commit-order.contract.js';
 import { OpenTransaction, readyTexts, waitsForLock } from '../../support/open-transactions.js';
+import { canStart, startOwnPostgres, type OwnDatabase } from '../../support/own-database.js';
 import { createHarness, type Harness } from '../../support/relay.js';
+import { describeUnlessMissing } from '../../support/services.js';
 
-describe('a strict order on PostgreSQL', () => {
-  const closing = new Closing();
-  let server: string;
+describeUnlessMissing(canStart.postgres ? [] : ['postgres'], 'a strict order on PostgreSQL', () => {
+  let server: OwnDatabase | undefined;
   beforeAll(async () => {
     const settings = {
-      shared_buffers: '32MB',
-      max_wal_size: '256MB',
+      wal_level: 'logical',
       max_prepared_transactions: '4',
       deadlock_timeout: '50ms',
     };
-    server = (await startPostgres(closing, settings)).url;
+    server = await startOwnPostgres(settings);
   });
-  afterAll(() => closing.all());
+  afterAll(() => server?.stop());
 
-  const open = (ordering: 'key' | 'strict'): Promise<Harness> => createHarness('postgres', { ordering }, server);
+  const open = (ordering: 'key' | 'strict'): Promise<Harness> => createHarness('postgres', { ordering }, server?.url);
 
   describeCommitOrder(open, async (harness, { failed }) => {
     expect(failed).toEqual({}); // no deadlock, whatever the order of the keys
