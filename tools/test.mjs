@@ -12,6 +12,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { stripVTControlCharacters } from 'node:util';
+import { again } from './again.mjs';
 import { noteRun } from './runs.mjs';
 import { kafka } from './services/kafka.mjs';
 import { mariadb } from './services/mariadb.mjs';
@@ -32,8 +33,6 @@ const MINUTE = 60_000;
 const LIMIT = Number.parseFloat(process.env.OUTBOX_TEST_TIMEOUT ?? (tier === 'all' ? '120' : '40')) * MINUTE;
 /** Jest is through, but something keeps its process alive. */
 const LINGER = 20_000;
-/** More files than these do not fail by chance. */
-const AGAIN = 3;
 
 const started = [];
 const scratch = mkdtempSync(join(tmpdir(), 'outbox-test-'));
@@ -93,29 +92,27 @@ function isRequired(service) {
 }
 
 async function run() {
-  const { files, why } = await runJest(namesFiles() ? args : [...args, '--runTestsByPath', ...filesOf(tier, root)]);
-  if (process.env.OUTBOX_TEST_KEEP_TIMES === 'true') keepTimes(root, files);
-  const red = files.filter(({ status }) => status === 'failed');
-  if (process.env.OUTBOX_TEST_AGAIN === 'true' && red.length <= AGAIN)
-    for (const file of red) await runAgain(files, file);
+  const first = await runJest(namesFiles() ? args : [...args, '--runTestsByPath', ...filesOf(tier, root)]);
+  if (process.env.OUTBOX_TEST_KEEP_TIMES === 'true') keepTimes(root, first.files);
+  const files = process.env.OUTBOX_TEST_AGAIN === 'true' ? await withSecondRuns(first.files) : first.files;
   for (const file of files) count(file);
   if (tier === 'fast') for (const name of filesThatRanNothing(files)) fail(`nothing of ${name} ran`);
-  if (why !== undefined) fail(why);
+  if (first.why !== undefined) fail(first.why);
+}
+
+async function withSecondRuns(results) {
+  const alone = async (name) => (await runJest(['--runTestsByPath', relative(root, name)])).files[0];
+  const { files, flaky } = await again(results, alone);
+  for (const [why] of flaky.map(failuresOf)) {
+    console.error(`FLAKY ${why}`);
+    noteRun('FLAKY', why);
+  }
+  return files;
 }
 
 function namesFiles() {
   const specs = specsOf(root);
   return args.some((word) => !word.startsWith('-') && specs.some((name) => new RegExp(word).test(name)));
-}
-
-/** A file that is green by itself failed by chance. That is a defect to mend, and holds nothing else back. */
-async function runAgain(files, file) {
-  const { files: [second] = [] } = await runJest(['--runTestsByPath', relative(root, file.name)]);
-  if (second?.status !== 'passed') return;
-  files[files.indexOf(file)] = second;
-  const [why] = failuresOf(file);
-  console.error(`FLAKY ${why}`);
-  noteRun('FLAKY', why);
 }
 
 function count(file) {
