@@ -83,7 +83,7 @@ describeOnEach([], 'a snapshot that somebody holds', (kind) => {
     }, 2 * TURN);
     expect(held).toMatchObject({
       server: { postgres: 'PostgreSQL', mariadb: 'MariaDB', mysql: 'MySQL' }[kind],
-      details: [kind === 'postgres' ? 'pg_dump' : 'root', idles],
+      details: [kind === 'postgres' ? 'pg_dump' : new URL(harness.database.url).username, idles],
     });
     expect(held?.age).toBeLessThan(TURN * 3); // the unit of it
   });
