@@ -154,9 +154,9 @@ export class ClientProxyTransport extends OutboxTransport {
   }
 
   override health(): TransportHealth {
-    const link = this.link;
-    if (link?.waitsFor !== undefined) return { up: true, state: 'blocked', detail: `${link.waitsFor}.` };
-    const state = link?.up ? 'connected' : this.opening === undefined ? 'closed' : 'connecting';
+    const waitsFor = this.link?.waitsFor; // asked once: it may be over at the next look
+    if (waitsFor !== undefined) return { up: true, state: 'blocked', detail: `${waitsFor}.` };
+    const state = this.link?.up ? 'connected' : this.opening === undefined ? 'closed' : 'connecting';
     return { up: state === 'connected', state, detail: `Nest ${this.kind} client: ok means that ${WORTH[this.kind]}.` };
   }
 }

@@ -146,3 +146,13 @@ describe('clientProxy() over ClientKafka and a message without a topic', () => {
     expect(found.filter(({ ok }) => ok)).toHaveLength(final ? 2 : 0);
   });
 });
+
+it('N7: health says what a client waits for, also where that is over at the next look', async () => {
+  const transport = await clientProxy({ client: new OwnClient(), allowUnconfirmed: true }).create();
+  await probePublish(transport, [good], { timeout: 60_000 });
+  const { link } = transport as unknown as { link: object };
+  const looks = ['a quota', undefined];
+  Object.defineProperty(link, 'waitsFor', { get: () => looks.shift() });
+  expect(transport.health?.()).toEqual({ up: true, state: 'blocked', detail: 'a quota.' });
+  await transport.close?.();
+});
