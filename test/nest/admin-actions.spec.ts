@@ -6,6 +6,7 @@ import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { DATABASES, describeWith } from '../support/services.js';
 import type { OutboxMessage, PublishResult } from '../../lib/index.js';
 import { Applications, build, CollectingTransport, quiet, typeOrm, until } from './support/app.js';
+import { allFound } from './support/found.js';
 
 /** Refuses every message, in its own words. */
 class RefusingTransport extends CollectingTransport {
@@ -50,7 +51,7 @@ describe.each(DATABASES)('What OutboxAdmin does on %s', (kind) => {
       return ids;
     };
     const deadIds = async (): Promise<string[]> =>
-      (await admin.find({ state: 'dead' }, { limit: 500 })).messages.map(({ id }) => id).sort();
+      (await allFound(admin, { state: 'dead' })).map(({ id }) => id).sort();
     const later = (count: number, type = 'later'): Promise<string[]> =>
       outbox.enqueueOutsideTransaction(
         Array.from({ length: count }, () => ({ type, payload: 1 })),

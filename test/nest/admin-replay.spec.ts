@@ -16,6 +16,7 @@ import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { DATABASES, describeWith } from '../support/services.js';
 import { Applications, build, CollectingTransport, quiet, typeOrm, until } from './support/app.js';
 import { SealingEncryption } from './support/sealing.js';
+import { allFound } from './support/found.js';
 
 /** What was published, in its order. */
 interface Published {
@@ -98,8 +99,7 @@ describe.each(DATABASES)('A replay of the archive on %s', (kind) => {
         await sql.query(`update outbox_archive set published_at = ${time} where id = ${id}`, [value, one]);
       }
     };
-    const ready = async (): Promise<string[]> =>
-      (await admin.find({ state: 'ready' }, { limit: 500 })).messages.map(({ id }) => id);
+    const ready = async (): Promise<string[]> => (await allFound(admin, { state: 'ready' })).map(({ id }) => id);
     const many = (count: number, fields: object = {}): object[] => Array.from({ length: count }, () => fields);
 
     it('publishes again what a window has, as it was, in the order of the publishing, and behind what waits', async () => {

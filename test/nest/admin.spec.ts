@@ -5,6 +5,7 @@ import { getOutboxToken } from '../../lib/outbox.tokens.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { DATABASES, describeWith } from '../support/services.js';
 import { Applications, build, MoodyTransport, OrderPlaced, quiet, typeOrm, until } from './support/app.js';
+import { allFound } from './support/found.js';
 
 const KEY = 'customer-4711';
 
@@ -39,7 +40,7 @@ describe.each(DATABASES)('OutboxAdmin on %s', (kind) => {
         },
         {},
       );
-      const { messages } = await admin.find({ key: KEY, type: 'order.placed', youngerThan: '1h' });
+      const messages = await allFound(admin, { key: KEY, type: 'order.placed', youngerThan: '1h' });
       expect(messages).toMatchObject([
         { id, state: 'ready', transport: 'default', topic: 'orders', key: KEY, attempts: 0 },
       ]);
@@ -100,7 +101,7 @@ describe.each(DATABASES)('OutboxAdmin on %s', (kind) => {
       const ids = [];
       for (let i = 0; i < 3; i++) ids.push(await enqueue(outbox));
       await until(() => transport.ids.length === 3);
-      await until(async () => (await admin.find({ state: 'published' })).messages.length === 3);
+      await until(async () => (await allFound(admin, { state: 'published' })).length === 3);
       expect((await admin.explain(ids[0] as string)).reasons).toMatchObject([{ code: 'published' }]);
       const pages: MessagePage[] = [await admin.find({ state: 'published' }, { limit: 2 })];
       const after = pages[0]?.next as string;
