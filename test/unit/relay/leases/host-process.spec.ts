@@ -141,17 +141,21 @@ describe('whether a process of this machine has ended', () => {
     child.kill('SIGKILL');
     await ended;
     expect(await processes.isGone(life)).toBe(true);
-    // As `sleep` it buries nobody.
     const parent = spawn('sh', ['-c', 'sleep 600 & echo $!; exec sleep 600'], { stdio: ['ignore', 'pipe', 'inherit'] });
-    const [line] = (await once(parent.stdout, 'data')) as [Buffer];
-    const orphan = `${host}.${Number(line)}.${startOf(Number(line))}`;
-    expect(await processes.isGone(orphan)).toBe(false);
-    process.kill(Number(line), 'SIGKILL');
-    await until(() => readFileSync(`/proc/${Number(line)}/stat`, 'latin1').includes(') Z '));
-    expect(await processes.isGone(orphan)).toBe(true);
     const over = once(parent, 'exit');
-    parent.kill('SIGKILL');
-    await over;
+    try {
+      const [line] = (await once(parent.stdout, 'data')) as [Buffer];
+      const orphan = `${host}.${Number(line)}.${startOf(Number(line))}`;
+      expect(await processes.isGone(orphan)).toBe(false);
+      // As `sleep` it buries nobody; as a shell it might.
+      await until(() => readFileSync(`/proc/${parent.pid}/comm`, 'latin1') === 'sleep\n');
+      process.kill(Number(line), 'SIGKILL');
+      await until(() => readFileSync(`/proc/${Number(line)}/stat`, 'latin1').includes(') Z '));
+      expect(await processes.isGone(orphan)).toBe(true);
+    } finally {
+      parent.kill('SIGKILL');
+      await over;
+    }
   });
 });
 
