@@ -150,8 +150,9 @@ async function runJest(words) {
   const { code, why } = await finished(['--json', '--outputFile', report, ...words], report);
   if (!existsSync(report)) return { files: [], why: why ?? `Jest ended with code ${code} and left no report` };
   const { testResults: files } = JSON.parse(readFileSync(report, 'utf8'));
-  const isTold = code === 0 || files.some(({ status }) => status === 'failed');
-  return { files, why: why ?? (isTold ? undefined : `Jest ended with code ${code}`) };
+  // A test that fails in its middle leaves things open, and makes the exit code: both are told with the test.
+  if (files.some(({ status }) => status === 'failed')) return { files };
+  return { files, why: why ?? (code === 0 ? undefined : `Jest ended with code ${code}`) };
 }
 
 function finished(words, report) {
