@@ -30,6 +30,8 @@ export class BucketLeases {
   readonly pauses = new Pauses();
   readonly pace: LookPace;
   renewedAt = -Infinity;
+  /** A statement failed, and may have happened all the same. @internal */
+  isUnsure = false;
   /** Milliseconds that the last renewal took, where it left no time to begin a publish in; else `null`. */
   slowRenewal: number | null = null;
   draining = new Set<string>();
@@ -102,10 +104,20 @@ export class BucketLeases {
     return (this.held.get(transport)?.get(bucket)?.crashes ?? 0) >= CRASHES;
   }
 
-  /** Renew, look who is there, take or give back. One pass of the lease loop; returns the delay until the next. */
-  async runOnce(): Promise<number> {
+  /**
+   * Renew, look who is there, take or give back. One pass of the lease loop; returns the delay until the next. What failed may have
+   * happened all the same: the next pass renews, whatever the time, and so hears what is ours.
+   */
+  runOnce(): Promise<number> {
+    return this.pass().catch((error: unknown) => {
+      this.isUnsure = true;
+      throw error;
+    });
+  }
+
+  /** @internal */ async pass(): Promise<number> {
     this.dropExpired();
-    if (this.clock.monotonic() - this.renewedAt >= this.renewEvery) await this.renew();
+    if (this.isUnsure || this.clock.monotonic() - this.renewedAt >= this.renewEvery) await this.renew();
     if (this.living.isDue(this.lookEvery)) await this.tell('look');
     await this.endDead();
     let hungry = false;
@@ -148,12 +160,13 @@ export class BucketLeases {
     await this.sayAlive();
     const renewed = new Map<string, string>();
     const orphans: Lease[] = [];
-    if ([...this.held.values()].some((buckets) => buckets.size > 0)) {
+    if (this.isUnsure || [...this.held.values()].some((buckets) => buckets.size > 0)) {
       for (const lease of await this.store.renew(this.owner, this.settings.lease)) {
         if (this.held.get(lease.transport)?.has(lease.bucket))
           renewed.set(`${lease.transport}/${lease.bucket}`, lease.epoch);
         else orphans.push(lease);
       }
+      this.isUnsure = false;
     }
     this.answers += renewed.size > 0 || orphans.length > 0 ? 1 : 0;
     this.renewedAt = this.clock.monotonic();
@@ -283,9 +296,9 @@ export class BucketLeases {
       if (leases.length > 0) await this.store.giveBack(this.owner, leases);
       if (leases.length > 0) this.changed();
     };
-    // A failure leaves a lease that expires by itself or is found by the next renewal.
+    // A failure leaves a lease that nobody uses: the renewal of the next pass finds it.
     void free()
-      .catch(() => undefined)
+      .catch(() => (this.isUnsure = true))
       .finally(() => {
         for (const bucket of fresh) this.draining.delete(`${transport}/${bucket}`);
         if (this.passingOn.isOffering(transport)) this.lookAgain(); // and tells the others
