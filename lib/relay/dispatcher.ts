@@ -107,10 +107,10 @@ export class OutboxDispatcher {
 
   /**
    * Passes until one finds nothing. With the loops running it waits for them instead.
-   * @param options.timeout milliseconds, default 10 000
+   * @param options.timeout milliseconds, default 60 000
    * @throws OutboxError `TIMEOUT`
    */
-  async drain({ timeout = 10_000 }: { timeout?: number } = {}): Promise<RunReport> {
+  async drain({ timeout = 60_000 }: { timeout?: number } = {}): Promise<RunReport> {
     const deadline = new Deadline(this.deps.clock, timeout);
     let total = NOTHING;
     const { stops } = this; // another pass would be a life after the stop
