@@ -4,7 +4,7 @@
 //   a part of a path                       those files, of whatever tier: npm test -- test/unit/options
 //   OUTBOX_TEST_REQUIRE=all | name,name    services that must be there: without one of them the run fails
 //   OUTBOX_TEST_TIMEOUT=25m                how long Jest may take, in minutes
-//   OUTBOX_TEST_KEEP_TIMES=true            what each file took is written to test/support/seconds.json
+//   OUTBOX_TEST_KEEP_TIMES=true            what each file took is written to test/support/seconds.json, and told by folder
 //   OUTBOX_TEST_AGAIN=true                 for the gate: up to three files that failed run once more, each by itself
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -23,7 +23,7 @@ import { postgres } from './services/postgres.mjs';
 import { provide } from './services/provide.mjs';
 import { rabbitmq } from './services/rabbitmq.mjs';
 import { redis } from './services/redis.mjs';
-import { keepTimes } from './test-times.mjs';
+import { keepTimes, tellTimes } from './test-times.mjs';
 import { filesOf, specsOf } from './tiers.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
@@ -95,7 +95,10 @@ function isRequired(service) {
 
 async function run() {
   const first = await runJest(namesFiles() ? args : [...args, '--runTestsByPath', ...filesOf(tier, root)]);
-  if (process.env.OUTBOX_TEST_KEEP_TIMES === 'true') keepTimes(root, first.files);
+  if (process.env.OUTBOX_TEST_KEEP_TIMES === 'true') {
+    keepTimes(root, first.files);
+    tellTimes(root, first.files);
+  }
   const files = process.env.OUTBOX_TEST_AGAIN === 'true' ? await withSecondRuns(first.files) : first.files;
   for (const file of files) count(file);
   if (tier === 'fast') for (const name of filesThatRanNothing(files)) fail(`nothing of ${name} ran`);
