@@ -84,8 +84,16 @@ export const CLAIM = [
     name: 'lease-never-renewed',
     breaks: 'a healthy instance loses its buckets every lease time',
     file: 'lib/relay/leases/bucket-leases.ts',
-    from: 'if (this.clock.monotonic() - this.renewedAt >= this.renewEvery) await this.renew();',
+    from: 'if (this.isUnsure || this.clock.monotonic() - this.renewedAt >= this.renewEvery) await this.renew();',
     to: '',
+  },
+  {
+    name: 'failed-give-back-waits',
+    breaks: 'a bucket whose give-back failed stands still until the next renewal, or for a whole lease',
+    file: 'lib/relay/leases/bucket-leases.ts',
+    from: '.catch(() => (this.isUnsure = true))',
+    to: '.catch(() => undefined)',
+    contract: 'test/unit/relay/leases/bucket-leases.spec.ts',
   },
   {
     name: 'global-order-any-bucket',
