@@ -5,7 +5,6 @@ import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { bundleCli, bundleCode, bundleDeclarations } from './bundle.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const stamp = join(root, 'dist', 'esm', 'package.json');
@@ -15,6 +14,9 @@ const project = join(root, 'tsconfig.build.json');
 const isNeeded = () => !process.argv.includes('--if-stale') || isStale();
 
 if (!isNeeded()) process.exit(0);
+
+// Rollup and TypeScript take ten times as long to load as it takes to see that nothing is to be done.
+const { bundleCli, bundleCode, bundleDeclarations } = await import('./bundle.mjs');
 
 // Built beside dist and moved into place, so that a process that starts meanwhile never sees half a build.
 const staging = join(root, `dist.${process.pid}`);
