@@ -38,6 +38,17 @@ function memory(proof: 'snapshot' | 'probe', ordering: 'key' | 'none' | 'global'
     async setNextSeq(seq) {
       database.nextSeq = BigInt(seq);
     },
+    async forget(transports) {
+      const gone = new Set(transports);
+      const { ready, parked, leases } = database;
+      for (const [name, id] of database.transports) if (gone.has(id)) database.transports.delete(name);
+      for (const [place, { transport }] of leases) {
+        if (!gone.has(transport)) continue;
+        leases.delete(place);
+        ready.delete(place);
+      }
+      for (const [id, { transport }] of parked) if (gone.has(transport)) parked.delete(id);
+    },
   };
 }
 
