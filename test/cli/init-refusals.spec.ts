@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { listOfMigrations } from './support/nest-fixtures.js';
 import { NestApplication } from './support/nest-application.js';
+import { useWarmCli } from './support/warm-cli.js';
 
 jest.setTimeout(600_000);
 
@@ -17,12 +18,14 @@ const LIST = OPTIONS.slice(OPTIONS.indexOf('['), OPTIONS.indexOf(']') + 1);
 
 describe('init: what it does not understand', () => {
   let app: NestApplication;
+  const warm = useWarmCli();
+  const create = (given: Record<string, string>) => NestApplication.create(given, {}, warm);
   // The first one builds.
-  beforeAll(async () => (await NestApplication.create({})).remove(), 600_000);
+  beforeAll(async () => (await create({})).remove(), 600_000);
   afterEach(() => app.remove());
 
   const refused = async (given: Record<string, string>, args: string[], text: string, code = 1): Promise<void> => {
-    app = await NestApplication.create(given);
+    app = await create(given);
     const before = app.files();
     const ended = await app.init(...args);
     expect({ ...ended, stdout: '' }).toEqual({ code, stdout: '', stderr: expect.stringContaining(text) });
@@ -96,7 +99,7 @@ export class AppModule {}
   });
 
   const refusedInGit = async (): Promise<void> => {
-    app = await NestApplication.create(files);
+    app = await create(files);
     const git = (...args: string[]) =>
       execFileSync('git', ['-c', 'user.name=a', '-c', 'user.email=a@b.invalid', ...args], { cwd: app.folder });
     git('init', '-q');
@@ -112,7 +115,7 @@ export class AppModule {}
   };
 
   it('says what it would do with --dry-run, and does not', async () => {
-    app = await NestApplication.create(files);
+    app = await create(files);
     const before = app.files();
     const { code, stdout } = await app.init('--dry-run');
     expect(code).toBe(0);
@@ -132,7 +135,7 @@ export class AppModule {}
 
   it('keeps every other character of a file', async () => {
     const text = MODULE.replaceAll('\n', '\r\n');
-    app = await NestApplication.create({ ...files, 'src/app.module.ts': text });
+    app = await create({ ...files, 'src/app.module.ts': text });
     await app.init('--no-example');
     const now = app.text('src/app.module.ts');
     expect(now.replaceAll('\r\n', '')).not.toContain('\n');
@@ -146,7 +149,7 @@ export class AppModule {}
   });
 
   it.each(['rabbitmq', 'kafka'])('writes what %s needs, and compiles', async (kind) => {
-    app = await NestApplication.create(files);
+    app = await create(files);
     const { stdout } = await app.init('--transport', kind);
     expect(stdout).toContain(`Then: npm install ${kind === 'kafka' ? 'kafkajs' : 'amqplib'}`);
     expect(await app.compile()).toMatchObject({ code: 0, stdout: '' });

@@ -3,6 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSyn
 import { dirname, join, relative } from 'node:path';
 import { promisify } from 'node:util';
 import { Cli, type Ended } from './cli.js';
+import type { WarmCli } from './warm-cli.js';
 
 const ROOT = process.cwd();
 /** The folder of another compiler than the installed one: `npm run matrix -- typescript`. */
@@ -21,8 +22,9 @@ export class NestApplication {
   static async create(
     files: Readonly<Record<string, string>>,
     env: Record<string, string> = {},
+    warm?: WarmCli,
   ): Promise<NestApplication> {
-    const app = new NestApplication(await Cli.create(env));
+    const app = new NestApplication(await Cli.create(env, warm));
     app.write(files);
     const modules = join(app.folder, 'node_modules');
     mkdirSync(modules);
