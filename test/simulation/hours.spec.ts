@@ -1,8 +1,9 @@
-import type { Fate } from './history.js';
+import { Aside } from './aside.js';
+import type { Told, ToldFate } from './outage-process.js';
 import { away, drawOutage, HOUR } from './plan-hours.js';
 import { BROKER_FAULTS, type BrokerFault, type PlannedFault } from './plan-faults.js';
 import { BEHIND } from './plan-variants.js';
-import { play, type Outcome } from './scenario.js';
+import type { Plan } from './plan.js';
 
 const BEGINS = 2_000;
 /** Odd, at its end: the broker that takes no writes takes none at all (`broker.ts`). */
@@ -23,12 +24,11 @@ const OF_BROKER: readonly (readonly [string, readonly PlannedFault[]])[] = [
   ['each of them in turn', IN_TURN.map((kind, n) => away(kind, BEGINS + 2 * n * HOUR, 2 * HOUR + 1))],
 ];
 
-/** A fate leads to the whole database, of which nobody could read the difference. */
-const names = (fates: readonly Fate[]): string[] => fates.map(({ name }) => name);
+const names = (fates: readonly ToldFate[]): string[] => fates.map(({ name }) => name);
 const isOfSecond = (name: string): boolean => Number(name.split('#')[1]) > BEHIND;
 
 /** Everything once at least, in order, by the usual time after the end; no attempt, and with that no dead letter. */
-function expectNobodyPaid({ violations, charged, fates, committed }: Outcome): void {
+function expectNobodyPaid({ violations, charged, fates, committed }: Told): void {
   expect(violations).toEqual([]);
   expect(charged).toBe(0);
   expect(names(fates.filter(({ deaths, taken }) => deaths > 0 || taken.length === 0))).toEqual([]);
@@ -36,6 +36,12 @@ function expectNobodyPaid({ violations, charged, fates, committed }: Outcome): v
 }
 
 describe('hours', () => {
+  let aside: Aside<Plan, Told>;
+  beforeAll(() => {
+    aside = new Aside(new URL('outage-process.ts', import.meta.url));
+  });
+  afterAll(() => aside.end());
+  const play = (plan: Plan): Promise<Told> => aside.ask(plan);
   jest.setTimeout(900_000); // each plays hours, and takes as long as the processor is busy with others
 
   it.each(OF_BROKER)('C16: without a broker (%s) charge nobody, and nothing goes out', async (_, faults) => {
