@@ -1,4 +1,5 @@
-import { LedgerHistory } from './ledger-history.js';
+import { Aside } from './aside.js';
+import type { Histories, Met } from './ledger-process.js';
 
 /** Random histories of eighteen steps; a failure tells its seed. */
 const HISTORIES = Number(process.env.OUTBOX_LEDGER_HISTORIES ?? 1_000_000);
@@ -18,15 +19,15 @@ const EVERYTHING = [
 ];
 
 describe('the ledger', () => {
-  it('loses nothing, keeps the order of each key and nothing of what is gone, in random histories', () => {
-    const met = new Set<string>();
-    for (let seed = 1; seed <= HISTORIES; seed += 1) {
-      try {
-        new LedgerHistory(seed, met).play();
-      } catch (error) {
-        throw new Error(`seed ${seed}: ${(error as Error).message}`, { cause: error });
-      }
-    }
+  let aside: Aside<Histories, Met>;
+  beforeAll(() => {
+    aside = new Aside(new URL('ledger-process.ts', import.meta.url));
+  });
+  afterAll(() => aside.end());
+
+  it('loses nothing, keeps the order of each key and nothing of what is gone, in random histories', async () => {
+    const { met, failed } = await aside.ask({ count: HISTORIES });
+    expect(failed).toBeUndefined();
     expect([...met].sort()).toEqual(EVERYTHING);
   }, 3_600_000);
 });
