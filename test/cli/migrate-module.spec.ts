@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { mkdir, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DataSource } from 'typeorm';
@@ -6,8 +7,8 @@ import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeOnEach, dialectOf } from '../support/services.js';
 import { makeVersion1 } from '../support/version-1.js';
 import { Cli } from './support/cli.js';
+import { useWarmCli } from './support/warm-cli.js';
 
-/** Each call is a process that loads Nest and TypeORM. */
 jest.setTimeout(600_000);
 
 const ROOT = process.cwd();
@@ -35,12 +36,13 @@ describeOnEach([], 'migrate with the application’s own module', (kind) => {
   let database: TestDatabase;
   let db: DataSource;
   let cli: Cli;
+  const warm = useWarmCli();
 
   beforeAll(async () => (await Cli.create()).remove(), 600_000); // it builds
   beforeEach(async () => {
     database = await createTestDatabase(kind);
     db = await new DataSource(database.options).initialize();
-    cli = await Cli.create({ DATABASE_URL: database.url });
+    cli = await Cli.create({ DATABASE_URL: database.url }, warm);
     await mkdir(join(cli.folder, 'node_modules'));
     for (const [name, target] of [
       ['nestjs-outbox', ROOT],
@@ -68,6 +70,9 @@ describeOnEach([], 'migrate with the application’s own module', (kind) => {
     });
     expect(await migrate('upgrade')).toMatchObject({ code: 0, stderr: '' });
     expect(await migrate('status')).toMatchObject({ code: 0, stderr: '' });
+    // A process of its own ends, whatever of the application it has opened.
+    const [code] = await once(cli.begin(['migrate', 'upgrade', '--module', 'app.module.mjs']), 'exit');
+    expect(code).toBe(0);
     expect([await meta('shop_', 'buckets'), await meta('shop_', 'version')]).toEqual(['16', '3']);
     await expect(meta('audit_', 'version')).rejects.toThrow(); // the other outbox was left alone
     const own = await new DataSource({
