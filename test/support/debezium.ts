@@ -86,7 +86,12 @@ export class DebeziumSource {
   }
 }
 
-/** The documented connector on this server, with topics of its own; all else is as it stands there. */
+/** What the page leaves at Debezium's defaults, and a test would wait for: 500 ms from poll to poll, and 10 s before the next try. */
+const WAITS = { 'poll.interval.ms': '50', 'retriable.restart.connector.wait.ms': '500' };
+/** As long as by default, in shorter steps: for a slot that the server still holds for a client that is gone. */
+const WAITS_FOR_SLOT = { 'slot.retry.delay.ms': '500', 'slot.max.retries': '120' };
+
+/** The documented connector on this server, with topics of its own and short waits; all else is as it stands there. */
 function placed(documented: Connector, kind: DatabaseKind, server: URL, topicPrefix: string): Connector {
   const name = server.pathname.slice(1);
   const text = JSON.stringify(documented).replaceAll('shop.outbox_ready', `${name}.outbox_ready`);
@@ -104,7 +109,8 @@ function placed(documented: Connector, kind: DatabaseKind, server: URL, topicPre
   for (const setting of Object.keys(own)) {
     if (config[setting] === undefined) throw new Error(`docs/debezium.md does not set ${setting}`);
   }
-  return { name, config: { ...config, ...own } };
+  const waits = { ...WAITS, ...(kind === 'postgres' ? WAITS_FOR_SLOT : {}) };
+  return { name, config: { ...waits, ...config, ...own } };
 }
 
 function onPostgres(name: string): Record<string, string> {
