@@ -19,6 +19,11 @@ import type { DatabaseKind } from './services.js';
 /** Three partitions, as a key of Debezium must go to the one to which `kafka()` sends it. */
 const PARTITIONS = 3;
 
+/** Who sends to a topic of a run. */
+const WAYS = ['debezium.', 'relay.'] as const;
+type Way = (typeof WAYS)[number];
+const topicOf = (prefix: string, way: Way, name = 'orders'): string => `${prefix}${way}${name}`;
+
 export type OrderMessage = Omit<PlainMessage, 'type' | 'topic'>;
 export const order = (message: OrderMessage): PlainMessage => ({ type: 'order.placed', topic: 'orders', ...message });
 
@@ -44,11 +49,12 @@ export class DebeziumRun {
     const prefix = `outbox-test-${randomBytes(6).toString('hex')}.`;
     const topics = new TestTopics();
     const [database] = await Promise.all([createTestDatabase(kind, server), topics.start()]);
-    const app = await application(database, prefix, { relay: false, ...options });
+    const [app] = await Promise.all([
+      application(database, prefix, { relay: false, ...options }),
+      ...WAYS.map((way) => topics.create(PARTITIONS, {}, topicOf(prefix, way))),
+    ]);
     const source = await DebeziumSource.open(database, `${prefix}debezium.`);
-    const run = new DebeziumRun(connect, topics, prefix, options, database, source, app);
-    await Promise.all(['debezium.', 'relay.'].map((way) => topics.create(PARTITIONS, {}, run.topic(way))));
-    return run;
+    return new DebeziumRun(connect, topics, prefix, options, database, source, app);
   }
 
   get outbox(): OutboxService {
@@ -72,8 +78,8 @@ export class DebeziumRun {
     await this.connect.run({ name, config: { ...config, ...settings } });
   }
 
-  private topic(way: string, name = 'orders'): string {
-    return `${this.prefix}${way}${name}`;
+  private topic(way: Way, name?: string): string {
+    return topicOf(this.prefix, way, name);
   }
   /** Where Debezium routes this topic of messages. */
   async createTopic(name: string): Promise<void> {
@@ -120,9 +126,11 @@ export class DebeziumRun {
   }
 
   async stop(): Promise<void> {
-    await this.relay?.close();
-    await this.app.close();
-    await this.connect.remove(this.source.connector.name).catch(() => undefined); // Kafka Connect may have been killed
+    await Promise.all([
+      this.relay?.close(),
+      this.app.close(),
+      this.connect.remove(this.source.connector.name).catch(() => undefined), // Kafka Connect may have been killed
+    ]);
     await this.source.close();
     await this.database.drop();
     const made = [...(await this.topics.admin.listTopics())].filter((topic) =>
