@@ -1,4 +1,4 @@
-import { Aside } from './aside.js';
+import { PlayProcess } from './play-process.js';
 import type { Told, ToldFate } from './outage-process.js';
 import { away, drawOutage, HOUR } from './plan-hours.js';
 import { BROKER_FAULTS, type BrokerFault, type PlannedFault } from './plan-faults.js';
@@ -36,12 +36,12 @@ function expectNobodyPaid({ violations, charged, fates, committed }: Told): void
 }
 
 describe('hours', () => {
-  let aside: Aside<Plan, Told>;
+  let player: PlayProcess<Plan, Told>;
   beforeAll(() => {
-    aside = new Aside(new URL('outage-process.ts', import.meta.url));
+    player = new PlayProcess(new URL('outage-process.ts', import.meta.url));
   });
-  afterAll(() => aside.end());
-  const play = (plan: Plan): Promise<Told> => aside.ask(plan);
+  afterAll(() => player.end());
+  const play = (plan: Plan): Promise<Told> => player.ask(plan);
   jest.setTimeout(900_000); // each plays hours, and takes as long as the processor is busy with others
 
   it.each(OF_BROKER)('C16: without a broker (%s) charge nobody, and nothing goes out', async (_, faults) => {

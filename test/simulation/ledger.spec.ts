@@ -1,4 +1,4 @@
-import { Aside } from './aside.js';
+import { PlayProcess } from './play-process.js';
 import type { Histories, Met } from './ledger-process.js';
 
 /** Random histories of eighteen steps; a failure tells its seed. */
@@ -19,14 +19,14 @@ const EVERYTHING = [
 ];
 
 describe('the ledger', () => {
-  let aside: Aside<Histories, Met>;
+  let player: PlayProcess<Histories, Met>;
   beforeAll(() => {
-    aside = new Aside(new URL('ledger-process.ts', import.meta.url));
+    player = new PlayProcess(new URL('ledger-process.ts', import.meta.url));
   });
-  afterAll(() => aside.end());
+  afterAll(() => player.end());
 
   it('loses nothing, keeps the order of each key and nothing of what is gone, in random histories', async () => {
-    const { met, failed } = await aside.ask({ count: HISTORIES });
+    const { met, failed } = await player.ask({ count: HISTORIES });
     expect(failed).toBeUndefined();
     expect([...met].sort()).toEqual(EVERYTHING);
   }, 3_600_000);

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 const TYPESCRIPT = join(process.cwd(), 'tools', 'typescript.mjs');
 
 /** A process of its own that plays what a test asks for: within Jest, where each global is looked up, it takes two to three times as long. */
-export class Aside<Asked extends object, Answer> {
+export class PlayProcess<Asked extends object, Answer> {
   private readonly child: ChildProcess;
   private readonly gone: Promise<never>;
 
