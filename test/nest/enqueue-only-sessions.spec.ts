@@ -1,11 +1,16 @@
 import { DataSource } from 'typeorm';
+import { IdleClose } from '../../lib/data-layers/typeorm/idle-close.js';
 import { OutboxModule, OutboxService } from '../../lib/index.js';
+import { FakeClock } from '../../lib/testing/fake-clock.js';
+import { systemClock } from '../../lib/time/clock.js';
 import { describeOnEach, requiredUrl } from '../support/services.js';
 import { until } from '../support/until.js';
 import { build, enqueueIn, OrderPlaced, quiet, typeOrm, useApplications } from './support/app.js';
 
-/** Longer than an unused connection is kept. */
+/** Milliseconds: "never". */
 const TIME = 60_000;
+/** Milliseconds for which an unused connection is kept. */
+const KEPT = 5_000;
 
 describeOnEach([], 'sessions of an application without a running relay', (kind) => {
   const used = useApplications(kind);
@@ -16,6 +21,27 @@ describeOnEach([], 'sessions of an application without a running relay', (kind) 
     server = await new DataSource({ type: kind, url: requiredUrl(kind) }).initialize();
   });
   afterAll(() => server.destroy());
+
+  /** Of connections that nobody uses: it passes when a test says so. */
+  let idle: FakeClock;
+  /** For how long connections of the outbox are kept; `undefined`: for ever. */
+  let kept: Set<number | undefined>;
+  beforeEach(() => {
+    idle = new FakeClock();
+    kept = new Set();
+    const closes = new Set<() => void>();
+    const { during } = IdleClose.prototype;
+    jest.spyOn(IdleClose.prototype, 'during').mockImplementation(function (this: IdleClose, work) {
+      kept.add(this.after);
+      closes.add(this.close);
+      return during.call(this, work);
+    });
+    const { after } = systemClock;
+    jest
+      .spyOn(systemClock, 'after')
+      .mockImplementation((ms, action) => (closes.has(action) ? idle.after(ms, action) : after(ms, action)));
+  });
+  afterEach(() => jest.restoreAllMocks());
 
   /** All of the database, but for the one of the application's own pool. */
   const sessions = async (): Promise<number> => {
@@ -42,13 +68,15 @@ describeOnEach([], 'sessions of an application without a running relay', (kind) 
       outbox.events.on('error', (event) => errors.push(event));
       const enqueue = () =>
         enqueueIn(app.get(DataSource), (manager) => outbox.enqueue(new OrderPlaced('a'), { manager }));
+      const unused = () => until(async () => (await idle.advance(KEPT), (await sessions()) === 0), TIME);
       await enqueue();
-      await until(async () => (await sessions()) === 0, TIME);
+      await unused();
       await enqueue();
       expect((await outbox.stats()).total.ready).toBe(relay === false ? 2 : 4);
+      await idle.advance(KEPT - 1);
       expect(await sessions()).toBeGreaterThan(0);
-      await until(async () => (await sessions()) === 0, TIME);
-      expect(errors).toEqual([]);
+      await unused();
+      expect({ errors, kept: [...kept] }).toEqual({ errors: [], kept: [KEPT] });
     },
     TIME * 3,
   );
@@ -61,8 +89,9 @@ describeOnEach([], 'sessions of an application without a running relay', (kind) 
       );
       await until(async () => (await sessions()) >= 3, TIME);
       const before = await sessions();
-      await new Promise((resolve) => setTimeout(resolve, 7_000));
+      await idle.advance(TIME);
       expect(await sessions()).toBeGreaterThanOrEqual(Math.min(3, before));
+      expect([...kept]).toEqual([undefined]); // a connection that is told to end is still there for a moment
       await app.close();
     },
     TIME * 3,
