@@ -2,9 +2,10 @@ import type { ChildProcess } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
+import type { OutboxStore } from '../../lib/store/outbox-store.js';
+import { systemClock } from '../../lib/time/clock.js';
 import { OpenTransaction } from '../support/open-transactions.js';
-import { createHarness, RecordedHooks, ScriptedTransport, type Harness } from '../support/relay.js';
+import { createHarness, RecordedHooks, ScriptedTransport, wrapped, type Harness } from '../support/relay.js';
 import { describeOnEach, FEWER_DATABASES } from '../support/services.js';
 import { until } from '../support/until.js';
 import { end, heard, NO_WRITERS, startRelay, type FleetSettings } from './fleet.js';
@@ -14,6 +15,18 @@ const BUCKETS = 8;
 const LEASE = 600_000;
 /** Milliseconds: 1 to 2 seconds of it are the relay's. Far less than a lease, and no verdict on the machine. */
 const NEVER = 60_000;
+/** Milliseconds after which the leases of one that is known to be dead have ended. */
+const LONG = 5_000;
+
+interface Started {
+  readonly hooks: RecordedHooks;
+  readonly transport: ScriptedTransport;
+  readonly buckets: () => number;
+  /** So many looks at the others have begun from now on; all but the last one are over, with what came of them. */
+  looked(times: number): Promise<void>;
+  /** It has seen the others, its clock has gone on, and it has seen them again. */
+  longAfter(): Promise<void>;
+}
 
 describeOnEach([], 'leases that a dead process of this machine left', (kind) => {
   let harness: Harness;
@@ -43,13 +56,25 @@ describeOnEach([], 'leases that a dead process of this machine left', (kind) => 
   const held = (): Promise<{ owner: string; epoch: string }[]> =>
     harness.dataSource.query('select owner, epoch from outbox_leases where owner is not null');
   /** Another process than `other`, as everybody can see. */
-  async function start(
-    pollInterval = 200,
-  ): Promise<{ hooks: RecordedHooks; transport: ScriptedTransport; buckets: () => number }> {
+  async function start(pollInterval = 200): Promise<Started> {
     const transport = new ScriptedTransport();
-    const { dispatcher, hooks } = harness.relay({ default: transport }, { pollInterval });
+    let [looks, ahead] = [0, 0];
+    const clock = { ...systemClock, monotonic: () => systemClock.monotonic() + ahead };
+    const wrapStore = (store: OutboxStore): OutboxStore =>
+      wrapped(store, { living: () => ((looks += 1), store.leases.living()) });
+    const { dispatcher, hooks } = harness.relay({ default: transport }, { pollInterval }, { clock, wrapStore });
     await dispatcher.start();
-    return { hooks, transport, buckets: () => dispatcher.status().transports[0]?.buckets.length ?? 0 };
+    const looked = async (times: number): Promise<void> => {
+      const enough = looks + times;
+      await until(() => looks >= enough, NEVER);
+    };
+    const longAfter = async (): Promise<void> => {
+      await looked(2);
+      ahead += LONG;
+      await looked(3);
+    };
+    const buckets = (): number => dispatcher.status().transports[0]?.buckets.length ?? 0;
+    return { hooks, transport, buckets, looked, longAfter };
   }
   const messages = (count: number) => Array.from({ length: count }, (_, n) => ({ key: `k${n}` }));
 
@@ -79,9 +104,9 @@ describeOnEach([], 'leases that a dead process of this machine left', (kind) => 
     const writer = await OpenTransaction.begin(harness);
     const share = kind === 'postgres' ? 'for share' : 'lock in share mode';
     await writer.query(`select 1 from outbox_leases where transport = 0 and bucket = 2 ${share}`);
-    const { buckets } = await start();
+    const { buckets, looked } = await start();
     await until(() => buckets() > 0, NEVER);
-    await pause(1_000);
+    await looked(3);
     expect(buckets()).toBeLessThan(BUCKETS);
     await writer.commit();
     await until(() => buckets() === BUCKETS, NEVER);
@@ -100,8 +125,8 @@ describeOnEach([], 'leases that a dead process of this machine left', (kind) => 
 
   it('S5: one that only stands still keeps them', async () => {
     other.kill('SIGSTOP');
-    const { hooks, buckets } = await start();
-    await pause(5_000);
+    const { hooks, buckets, longAfter } = await start();
+    await longAfter();
     expect(buckets()).toBe(0);
     // None, where the other had given back its half before the first look.
     expect(hooks.of('leasesHeld').filter(({ ofDead }) => ofDead > 0)).toEqual([]);
@@ -122,8 +147,8 @@ describeOnEach([], 'leases that a dead process of this machine left', (kind) => 
     expect(rows[0].info).toMatch(/ life [0-9a-f]{16}\.\d+\.\d+$/);
     await end(other, 'SIGKILL');
     await harness.dataSource.query(`update outbox_instances set info = '${change(rows[0].info)}'`);
-    const { hooks, buckets } = await start();
-    await pause(4_000);
+    const { hooks, buckets, longAfter } = await start();
+    await longAfter();
     expect(buckets()).toBe(0);
     // None, where the other had given back its half before the first look.
     expect(hooks.of('leasesHeld').filter(({ ofDead }) => ofDead > 0)).toEqual([]);
