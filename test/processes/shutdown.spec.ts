@@ -21,7 +21,7 @@ describeOnFewer(['rabbitmq'], 'the end of a process', (kind) => {
   let directory: string;
   let ledger: string;
   const shops: ShopProcess[] = [];
-  /** A signal and a broker: no matter which database there is. */
+  /** A signal, a broker and an event loop: no matter which database there is. */
   const onOne = kind === 'postgres' ? it : (): void => undefined;
   beforeEach(async () => {
     harness = await createHarness(kind);
@@ -150,28 +150,31 @@ describeOnFewer(['rabbitmq'], 'the end of a process', (kind) => {
   });
 
   // Until all is published by another one, and so for longer than a lease.
-  it('G2, G7: an event loop that is blocked for longer than its lease publishes nothing after that, no failure is invented; missing shutdown hooks are told', async () => {
-    const shop = await start({ publish: 'blocks', hooks: false });
-    const texts = Array.from({ length: 300 }, (_, i) => ({
-      key: `k${i % 3}`,
-      payload: Buffer.from(String(Math.floor(i / 3) + 1)),
-    }));
-    await harness.enqueue(texts);
-    const inFlight = await shop.heard('handed');
-    const other = new ScriptedTransport();
-    await harness.relay({ default: other }).dispatcher.start();
-    await other.until(() => other.published.length >= 300 - 40, 2 * NEVER); // its leases ended while it was blocked
-    writeFileSync(`${ledger}.go`, '');
-    await until(async () => (await harness.count('ready')) === 0, NEVER);
-    const warned = (text: string) => shop.news.some(({ warning }) => warning?.includes(text));
-    await until(() => warned('stood still') && warned('call app.enableShutdownHooks()'), NEVER);
-    shop.child.send('close');
-    await shop.heard('closed'); // nothing of it is on its way any more
-    // Its own: what was out when it was blocked, at most four batches; all else is the other's, in order.
-    expect(published(shop)).toBeLessThanOrEqual(4 * inFlight);
-    const seen = new Set([...other.published.map(({ id }) => id), ...ledgerIds()]);
-    expect(seen.size).toBe(300);
-    expect(shop.news.filter(({ failed }) => failed !== undefined)).toEqual([]);
-    expect(await harness.count('parked')).toBe(0);
-  });
+  onOne(
+    'G2, G7: an event loop that is blocked for longer than its lease publishes nothing after that, no failure is invented; missing shutdown hooks are told',
+    async () => {
+      const shop = await start({ publish: 'blocks', hooks: false });
+      const texts = Array.from({ length: 300 }, (_, i) => ({
+        key: `k${i % 3}`,
+        payload: Buffer.from(String(Math.floor(i / 3) + 1)),
+      }));
+      await harness.enqueue(texts);
+      const inFlight = await shop.heard('handed');
+      const other = new ScriptedTransport();
+      await harness.relay({ default: other }).dispatcher.start();
+      await other.until(() => other.published.length >= 300 - 40, 2 * NEVER); // its leases ended while it was blocked
+      writeFileSync(`${ledger}.go`, '');
+      await until(async () => (await harness.count('ready')) === 0, NEVER);
+      const warned = (text: string) => shop.news.some(({ warning }) => warning?.includes(text));
+      await until(() => warned('stood still') && warned('call app.enableShutdownHooks()'), NEVER);
+      shop.child.send('close');
+      await shop.heard('closed'); // nothing of it is on its way any more
+      // Its own: what was out when it was blocked, at most four batches; all else is the other's, in order.
+      expect(published(shop)).toBeLessThanOrEqual(4 * inFlight);
+      const seen = new Set([...other.published.map(({ id }) => id), ...ledgerIds()]);
+      expect(seen.size).toBe(300);
+      expect(shop.news.filter(({ failed }) => failed !== undefined)).toEqual([]);
+      expect(await harness.count('parked')).toBe(0);
+    },
+  );
 });
