@@ -1,9 +1,11 @@
 import { once } from 'node:events';
 import { DataSource, type QueryRunner } from 'typeorm';
+import { series } from '../support/databases.js';
 import { DATABASES, describeWith, type DatabaseKind } from '../support/services.js';
 import { until } from '../support/until.js';
 import { Cli } from './support/cli.js';
 import { Stuck } from './support/stuck.js';
+import { useWarmCli } from './support/warm-cli.js';
 
 jest.setTimeout(600_000);
 
@@ -34,6 +36,7 @@ interface Action {
 class Beside {
   private constructor(
     readonly source: DataSource,
+    readonly kind: DatabaseKind,
     readonly dialect: 'postgres' | 'other',
     readonly locker: QueryRunner,
     readonly looker: QueryRunner,
@@ -46,9 +49,18 @@ class Beside {
     const [locker, looker] = [source.createQueryRunner(), source.createQueryRunner()];
     await locker.query('select 1');
     const sessions = (await looker.query(SESSIONS[dialect])) as { id: unknown }[];
-    return new Beside(source, dialect, locker, looker, new Set(sessions.map(({ id }) => String(id))));
+    return new Beside(source, kind, dialect, locker, looker, new Set(sessions.map(({ id }) => String(id))));
   }
 
+  /** As a relay left the one that there is, in all buckets: so many would take a relay long. */
+  async copyDead(count: number): Promise<void> {
+    const same = 'topic, type, headers, payload, state, attempts, attempted_at, last_error, died_at, announced';
+    const [own, values] = this.dialect === 'postgres' ? [', id, bucket', ', gen_random_uuid(), n % 32'] : ['', ''];
+    const numbers = `(select seq as n from ${series(this.kind, count)}) as numbers`;
+    await this.rows(
+      `insert into outbox_parked (${same}, seq${own}) select ${same}, seq + n${values} from outbox_parked, ${numbers}`,
+    );
+  }
   /** The last action of the audit, as its row says it. */
   async action(): Promise<Action | undefined> {
     const [row] = await this.rows<Record<keyof Action, unknown>>(
@@ -90,15 +102,19 @@ class Beside {
 }
 
 describeWith(DATABASES, 'a bulk action whose process is killed', () => {
+  /** For the commands that nobody kills. */
+  const warm = useWarmCli();
   describe.each(DATABASES)('on %s', (kind) => {
     let stuck: Stuck;
     let cli: Cli;
     let beside: Beside;
     beforeAll(async () => {
       stuck = await Stuck.create(kind);
-      cli = await Cli.create(stuck.env);
-      await stuck.dead(ALL, { type: BULK });
+      cli = await Cli.create(stuck.env, warm);
+      await stuck.dead(1, { type: BULK });
       beside = await Beside.open(stuck, kind);
+      await beside.copyDead(ALL - 1);
+      expect(await beside.states()).toEqual({ 4: ALL });
     });
     afterAll(async () => {
       await beside?.close();
