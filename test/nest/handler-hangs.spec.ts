@@ -9,13 +9,13 @@ import {
   type OutboxOptions,
 } from '../../lib/index.js';
 import { pause, systemClock } from '../../lib/time/clock.js';
-import { describeOnEach } from '../support/services.js';
+import { describeOnFewer } from '../support/services.js';
 import { build, countedHealth, quiet, typeOrm, until, useApplications } from './support/app.js';
 
 const never = (): Promise<void> => new Promise(() => {});
 const median = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[values.length >> 1] ?? Infinity;
 
-describeOnEach([], 'one type of handler that hangs', (kind) => {
+describeOnFewer([], 'one type of handler that hangs', (kind) => {
   const used = useApplications(kind);
   let tables = 0;
 
