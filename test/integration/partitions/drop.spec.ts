@@ -1,16 +1,22 @@
 import { DAY, dayName, insertAt, PartitionedArchive } from '../../support/partitioned-archive.js';
 import { describeOnEach, describeWith } from '../../support/services.js';
+import { until } from '../../support/until.js';
+
+/** On MariaDB and MySQL the lock goes with the session of the pass before, which the server ends when it comes to it. */
+async function whenFree<T extends { readonly why: string | null }>(pass: () => Promise<T>): Promise<T> {
+  let report!: T;
+  await until(async () => (report = await pass()).why?.includes('another maintainer') !== true);
+  return report;
+}
 
 describeOnEach([], 'a change of partitions beside others', (kind) => {
   let archive: PartitionedArchive;
-  let now: number;
-  beforeEach(async () => {
-    archive = await PartitionedArchive.make(kind);
-    now = (await archive.store().partitions?.layout())?.now as number;
-  });
   afterEach(() => archive.close());
+  const clock = async (): Promise<number> => (await archive.store().partitions?.layout())?.now as number;
 
   it('S4-51: a drop gives up behind a long transaction, and whoever publishes waits no longer than its lock timeout', async () => {
+    archive = await PartitionedArchive.make(kind);
+    const now = await clock();
     await archive.publishedAt(now - 5 * DAY);
     await archive.maintainer({ retention: '10d' }).runOnce();
     const long = archive.db.createQueryRunner();
@@ -25,28 +31,29 @@ describeOnEach([], 'a change of partitions beside others', (kind) => {
         waits.push(performance.now() - begun);
       }
     })();
-    const maintainer = archive.maintainer({ retention: '3d', lockTimeout: '2s' });
-    const report = await maintainer.runOnce();
+    const maintainer = archive.maintainer({ retention: '4d', lockTimeout: '1s' }); // one partition is older
+    const report = await whenFree(() => maintainer.runOnce());
     worked = false;
     await writer; // the long transaction still holds what the drop waited for
     await long.commitTransaction();
     await long.release();
     expect(report.dropped).toEqual([]);
     expect(report.notDone[0]).toMatchObject({ change: 'drop', why: expect.stringContaining('had the table') });
-    expect(Math.max(...waits)).toBeGreaterThan(500);
-    expect((await maintainer.runOnce()).dropped).toContain(dayName(now - 5 * DAY));
+    // One of the two writes that cover the second for which the drop asks: half of it at least.
+    expect(Math.max(...waits)).toBeGreaterThan(400);
+    expect((await whenFree(() => maintainer.runOnce())).dropped).toContain(dayName(now - 5 * DAY));
   });
 
   it('a plain archive becomes one in partitions, and keeps its rows', async () => {
-    await archive.close();
     archive = await PartitionedArchive.make(kind, false);
+    const now = await clock();
     await archive.publishedAt(now - 20 * DAY);
     await archive.publishedAt(now - 3 * DAY, 2);
     if (kind === 'postgres') await archive.db.query('grant insert on outbox_archive to pg_monitor');
     const maintainer = archive.maintainer({ retention: '10d' });
     expect(await maintainer.runOnce()).toMatchObject({ outcome: 'skipped', why: expect.stringContaining('plain') });
-    expect(await maintainer.convert()).toEqual({ outcome: 'done', why: null });
-    expect(await maintainer.convert()).toMatchObject({ outcome: 'skipped' });
+    expect(await whenFree(() => maintainer.convert())).toEqual({ outcome: 'done', why: null });
+    expect(await whenFree(() => maintainer.convert())).toMatchObject({ outcome: 'skipped' });
     if (kind === 'postgres') {
       const [row] = await archive.db.query(
         `select has_table_privilege('pg_monitor', 'outbox_archive', 'insert') as may`,
@@ -54,7 +61,7 @@ describeOnEach([], 'a change of partitions beside others', (kind) => {
       expect(row.may).toBe(true);
     }
     await archive.publishedAt(now);
-    expect(await maintainer.runOnce()).toMatchObject({ moved: 2, removed: 1, notDone: [] });
+    expect(await whenFree(() => maintainer.runOnce())).toMatchObject({ moved: 2, removed: 1, notDone: [] });
     expect(await archive.rows()).toEqual({ [dayName(now - 3 * DAY)]: 2, [dayName(now)]: 1 });
     expect(await archive.count('messages')).toBe(3);
     await archive.store().setup.check({ buckets: 8, ordering: 'key', coordination: 'buckets' });
@@ -64,30 +71,38 @@ describeOnEach([], 'a change of partitions beside others', (kind) => {
 describeOnEach([], 'a drop of a partition', (kind) => {
   let archive: PartitionedArchive;
   let now: number;
-  beforeEach(async () => {
+  beforeAll(async () => {
     archive = await PartitionedArchive.make(kind);
     now = (await archive.store().partitions?.layout())?.now as number;
-    await archive.publishedAt(now - 5 * DAY, 2);
+    for (const days of [5, 6]) await archive.publishedAt(now - days * DAY, 2); // one for each test
     await archive.maintainer({ retention: '10d' }).runOnce();
   });
-  afterEach(() => archive.close());
-  const drop = (name: string, before: number): Promise<boolean | undefined> | undefined =>
-    archive.store().partitions?.maintain(60_000, (session) => session.drop(name, before));
+  afterAll(() => archive?.close());
+  const drop = async (name: string, before: number): Promise<boolean | undefined> => {
+    const store = archive.store();
+    let dropped: boolean | undefined;
+    await until(async () => {
+      dropped = await store.partitions?.maintain(60_000, (session) => session.drop(name, before));
+      return dropped !== undefined; // as above
+    });
+    return dropped;
+  };
 
   it('S4-U3: one row inside of the retention keeps it, and so does an end that is inside', async () => {
     const old = dayName(now - 5 * DAY);
     const end = Date.parse(`${old.slice(1, 5)}-${old.slice(5, 7)}-${old.slice(7, 9)}`) + DAY;
     expect(await drop(old, end - 1)).toBe(false);
     expect(await drop(old, now - 5 * DAY)).toBe(false);
-    expect(await archive.count()).toBe(2);
+    expect((await archive.rows())[old]).toBe(2);
+    const others = (await archive.count()) - 2;
     expect(await drop(old, end)).toBe(true);
-    expect(await archive.count()).toBe(0);
+    expect(await archive.count()).toBe(others);
   });
 
   it('S4-U3: one that is gone, or was taken out to be kept, is not dropped', async () => {
     expect(await drop('p20010101', now)).toBe(false);
     if (kind !== 'postgres') return;
-    const old = dayName(now - 5 * DAY);
+    const old = dayName(now - 6 * DAY);
     await archive.db.query(`alter table outbox_archive detach partition outbox_archive_${old}`);
     expect(await drop(old, now)).toBe(false);
     expect(await archive.count(`archive_${old}`)).toBe(2);
@@ -141,7 +156,8 @@ describeWith('mysql', 'a drop looks into the partition, on mysql', () => {
       await archive.db.query(
         `alter table outbox_archive exchange partition ${old} with table other without validation`,
       );
-      const report = await archive.maintainer({ retention: '3d' }).runOnce();
+      const maintainer = archive.maintainer({ retention: '3d' });
+      const report = await whenFree(() => maintainer.runOnce());
       expect(report.dropped).not.toContain(old);
       expect(report.notDone).toEqual([{ change: 'drop', partition: old, why: expect.stringContaining('younger') }]);
     } finally {
