@@ -36,8 +36,6 @@ describe.each(DATABASES)('attempts, delays and errors on %s', (kind) => {
     it('counts each failure once under three relays: dead after exactly maxAttempts, never sent again', async () => {
       harness = await createHarness(kind, {
         pollInterval: 50,
-        lease: '12s', // peers are noticed within a third of it
-        publishTimeout: '4s',
         retry: { initial: 1, max: 5, maxAttempts: 3 },
       });
       const attempts = new Map<string, number>();
@@ -50,7 +48,10 @@ describe.each(DATABASES)('attempts, delays and errors on %s', (kind) => {
           return { ...relay, transport };
         }),
       );
-      await until(() => relays.every(({ dispatcher }) => (dispatcher.status().transports[0]?.buckets.length ?? 0) > 5));
+      await until(() => {
+        for (const { dispatcher } of relays) dispatcher.lookAtLeases(); // peers, and not only in its time
+        return relays.every(({ dispatcher }) => (dispatcher.status().transports[0]?.buckets.length ?? 0) > 5);
+      });
       const ids = await harness.enqueue(Array.from({ length: 60 }, (_, i) => ({ key: i % 2 ? `k${i}` : null })));
       const deaths = (): number => relays.reduce((sum, { hooks }) => sum + hooks.of('dead').length, 0);
       await until(() => deaths() === 60);
@@ -103,7 +104,7 @@ describe.each(DATABASES)('attempts, delays and errors on %s', (kind) => {
     });
 
     it('waits as long as it says, longer each time, also when the relay is another one', async () => {
-      harness = await createHarness(kind, { pollInterval: 20, retry: { initial: 1_000, max: '1m' } });
+      harness = await createHarness(kind, { pollInterval: 20, retry: { initial: 400, max: '1m' } });
       await harness.enqueue([{ key: 'k' }]);
       const attemptedAt: number[] = [];
       const relay = async (): Promise<{
@@ -126,7 +127,7 @@ describe.each(DATABASES)('attempts, delays and errors on %s', (kind) => {
       const second = await relay();
       await second.transport.until(() => second.transport.published.length === 1);
       const delays = [...first.hooks.of('retried'), ...second.hooks.of('retried')].map(({ delay }) => delay);
-      expect(delays).toEqual([1_000, 2_000, 4_000]);
+      expect(delays).toEqual([400, 800, 1_600]);
       const waited = attemptedAt.slice(1).map((at, i) => at - (attemptedAt[i] as number));
       // Never earlier; later by a few polls and round trips, and the start of a relay.
       for (const [i, delay] of delays.entries()) expect(waited[i]).toBeGreaterThan(delay - 20);
