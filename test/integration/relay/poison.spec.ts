@@ -11,7 +11,7 @@ const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new
 const onDead = (value: 'block' | 'skip') => JSON.stringify({ $retry: { onDead: value } });
 
 const KEYS = 1_000;
-const ROUNDS = 4;
+const ROUNDS = 2;
 /** Of messages that are due at one instant. */
 const DUE = 5_000;
 const HOUR = 3_600_000;
