@@ -19,16 +19,20 @@ export class MysqlPartitions implements PartitionStore {
     return readLayout(this.database.connection('admin'), this.names, this.settings);
   }
 
-  /** The lock is released with its session, which is closed behind the work. */
   async maintain<T>(lockTimeout: number, work: (session: PartitionSession) => Promise<T>): Promise<T | undefined> {
     if (this.database.alone === undefined) throw noSession();
     const { schema, prefix } = this.settings;
-    const lock = statement(undefined, 'select get_lock(?, 0)').bind(
-      lockName({ ...(schema !== undefined && { schema }), prefix: `${prefix}partitions` }),
-    );
+    const name = lockName({ ...(schema !== undefined && { schema }), prefix: `${prefix}partitions` });
+    const lock = statement(undefined, 'select get_lock(?, 0)').bind(name);
+    const unlock = statement(undefined, 'select release_lock(?)').bind(name);
     return this.database.alone(async (connection) => {
       if (Number((await connection.run(lock)).rows[0]?.[0]) !== 1) return undefined;
-      return work(new MysqlPartitionSession(connection, this.names, this.settings, lockTimeout));
+      try {
+        return await work(new MysqlPartitionSession(connection, this.names, this.settings, lockTimeout));
+      } finally {
+        // The server comes to the end of a session late, and the next pass would find the lock taken.
+        await connection.run(unlock).catch(() => undefined);
+      }
     });
   }
 }

@@ -1,5 +1,5 @@
 import type { ArchiveLayout, PartitionSession, PartitionStore } from '../../partitions/partition-store.js';
-import type { SqlConnection, SqlDatabase, SqlExecutor } from '../../executor.js';
+import type { SqlDatabase, SqlExecutor } from '../../executor.js';
 import { OutboxConfigurationError } from '../../../outbox.errors.js';
 import { literal, type TableNames } from '../../names.js';
 import { statement } from '../statement.js';
@@ -21,17 +21,16 @@ export class PostgresPartitions implements PartitionStore {
   async maintain<T>(lockTimeout: number, work: (session: PartitionSession) => Promise<T>): Promise<T | undefined> {
     if (this.database.alone === undefined) throw noSession();
     return this.database.alone(async (connection) => {
-      if (!(await this.lock(connection))) return undefined;
-      return work(new PostgresPartitionSession(connection, this.names, this.prefix, lockTimeout));
+      const lock = `hashtextextended(${literal(`nestjs-outbox partitions ${this.names.archive}`)}, 0)`;
+      const [taken] = await first(connection, `select pg_catalog.pg_try_advisory_lock(${lock})`);
+      if (taken !== 't') return undefined;
+      try {
+        return await work(new PostgresPartitionSession(connection, this.names, this.prefix, lockTimeout));
+      } finally {
+        // The server comes to the end of a session late, and the next pass would find the lock taken.
+        await first(connection, `select pg_catalog.pg_advisory_unlock(${lock})`).catch(() => undefined);
+      }
     });
-  }
-
-  /** @internal Released with its session, which is closed behind the work. */
-  async lock(connection: SqlConnection): Promise<boolean> {
-    const name = literal(`nestjs-outbox partitions ${this.names.archive}`);
-    return first(connection, `select pg_catalog.pg_try_advisory_lock(hashtextextended(${name}, 0))`).then(
-      ([taken]) => taken === 't',
-    );
   }
 }
 
