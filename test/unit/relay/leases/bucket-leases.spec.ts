@@ -119,7 +119,7 @@ describe('bucket leases', () => {
   it('a bucket that could not be given back is never used again under its old epoch; the next pass takes it', async () => {
     const fleet = new LeaseFleet();
     const { leases, holder } = fleet.join('a');
-    await fleet.settle([{ leases }]);
+    await leases.runOnce();
     const { giveBack } = fleet.store;
     fleet.store.giveBack = () => Promise.reject(new Error('connection lost'));
     leases.giveBack(0, holder, [3]);
