@@ -12,7 +12,7 @@ const here = dirname(fileURLToPath(import.meta.url));
 const root = dirname(here);
 
 /** What a sample may take to end after a signal. */
-const LAST_WORDS = 10_000;
+const LAST_WORDS = 60_000;
 /** What each sample needs, and the variable in which it looks for it. */
 const NEEDS = {
   '01-quick-start': { DATABASE_URL: 'postgres' },

@@ -34,7 +34,7 @@ const LIMIT = Number.parseFloat(process.env.OUTBOX_TEST_TIMEOUT ?? (tier === 'al
 /** A file that runs once more by itself hangs: none takes half as long. */
 const LIMIT_ALONE = 10 * MINUTE;
 /** Jest is through, but something keeps its process alive. */
-const LINGER = 20_000;
+const LINGER = 60_000;
 
 const started = [];
 const scratch = mkdtempSync(join(tmpdir(), 'outbox-test-'));

@@ -17,12 +17,10 @@ const SESSIONS = {
   postgres: 'select pid as id from pg_stat_activity where datname = current_database()',
   other: 'select id from information_schema.processlist where db = database()',
 };
-/** Looks are let through, changes wait. */
-const LOCK = { postgres: ['lock table outbox_parked in share mode'], other: ['lock tables outbox_parked read'] };
-const UNLOCK = { postgres: ['rollback'], other: ['unlock tables'] };
 const IS_WAITING = {
   postgres: 'select 1 from pg_stat_activity where datname = current_database() and wait_event_type = $$Lock$$',
-  other: `select 1 from information_schema.processlist where db = database() and state like 'Waiting for table%'`,
+  other: `select 1 from information_schema.innodb_trx join information_schema.processlist on id = trx_mysql_thread_id
+    where db = database() and trx_state = 'LOCK WAIT'`,
 };
 
 interface Action {
@@ -75,12 +73,14 @@ class Beside {
       (await this.rows<{ state: number; n: unknown }>(sql)).map(({ state, n }) => [state, Number(n)]),
     );
   }
-  async lock(): Promise<void> {
-    if (this.dialect === 'postgres') await this.locker.query('begin');
-    for (const sql of LOCK[this.dialect]) await this.locker.query(sql);
+  /** An action that comes to this row waits there: it cannot be through before somebody looks. */
+  async lockRow(place: 'first' | 'last', after = 0): Promise<void> {
+    const order = `parked_id ${place === 'first' ? 'asc' : 'desc'}`;
+    await this.locker.query('begin');
+    await this.locker.query(`select 1 from outbox_parked order by ${order} limit 1 offset ${after} for update`);
   }
   async unlock(): Promise<void> {
-    for (const sql of UNLOCK[this.dialect]) await this.locker.query(sql);
+    await this.locker.query('rollback');
   }
   someoneWaits(): Promise<void> {
     return until(async () => (await this.rows(IS_WAITING[this.dialect])).length > 0, 60_000);
@@ -123,10 +123,11 @@ describeWith(DATABASES, 'a bulk action whose process is killed', () => {
     });
 
     /** @returns what the audit says of it */
-    const kill = async (command: readonly string[], when: () => Promise<void>): Promise<number> => {
+    const kill = async (command: readonly string[], when: (before: number) => Promise<void>): Promise<number> => {
+      const before = (await beside.action())?.id ?? 0;
       const child = cli.begin(command);
       const ended = once(child, 'exit');
-      await when();
+      await when(before);
       child.kill('SIGKILL');
       expect(await ended).toEqual([null, 'SIGKILL']);
       await beside.unlock();
@@ -135,18 +136,12 @@ describeWith(DATABASES, 'a bulk action whose process is killed', () => {
       expect(action).toMatchObject({ action: command[0], outcome: null });
       return action?.done ?? 0;
     };
-    const hasDone = (count: number) => async (): Promise<void> => {
-      const before = (await beside.action())?.id ?? 0;
+    const hasDoneAChunk = async (before: number): Promise<void> => {
       const isSo = async (): Promise<boolean> => {
         const action = await beside.action();
-        return action !== undefined && action.id > before && action.done >= count;
+        return action !== undefined && action.id > before && action.done >= CHUNK;
       };
       await until(isSo, 60_000, 1);
-    };
-    const inTheMiddleOfAChunk = async (): Promise<void> => {
-      await hasDone(2 * CHUNK)();
-      await beside.lock();
-      await beside.someoneWaits();
     };
 
     it.each(['requeue', 'cancel'] as const)(
@@ -157,11 +152,15 @@ describeWith(DATABASES, 'a bulk action whose process is killed', () => {
           const states = await beside.states();
           return name === 'requeue' ? (states[2] ?? 0) : ALL - (states[2] ?? 0);
         };
-        const first = await kill(command, inTheMiddleOfAChunk);
-        expect(first).toBeGreaterThanOrEqual(2 * CHUNK);
+        // What is requeued is taken in its order, and what is cancelled from its end.
+        const [start, end] = name === 'requeue' ? (['first', 'last'] as const) : (['last', 'first'] as const);
+        await beside.lockRow(start, 2.5 * CHUNK);
+        const first = await kill(command, () => beside.someoneWaits()); // in the middle of a chunk
+        expect(first).toBe(2 * CHUNK);
         expect({ rest: first % CHUNK, isDone: await isDone() }).toEqual({ rest: 0, isDone: first });
 
-        const second = await kill(command, hasDone(CHUNK)); // wherever it is just then
+        await beside.lockRow(end);
+        const second = await kill(command, hasDoneAChunk); // wherever it is just then, but not through
         expect({ rest: second % CHUNK, isDone: await isDone() }).toEqual({ rest: 0, isDone: first + second });
         expect(first + second).toBeLessThan(ALL);
 

@@ -160,8 +160,10 @@ describe.each(DATABASES)('OutboxAdmin.drain on %s', (kind) => {
         select 0, 1, ${id}, 'a', 'a', 1, ${later}, ${text} from ${from}`);
       const [failed] = await enqueue([{ key: null }]);
       await until(async () => (await outbox.stats()).total.waiting === 1);
-      const report = await admin.drain({ timeout: '3s' });
-      expect(report).toMatchObject({ outcome: 'timeout', left: 1, reasons: [{ code: 'waiting', id: failed }] });
+      const found = new AbortController();
+      const progress = ({ left }: DrainProgress): void => void (left === 1 && found.abort());
+      const report = await admin.drain({ signal: found.signal, progress });
+      expect(report).toMatchObject({ outcome: 'aborted', left: 1, reasons: [{ code: 'waiting', id: failed }] });
       moody.refuses = false;
       await admin.requeue({ type: 'a', state: 'waiting' });
       expect(await admin.drain()).toMatchObject({ outcome: 'drained', transports: [{ scheduled: 2 * BULK_LOOK }] });

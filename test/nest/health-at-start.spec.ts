@@ -30,6 +30,7 @@ describeOnFewer(['rabbitmq'], 'health after a start, before there is a message',
     const outbox = OutboxModule.forRoot(quiet(options));
     return (await applications.start(build([typeOrm(database), outbox]))).get(OutboxService);
   };
+  const isUp = ({ status }: OutboxHealth): boolean => status === 'up';
   const troubled = (outbox: OutboxService): Promise<OutboxHealth> =>
     countedHealth(outbox, ({ status }) => status !== 'up');
 
@@ -90,7 +91,7 @@ describeOnFewer(['rabbitmq'], 'health after a start, before there is a message',
     expect(connected()).toEqual([
       expect.stringMatching(`^log transport 'default' connected \\(rabbitmq ${where}\\) transport=default took=`),
     ]);
-    expect(await countedHealth(outbox)).toMatchObject({ status: 'up', reasons: [] });
+    expect(await countedHealth(outbox, isUp)).toMatchObject({ reasons: [] });
   });
 
   it('Y4: the first message that is published is said in the log, once, and what a closed outbox is asked', async () => {
@@ -121,7 +122,7 @@ describeOnFewer(['rabbitmq'], 'health after a start, before there is a message',
       await once(server.listen(0, '127.0.0.1'), 'listening');
       const { port } = server.address() as AddressInfo;
       const outbox = await start({ relay, transports: { default: rabbitmq({ url: `amqp://127.0.0.1:${port}` }) } });
-      expect(await countedHealth(outbox)).toMatchObject({ status: 'up', relay: { running: false } });
+      expect(await countedHealth(outbox, isUp)).toMatchObject({ relay: { running: false } });
       await applications.close();
       expect(connections).toBe(0);
       await new Promise((resolve) => server.close(resolve));

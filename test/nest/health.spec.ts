@@ -30,10 +30,12 @@ const clock: Clock = {
 };
 
 /** An answer is good for a second, which is over. */
-function healthOf(outbox: OutboxService): Promise<OutboxHealth> {
+function healthOf(outbox: OutboxService, is?: (health: OutboxHealth) => boolean): Promise<OutboxHealth> {
   ahead += 1_001;
-  return countedHealth(outbox);
+  return countedHealth(outbox, is);
 }
+/** A heartbeat of a busy machine may have been late. */
+const isUp = ({ status }: OutboxHealth): boolean => status === 'up';
 
 describe.each(FEWER_DATABASES)('health on %s', (kind) => {
   describeWith(kind, 'and keys that wait', () => {
@@ -81,15 +83,14 @@ describe.each(FEWER_DATABASES)('health on %s', (kind) => {
       await until(async () => (await outbox.health()).reasons.length === 1);
       expect(await healthOf(outbox)).toMatchObject({ status: 'degraded', reasons: [dead] });
       await outbox.discard({ key: KEY });
-      expect(await healthOf(outbox)).toMatchObject({ status: 'up', reasons: [] });
+      expect(await healthOf(outbox, isUp)).toMatchObject({ reasons: [] });
     });
 
     it('D1: a retry is told when it holds others back, and is no news when it holds back nobody', async () => {
       const outbox = await start(new MoodyTransport(), { initial: '1h', max: '1h' });
       await enqueue(outbox);
       await until(async () => (await outbox.stats()).total.waiting === 1);
-      expect(await healthOf(outbox)).toMatchObject({
-        status: 'up',
+      expect(await healthOf(outbox, isUp)).toMatchObject({
         reasons: [],
         transports: { default: { stats: { blockedKeys: 1 } } },
       });
@@ -104,7 +105,7 @@ describe.each(FEWER_DATABASES)('health on %s', (kind) => {
       url.host = `${proxy.host}:${proxy.port}`;
       const through = { ...database, options: { ...database.options, url: url.href } } as TestDatabase;
       const outbox = await start(new MoodyTransport(), {}, through);
-      expect(await healthOf(outbox)).toMatchObject({ status: 'up' });
+      await healthOf(outbox, isUp);
       proxy.set({ up: 'hold', down: 'hold' });
       ahead += 1_001;
       timers.length = 0;

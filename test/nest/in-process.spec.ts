@@ -170,7 +170,7 @@ describeWith('postgres', '@OnOutboxEvent', () => {
         }
       }
       const retry = { maxAttempts: 1 };
-      const late = { shutdownTimeout: 100, publishTimeout: '20s' } as const;
+      const late = { shutdownTimeout: 100, lease: '10m', publishTimeout: '5m' } as const; // nothing but the stop ends it
       const options = local({ relay: true, coordination, ordering: 'none', ...late, retry });
       const app = await start([Slow], options);
       const id = await app.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('hangs'));

@@ -272,7 +272,7 @@ describeOnMysqlFamily('the relay in an application', (kind) => {
     const outbox = app.get(OutboxService);
     const id = await outbox.transaction(() => outbox.enqueue(new OrderPlaced('1')));
     await until(() => transport.ids.includes(id));
-    expect(await countedHealth(outbox)).toMatchObject({ status: 'up' });
+    await countedHealth(outbox, ({ status }) => status === 'up');
   });
 
   it('cannot notify', async () => {

@@ -5,7 +5,17 @@ import { rabbitmq } from '../../lib/transports/rabbitmq/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { RabbitMqObserver } from '../support/rabbitmq.js';
 import { describeWith, requiredUrl } from '../support/services.js';
-import { Applications, build, failure, LineLogger, OrderPlaced, quiet, typeOrm, until } from './support/app.js';
+import {
+  Applications,
+  build,
+  countedHealth,
+  failure,
+  LineLogger,
+  OrderPlaced,
+  quiet,
+  typeOrm,
+  until,
+} from './support/app.js';
 
 type Client = Exclude<ClientProxyOptions['client'], string | symbol | Function>;
 
@@ -123,11 +133,11 @@ describeWith(['postgres', 'rabbitmq'], 'transports, looked at when the applicati
     });
     const { outbox } = await started({ transports: { default: transport } });
     const id = await outbox.enqueueOutsideTransaction(new OrderPlaced('1'));
-    await until(async () => {
-      const { status, transports } = await outbox.health(); // before its leases there is a second reason
-      return status === 'down' && transports['default']?.stats?.instances === 1;
-    });
-    expect((await outbox.health()).reasons).toEqual([expect.stringMatching(/PRECONDITION.FAILED.*type/i)]);
+    const { reasons } = await countedHealth(
+      outbox, // before its leases there is a second reason
+      ({ status, transports }) => status === 'down' && transports['default']?.stats?.instances === 1,
+    );
+    expect(reasons).toEqual([expect.stringMatching(/PRECONDITION.FAILED.*type/i)]);
     expect((await outbox.stats()).transports['default']).toMatchObject({ ready: 1, dead: 0, waiting: 0 });
     await observer.channel.deleteExchange(exchange);
     const [message] = await observer.received(queue, 1, 60_000);

@@ -18,6 +18,8 @@ export interface FleetSettings {
   readonly kafka?: { readonly port: number; readonly fencing?: { readonly transactionalId: string } };
   /** Publishes message by message, with so many milliseconds for each. */
   readonly pace?: number;
+  /** With `pace`: stops itself, as `SIGSTOP` does, within its nth message, before that goes out. */
+  readonly freezeAt?: number;
   /** Refuses the first two tries of messages whose key ends in 0. */
   readonly refuse?: boolean;
   /** Kills itself with SIGKILL at the nth call of this method of the store or the transport. */
@@ -33,8 +35,6 @@ export interface Order {
   readonly start?: boolean;
   /** Milliseconds by which its wall clock is wrong from now on. */
   readonly wrongBy?: number;
-  /** With `pace`: it stops itself, as `SIGSTOP` does, within its next message, before that goes out. */
-  readonly freeze?: boolean;
 }
 /** What a relay needs that has no writers beside it. */
 export const NO_WRITERS = { writers: 0, firstWriter: 0, keysPerWriter: 0, messagesPerWriter: 0 };

@@ -16,7 +16,8 @@ const settings = JSON.parse(process.env['FLEET'] as string) as FleetSettings;
 
 /** Whoever asks this process for the time gets it wrong by this much. */
 let wrongBy = 0;
-let freezes = false;
+/** Messages that `publishSingly` has begun with. */
+let begun = 0;
 const now = Date.now.bind(Date);
 Date.now = () => now() + wrongBy;
 
@@ -44,9 +45,8 @@ class LedgerTransport extends OutboxTransport {
     const elapsed = stopwatch(systemClock);
     for (const [index, message] of batch.entries()) {
       await pause(pace);
-      const stoodStill = freezes;
-      freezes = false;
-      if (stoodStill) {
+      begun += 1;
+      if (begun === settings.freezeAt) {
         process.kill(process.pid, 'SIGSTOP');
         report(index, { ok: false, blame: 'message', final: true, error: new Error('stood still') });
       }
@@ -136,7 +136,6 @@ async function main(): Promise<void> {
   };
   process.on('message', (order: Order) => {
     if (order.wrongBy !== undefined) wrongBy = order.wrongBy;
-    if (order.freeze === true) freezes = true;
     if (order.start === true) void start();
   });
   if (settings.waits === true) process.send?.('loaded');

@@ -53,6 +53,8 @@ describeOnFewer(['rabbitmq'], 'the end of a process', (kind) => {
     )) as [{ held: string; owners: string }];
     return { held: Number(row.held), owners: Number(row.owners) };
   };
+  /** The last statement of a process that ended may be under way still. Nothing else frees them: a lease is an hour. */
+  const noneHeld = (): Promise<void> => until(async () => (await leased()).held === 0, NEVER);
   /** About a thousand messages a second until told otherwise; keys have consecutive numbers. */
   function load(): { stop(): Promise<number> } {
     let on = true;
@@ -82,7 +84,8 @@ describeOnFewer(['rabbitmq'], 'the end of a process', (kind) => {
     for (const goes of others) {
       await until(() => published(goes) > 0, NEVER);
       expect(await goes.end('SIGTERM')).toBe('SIGTERM');
-      expect((await leased()).owners).toBe(others.indexOf(goes) === 0 ? 2 : 1); // given back, not left to expire
+      const stay = others.indexOf(goes) === 0 ? 2 : 1;
+      await until(async () => (await leased()).owners === stay, NEVER); // given back, not left to expire
       await until(async () => (await leased()).held === 32, NEVER); // a lease is an hour
     }
     const written = await writing.stop();
@@ -97,7 +100,7 @@ describeOnFewer(['rabbitmq'], 'the end of a process', (kind) => {
     await harness.enqueue([{ key: 'k', payload: Buffer.from('1') }]);
     await shop.heard('handed');
     expect(await shop.end('SIGTERM')).toBe('SIGTERM'); // of the publish it would hear in twenty minutes
-    expect(await leased()).toEqual({ held: 0, owners: 0 });
+    await noneHeld();
     expect(await harness.count('ready')).toBe(1);
   });
 
@@ -108,7 +111,7 @@ describeOnFewer(['rabbitmq'], 'the end of a process', (kind) => {
     shop.child.kill('SIGINT');
     await shop.heard('stopping');
     expect(await shop.end('SIGTERM')).toBe('SIGINT');
-    expect(await leased()).toEqual({ held: 0, owners: 0 });
+    await noneHeld();
   });
 
   onOne(
@@ -125,7 +128,7 @@ describeOnFewer(['rabbitmq'], 'the end of a process', (kind) => {
         proxy.set({ up: 'drop', down: 'drop' });
         ids.push(...(await harness.enqueue([{ key: 'a' }, { key: 'b' }])));
         expect(await shop.end('SIGTERM')).toBe('SIGTERM');
-        expect(await leased()).toEqual({ held: 0, owners: 0 });
+        await noneHeld();
         proxy.heal();
         const next = await rabbitmq({ url, routingKey: () => queue }).create();
         await harness.relay({ default: next }).dispatcher.start();

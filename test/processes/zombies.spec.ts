@@ -38,9 +38,10 @@ describeOnFewer([], 'relay processes whose time is not the others’', (kind) =>
   const ledger = () => readLedger(settings.ledger);
   const left = async (): Promise<number> => (await harness.count('ready')) + (await harness.count('parked'));
 
-  /** All of them own buckets, and have published some of the backlog. */
-  async function atWork(count: number): Promise<void> {
-    relays = await Promise.all(Array.from({ length: count }, () => startRelay(settings)));
+  /** All of them own buckets, and have published some of the backlog. All but the first get `others` as well. */
+  async function atWork(count: number, others: Partial<FleetSettings> = {}): Promise<void> {
+    const each = Array.from({ length: count }, (_, n) => (n === 0 ? settings : { ...settings, ...others }));
+    relays = await Promise.all(each.map(startRelay));
     const owners = (): Promise<unknown[]> =>
       harness.dataSource.query(`select owner from outbox_leases where owner is not null group by owner
         having count(*) <= ${Math.ceil(8 / count)}`);
@@ -53,10 +54,9 @@ describeOnFewer([], 'relay processes whose time is not the others’', (kind) =>
   }
 
   it('B1: frozen past their lease in the middle of a batch, they publish nothing and change nothing when they wake up', async () => {
-    await atWork(4);
-    const [, ...zombies] = relays;
     // Within a message, each by itself: a signal from outside may also hit it between its last look at the time and its write.
-    for (const zombie of zombies) zombie.send({ freeze: true });
+    await atWork(4, { freezeAt: 10 });
+    const [, ...zombies] = relays;
     await until(() => ledger().distinct === MESSAGES, LEASE + 60_000);
     await until(async () => (await left()) === 0, 60_000);
     const { lines } = ledger();

@@ -15,8 +15,8 @@ export const kafka = {
     const client = new kafkajs.Kafka({
       clientId: 'nestjs-outbox-probe',
       brokers: brokers.split(','),
-      connectionTimeout: 3_000,
-      requestTimeout: 3_000,
+      connectionTimeout: 15_000,
+      requestTimeout: 15_000,
       retry: { retries: 0 },
       logLevel: kafkajs.logLevel.NOTHING,
     });

@@ -10,7 +10,7 @@ export const mariadb = {
   /** Logs in and asks; throws when that fails or the version is too old. */
   async probe(url) {
     const { createConnection } = await import('mysql2/promise');
-    const connection = await createConnection({ uri: url, connectTimeout: 3_000 });
+    const connection = await createConnection({ uri: url, connectTimeout: 15_000 });
     connection.on('error', () => {});
     try {
       const [[{ version }]] = await connection.query('select version() as version');
@@ -51,7 +51,7 @@ export const mariadb = {
 /** What the server at `url` says: 10.11.6. */
 export async function serverVersion(url) {
   const { createConnection } = await import('mysql2/promise');
-  const connection = await createConnection({ uri: url, connectTimeout: 3_000 });
+  const connection = await createConnection({ uri: url, connectTimeout: 15_000 });
   const [[{ version }]] = await connection.query('select version() as version').finally(() => connection.end());
   return version.replace(/-.*$/, '');
 }

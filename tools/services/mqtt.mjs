@@ -7,7 +7,7 @@ export const mqtt = {
 
   async probe(url) {
     const { connectAsync } = await import('mqtt');
-    const client = await connectAsync(url, { connectTimeout: 3_000, reconnectPeriod: 0 }, false);
+    const client = await connectAsync(url, { connectTimeout: 60_000, reconnectPeriod: 0 }, false);
     await client.endAsync(true);
   },
 

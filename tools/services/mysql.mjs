@@ -17,7 +17,7 @@ export const mysql = {
 /** Logs in and asks; throws when that fails, or the server is another product or another version than the one asked for. */
 export async function probe(url, only) {
   const { createConnection } = await import('mysql2/promise');
-  const connection = await createConnection({ uri: url, connectTimeout: 3_000 });
+  const connection = await createConnection({ uri: url, connectTimeout: 15_000 });
   connection.on('error', () => {});
   try {
     const [[{ version }]] = await connection.query('select version() as version');

@@ -7,7 +7,7 @@ export const nats = {
 
   async probe(url) {
     const { connect } = await import('@nats-io/transport-node');
-    const connection = await connect({ servers: url, timeout: 3_000, reconnect: false });
+    const connection = await connect({ servers: url, timeout: 60_000, reconnect: false });
     await connection.close();
   },
 

@@ -11,7 +11,7 @@ export const postgres = {
   /** Logs in and asks; throws when that fails or the version is too old. */
   async probe(url) {
     const { default: pg } = await import('pg');
-    const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 3_000 });
+    const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 15_000 });
     client.on('error', () => {});
     try {
       await client.connect();

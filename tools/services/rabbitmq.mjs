@@ -10,7 +10,7 @@ export const rabbitmq = {
   /** Logs in and opens a channel. */
   async probe(url) {
     const { connect } = await import('amqplib');
-    const connection = await connect(url, { timeout: 3_000 });
+    const connection = await connect(url, { timeout: 60_000 });
     connection.on('error', () => {});
     try {
       await connection.createChannel();
@@ -22,7 +22,7 @@ export const rabbitmq = {
   /** What the server at `url` says. */
   async version(url) {
     const { connect } = await import('amqplib');
-    const connection = await connect(url, { timeout: 3_000 });
+    const connection = await connect(url, { timeout: 60_000 });
     const { version } = connection.connection.serverProperties;
     await connection.close();
     return version;

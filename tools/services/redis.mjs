@@ -9,7 +9,7 @@ export const redis = {
 
   async probe(url) {
     const { Redis } = await import('ioredis');
-    const client = new Redis(url, { lazyConnect: true, connectTimeout: 3_000, retryStrategy: () => null });
+    const client = new Redis(url, { lazyConnect: true, connectTimeout: 60_000, retryStrategy: () => null });
     client.on('error', () => {});
     try {
       await client.connect();

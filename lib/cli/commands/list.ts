@@ -38,8 +38,10 @@ export const LIST: CliCommand = {
       const size = Math.min(PAGE, limit - printed);
       const page = await outbox.answer(outbox.admin.find(query, { limit: size, ...more }));
       if (json) for (const message of page.messages) terminal.out(jsonLine(message));
-      else if (page.messages.length > 0)
-        for (const line of tableLines(page.messages, COLUMNS, terminal)) terminal.out(line);
+      else if (page.messages.length > 0) {
+        const lines = tableLines(page.messages, COLUMNS, terminal);
+        for (const line of printed === 0 ? lines : lines.slice(1)) terminal.out(line);
+      }
       if (query.ids !== undefined && !page.complete)
         terminal.say('The tables are long: what is missing here may be there. Give --key to look in one bucket.');
       printed += page.messages.length;

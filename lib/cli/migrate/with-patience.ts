@@ -29,9 +29,9 @@ export async function withPatience<T>(
     } catch (error) {
       const { code } = Object(error) as { code?: unknown };
       if (!LOCKED.has(code)) throw error;
+      if (isFirst) waiting();
       if (elapsed() >= wait) throw neverFree(wait, error);
     }
-    if (isFirst) waiting();
     await pause(systemClock, PAUSE * Math.random());
   }
 }

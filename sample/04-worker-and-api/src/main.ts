@@ -58,7 +58,7 @@ async function place(url: string, n: number): Promise<void> {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(order),
-    signal: AbortSignal.timeout(10_000),
+    signal: AbortSignal.timeout(60_000),
   });
   if (status !== 202) throw new Error(`order ${n}: HTTP ${status}`);
 }

@@ -51,7 +51,7 @@ async function post(url: string, body: object): Promise<void> {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(body),
-    signal: AbortSignal.timeout(10_000),
+    signal: AbortSignal.timeout(60_000),
   });
   if (status !== 202) throw new Error(`POST ${url}: HTTP ${status}`);
 }

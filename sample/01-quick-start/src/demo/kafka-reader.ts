@@ -8,7 +8,7 @@ export async function startKafkaReader(brokers: string, prefix: string): Promise
   const groupId = `${prefix}reader`;
   const config = { clientId: 'reader', brokers: brokers.split(','), logLevel: logLevel.NOTHING };
   await reach('Kafka', brokers, async () => {
-    const once = new Kafka({ ...config, connectionTimeout: 5_000, retry: { retries: 0 } }).admin();
+    const once = new Kafka({ ...config, connectionTimeout: 30_000, retry: { retries: 0 } }).admin();
     await once.connect().finally(() => once.disconnect());
   });
   const kafka = new Kafka(config);

@@ -5,7 +5,7 @@ import type { Received, Reader } from './received.js';
 /** A consumer of its own, with a queue that exists for this run only. */
 export async function startRabbitMqReader(url: string, prefix: string): Promise<Reader> {
   const queue = `${prefix}orders`;
-  const connection = await reach('RabbitMQ', url, () => amqp.connect(url, { timeout: 5_000 }));
+  const connection = await reach('RabbitMQ', url, () => amqp.connect(url, { timeout: 30_000 }));
   const channel = await connection.createChannel();
   await channel.assertQueue(queue, { durable: true });
   const received: Received[] = [];

@@ -23,8 +23,8 @@ const SENDING = 4_000;
 /** How long there is no relay at all. */
 const ABSENCE = 1_000;
 
-/** What the reader gets to catch up with an empty outbox. */
-const READING = 10_000;
+/** How long the reader gets to catch up with an empty outbox. Waited out only when something is missing. */
+const READING = 60_000;
 
 /** @returns whether everything that was committed arrived, once at least, as it was and in order. */
 export async function runDemo(args: Arguments, interruption: AbortSignal): Promise<boolean> {
