@@ -2,12 +2,12 @@
 import type { PurgeStore } from '../../../lib/store/edit/purge-store.js';
 import type { BulkStore, ReplayStore } from '../../../lib/store/bulk-store.js';
 import type { OutboxStore } from '../../../lib/store/outbox-store.js';
-import { insertAt, PartitionedArchive } from '../../support/partitioned-archive.js';
+import { DAY, insertAt, PartitionedArchive } from '../../support/partitioned-archive.js';
 import { describeOnEach } from '../../support/services.js';
 
 /** Rows that were found before they were moved into their partitions: all were published at once, and others took their numbers. */
 describeOnEach([], 'what operators found in an archive that is moved meanwhile', (kind) => {
-  const AT = new Date(Date.now() - 3_600_000);
+  const AT = new Date(Date.now() - 2 * DAY); // in another partition than what is published now
   let archive: PartitionedArchive;
   let purge: PurgeStore;
   let replay: ReplayStore;

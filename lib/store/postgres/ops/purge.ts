@@ -87,13 +87,17 @@ export class PostgresPurge implements PurgeStore {
 
 function statements({ archive, audit }: TableNames) {
   return {
-    /** Past what the cleaner deletes just now. Row by row by the key, however the tables are planned. */
+    /**
+     * Past what the cleaner deletes just now. Row by row by the key, however the tables are planned. Each partition has places
+     * of its own: the same one in another partition is of another row.
+     */
     remove: statement(
       undefined,
-      `delete from ${archive} where ctid = any(array(select x.ctid
+      `with meant as materialized (select x.part, x.place
          from unnest(?::timestamptz[], ?::smallint[], ?::smallint[], ?::bigint[]) k(at, t, b, s)
-         cross join lateral (select o.ctid from ${archive} o where o.published_at = k.at and o.transport = k.t
-           and o.bucket = k.b and o.seq = k.s for update skip locked) x))`,
+         cross join lateral (select o.tableoid as part, o.ctid as place from ${archive} o where o.published_at = k.at
+           and o.transport = k.t and o.bucket = k.b and o.seq = k.s for update skip locked) x)
+       delete from ${archive} where ctid = any(array(select place from meant)) and (tableoid, ctid) in (select part, place from meant)`,
     ),
     forget: statement(
       undefined,
