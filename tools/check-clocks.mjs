@@ -11,7 +11,6 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 /** Milliseconds: the ceiling that only says "never". */
 const NEVER = 60_000;
 const CLOCK = /\b(?:performance\.now|Date\.now|process\.(?:hrtime|cpuUsage)|took|elapsed)\b/;
-const CEILING = /^toBeLessThan(?:OrEqual)?$/;
 
 export function ceilingsIn(name, text) {
   if (!CLOCK.test(text)) return [];
@@ -28,10 +27,9 @@ export function ceilingsIn(name, text) {
     ts.forEachChild(node, visit);
   };
   const judge = (call) => {
-    const { name: method, expression: subject } = call.expression;
-    if (!CEILING.test(method.text) || !readsClock(subject)) return;
-    const limit = Number(call.arguments[0]?.getText().replaceAll('_', ''));
-    if (limit >= NEVER) return;
+    const { name: method } = call.expression;
+    const [less, limit] = compared(call) ?? [];
+    if (!less || !limit || !readsClock(less) || Number(limit.getText().replaceAll('_', '')) >= NEVER) return;
     const at = file.getLineAndCharacterOfPosition(method.getStart()).line;
     if ([at, at - 1].some((line) => /\/\/ clock: \S/.test(lines[line] ?? ''))) return;
     out.push(`${name}:${at + 1}: ${lines[at].trim()}`);
@@ -40,11 +38,26 @@ export function ceilingsIn(name, text) {
   return out;
 }
 
-/** A difference of two times, rather than a time of day. */
+/** Of an `expect` that compares: what is to be less, and than what. */
+function compared(call) {
+  let { expression: subject, name } = call.expression;
+  let holds = true;
+  for (; ts.isPropertyAccessExpression(subject); subject = subject.expression) holds &&= subject.name.text !== 'not';
+  const [value, limit] = [subject.arguments?.[0], call.arguments[0]];
+  const order = /^toBe(Less|Greater)Than/.exec(name.text)?.[1];
+  if (order !== undefined) return (order === 'Less') === holds ? [value, limit] : [limit, value];
+  if (name.text !== 'toBe' || !value || !ts.isBinaryExpression(value)) return undefined;
+  if (limit?.getText() !== 'true') holds = !holds;
+  const operator = /^([<>])=?$/.exec(value.operatorToken.getText())?.[1];
+  return operator && ((operator === '<') === holds ? [value.left, value.right] : [value.right, value.left]);
+}
+
+/** Holds a difference of two times, rather than a time of day. */
 function isElapsed(node) {
-  return (
-    CLOCK.test(node.getText()) && ts.isBinaryExpression(node) && node.operatorToken.kind === ts.SyntaxKind.MinusToken
-  );
+  const { left, right, operatorToken } = node;
+  if (operatorToken?.kind === ts.SyntaxKind.MinusToken && !ts.isNumericLiteral(right))
+    return CLOCK.test(left.getText() + right.getText());
+  return !ts.isFunctionLike(node) && ts.forEachChild(node, isElapsed) === true;
 }
 
 function checkAll() {

@@ -158,12 +158,7 @@ function describeLeader(kind: DatabaseKind): void {
   });
 
   it('who alone cannot reach the broker leaves the lead to the other, and does not take it back', async () => {
-    harness = await createHarness(kind, {
-      coordination: 'leader',
-      lease: 12_000,
-      publishTimeout: 4_000,
-      pollInterval: 100,
-    });
+    harness = await createHarness(kind, { coordination: 'leader', ...PATIENT, pollInterval: 100 });
     const [first, second] = [new ScriptedTransport(), new ScriptedTransport()];
     let broken = true;
     first.behave = () => (broken ? down() : PUBLISHED);

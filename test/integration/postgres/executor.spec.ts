@@ -43,6 +43,7 @@ describeWith('postgres', 'PostgreSQL executors', () => {
     expect(await setting('admin', 'synchronous_commit')).toBe('on');
     expect(await setting('read', 'enable_seqscan')).toBe('off');
     expect(await setting('read', 'timezone')).toBe('UTC');
+    expect(await setting('admin', 'statement_timeout')).toBe('5s');
     expect(await setting('lease', 'synchronous_commit')).toBe('on');
     expect(await sessions()).toBe(4);
     await database.close();
@@ -111,12 +112,13 @@ describeWith('postgres', 'PostgreSQL executors', () => {
   });
 
   it('rolls back and stays usable when a transaction fails; a slow statement is cancelled by the server', async () => {
-    const database = open({ statementTimeout: 2_000 });
+    const database = open({ statementTimeout: 3_600_000 });
     const connection = database.connection('admin');
     const pid = await backendOf(connection);
     await expect(
       connection.transaction(async (tx) => {
         await tx.run(one('create temporary table t (a int)'));
+        await tx.run(one(`set local statement_timeout = '1s'`));
         await tx.run(one('select pg_sleep(3000)'));
       }),
     ).rejects.toMatchObject({ code: '57014' });

@@ -120,7 +120,7 @@ describeWith('postgres', 'a strict order on PostgreSQL, rule by rule', () => {
       await inFront.enqueue('in front', 'k');
       await inFront.query('set constraints all immediate');
       await waiting.enqueue('waiting', 'k');
-      await waiting.query(`set local lock_timeout = '20ms'; set local statement_timeout = '20ms'`);
+      await waiting.query(`set local lock_timeout = '20ms'; set local statement_timeout = '250ms'`);
     });
     afterEach(() => limit('10s'));
 

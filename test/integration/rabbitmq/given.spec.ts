@@ -131,18 +131,25 @@ describeWith('rabbitmq', 'connections that a factory makes at each call', () => 
 
   it('are asked for again when the last one ended, or does not answer any more', async () => {
     const mute = new Set<number>();
+    /** As if the time for an answer were over, when there was one. */
+    const waited = new AbortController();
     proxy.intercept = () => {
       const nth = made.length;
-      return { up: (bytes) => bytes, down: (bytes) => (mute.has(nth) ? Buffer.alloc(0) : bytes) };
+      const unheard = (): Buffer => (waited.abort(), Buffer.alloc(0));
+      return { up: (bytes) => bytes, down: (bytes) => (mute.has(nth) ? unheard() : bytes) };
     };
-    const transport = await transportOf({ connectTimeout: 3_000 });
+    const transport = await transportOf({ connectTimeout: 60_000 });
     await transport.connect!(soon());
     await transport.reset!();
     await made[0]!.close();
     await transport.connect!(soon());
     await transport.reset!();
     mute.add(1);
-    await transport.connect!(soon());
+    const signal = soon();
+    const timeout = jest.spyOn(AbortSignal, 'timeout').mockReturnValueOnce(waited.signal);
+    await transport.connect!(signal);
+    expect(timeout.mock.calls[0]).toEqual([60_000]);
+    timeout.mockRestore();
     expect([made.length, transport.health!().state]).toEqual([3, 'connected']);
     await transport.close!();
   });

@@ -7,6 +7,8 @@ import { describeUnlessMissing, requiredUrl, serviceUrl, type Service } from '..
 import { until } from '../../support/until.js';
 
 const missing = (['rabbitmq', 'postgres'] satisfies Service[]).filter((one) => serviceUrl(one) === undefined);
+/** Neither a connect nor a stop is given up while a test waits. */
+const PATIENT = { publishTimeout: 600_000, lease: 1_800_000, shutdownTimeout: 600_000 };
 
 describeUnlessMissing(missing, 'a relay that starts', () => {
   let observer: RabbitMqObserver;
@@ -22,8 +24,9 @@ describeUnlessMissing(missing, 'a relay that starts', () => {
       harness = await createHarness('postgres', options);
     });
     afterAll(() => harness?.close());
-    const start = async (options: RabbitMqOptions, overrides = {}) => {
-      const relay = harness.relay({ default: await rabbitmq(options).create() }, overrides);
+    const start = async (options: RabbitMqOptions) => {
+      const transport = await rabbitmq({ connectTimeout: 600_000, ...options }).create();
+      const relay = harness.relay({ default: transport }, PATIENT);
       await relay.dispatcher.start();
       return relay;
     };
@@ -70,10 +73,8 @@ describeUnlessMissing(missing, 'a relay that starts', () => {
       const server = createServer();
       await once(server.listen(0, '127.0.0.1'), 'listening');
       const connected = once(server, 'connection', { signal: AbortSignal.timeout(60_000) });
-      // Neither the connect nor the stop is given up while the test waits.
-      const patient = { publishTimeout: 600_000, lease: 1_800_000, shutdownTimeout: 600_000 };
       const { port } = server.address() as AddressInfo;
-      const { dispatcher, hooks } = await start({ url: `amqp://127.0.0.1:${port}` }, patient);
+      const { dispatcher, hooks } = await start({ url: `amqp://127.0.0.1:${port}` });
       const [socket] = (await connected) as [Socket];
       const closed = once(socket.on('error', () => undefined).resume(), 'close', {
         signal: AbortSignal.timeout(60_000),
