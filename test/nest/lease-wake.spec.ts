@@ -67,6 +67,7 @@ describeWith('postgres', 'B17: an application, and a relay of another process th
   it('tells nothing while nothing changes', async () => {
     await peer.start();
     await until(shares(16, 16));
+    await until(() => told >= 3); // that one came, that the other gave back, and that it took
     await peer.leaseLoop?.runNow(); // what it was told of the last hand-over is looked at
     const before = told;
     for (const each of [application, peer, application, peer]) {
