@@ -79,6 +79,17 @@ export const EDIT = [
     chaos: false,
   },
   {
+    name: 'purge-of-other-partitions',
+    breaks: 'PostgreSQL: a purge deletes what lies at the same place of another partition',
+    file: 'lib/store/postgres/ops/purge.ts',
+    from: ' and (tableoid, ctid) in (select part, place from meant)',
+    to: '',
+    contract: 'test/integration/partitions/moved.spec.ts',
+    tests: 'on postgres a purge deletes those that it found',
+    simulation: false,
+    chaos: false,
+  },
+  {
     name: 'purge-leaves-old-versions',
     breaks: 'a purge leaves what messages were before their edits',
     file: 'lib/admin/purge/purge-run.ts',
