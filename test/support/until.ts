@@ -11,3 +11,14 @@ export async function until(condition: () => boolean | Promise<boolean>, ms = 60
     await pause(every);
   }
 }
+
+/** Tries again until it does not fail; after a minute it fails as it did last. For what a slow machine may spoil. */
+export async function untilDone<T>(attempt: () => Promise<T>): Promise<T> {
+  for (const deadline = performance.now() + 60_000; ; await pause(20)) {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (performance.now() > deadline) throw error;
+    }
+  }
+}

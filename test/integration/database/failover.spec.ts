@@ -5,7 +5,7 @@ import { canStart, startOwnMariaDb, startOwnPostgres } from '../../support/own-d
 import { transactionExecutor } from '../../../lib/data-layers/typeorm/transaction.js';
 import { canStartMysql, startOwnMysql } from '../../support/mysql-node.js';
 import { CANARY, SECRETS } from '../../security/canaries.js';
-import { createHarness, newMessage, ScriptedTransport, type Harness } from '../../support/relay.js';
+import { createHarness, newMessage, patient, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { describeUnlessMissing, MYSQL_FAMILY, type DatabaseKind } from '../../support/services.js';
 import { TcpProxy } from '../../support/tcp-proxy.js';
 import { until } from '../../support/until.js';
@@ -47,7 +47,7 @@ describe('E2: a server that becomes read-only under a running relay', () => {
 
   /** Of a process that only enqueues, before it does. */
   async function healthBesideNoRelay(): Promise<OutboxHealth> {
-    const probe = new Probe(harness.store.admin, {
+    const probe = new Probe(patient(harness.store).admin, {
       lease: 10_000,
       buckets: 4,
       ids: new Map([['default', 0]]),

@@ -35,7 +35,11 @@ async function sessionsOf(
 
 const isThere = { ...canStart, postgres: serviceUrl('postgres') !== undefined };
 const own = { mariadb: startOwnMariaDb, mysql: startOwnMysql };
-const LIMITS = ['--wait-timeout=2', '--interactive-timeout=2'];
+const LIMITS = {
+  mysql: ['wait_timeout = 2', 'interactive_timeout = 2'],
+  mariadb: ['wait_timeout = 2', 'interactive_timeout = 2', 'idle_write_transaction_timeout = 1'],
+  postgres: [],
+};
 
 describe.each(DATABASES)('a server that ends sessions that idle: %s', (kind) => {
   describeUnlessMissing(isThere[kind] ? [] : [kind], kind, () => {
@@ -43,9 +47,10 @@ describe.each(DATABASES)('a server that ends sessions that idle: %s', (kind) => 
     let harness: Harness;
 
     beforeAll(async () => {
-      if (kind !== 'postgres')
-        server = await own[kind]([...LIMITS, ...(kind === 'mariadb' ? ['--idle-write-transaction-timeout=1'] : [])]);
+      if (kind !== 'postgres') server = await own[kind]();
       harness = await createHarness(kind, { pollInterval: 60_000 }, server?.url);
+      // For sessions that begin from now on: the one with which the test asks may idle.
+      for (const limit of LIMITS[kind]) await harness.dataSource.query(`set global ${limit}`);
     });
     afterAll(async () => {
       await harness?.close();

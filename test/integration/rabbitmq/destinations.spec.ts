@@ -4,8 +4,10 @@ import { clientProxy } from 'nestjs-outbox/client-proxy';
 import type { OutboxMessage } from '../../../lib/outbox-message.js';
 import type { OutboxTransport, PublishResult } from '../../../lib/transports/transport.js';
 import { rabbitmq, type RabbitMqOptions } from '../../../lib/transports/rabbitmq/index.js';
+import type { RabbitMqTransport } from '../../../lib/transports/rabbitmq/transport.js';
+import { systemClock } from '../../../lib/time/clock.js';
 import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
-import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';
+import { probePublish, type ProbeOptions } from '../../../lib/testing/transport-contract/publish-probe.js';
 import { RabbitMqNode } from '../../support/rabbitmq-node.js';
 import { RabbitMqObserver } from '../../support/rabbitmq.js';
 import { createHarness, type Harness } from '../../support/relay.js';
@@ -30,6 +32,7 @@ describeUnlessMissing(missing, 'a queue that confirms nothing, as a quorum queue
     observer = await RabbitMqObserver.connect(node.url);
   });
   afterEach(async () => {
+    jest.restoreAllMocks();
     for (const queue of suspended.splice(0)) await resume(queue);
     await Promise.all(opened.splice(0).map((transport) => transport.close?.()));
   });
@@ -62,13 +65,21 @@ describeUnlessMissing(missing, 'a queue that confirms nothing, as a quorum queue
   it('M1: is given up without the connection, not sent to again, and its late confirm counts', async () => {
     const transport = await connected();
     // Longer than the test may take: what ends by that ends the test.
-    const publish = (batch: OutboxMessage[]) => probePublish(transport, batch, { timeout: 600_000 });
+    const publish = (batch: OutboxMessage[], onReport: ProbeOptions['onReport'] = () => undefined) =>
+      probePublish(transport, batch, { timeout: 600_000, onReport });
     const [stuck, good] = [await stuckQueue((queue) => publish(toAll([queue]))), await observer.queue()];
     const states: string[] = [];
     transport.onState = (state) => states.push(state);
     const away = ['transport', 'destination', `queue "${stuck}"`];
     const batch = toAll([stuck, good, stuck, good]);
-    const first = await publish(batch);
+    // A destination's time passes once both good ones have answered, however long they take.
+    const now = systemClock.monotonic();
+    const clock = jest.spyOn(systemClock, 'monotonic').mockReturnValue(now);
+    let told = 0;
+    const first = await publish(batch, () => {
+      told += 1;
+      if (told === 2) clock.mockReturnValue(now + 3_000);
+    });
     expect(verdicts(first.results)).toEqual([away, 'ok', away, 'ok']);
     const again = await publish([batch[0]!, ...toAll([good, stuck])]);
     expect(verdicts(again.results)).toEqual([away, 'ok', away]);
@@ -84,10 +95,17 @@ describeUnlessMissing(missing, 'a queue that confirms nothing, as a quorum queue
   it('M1: stops the channel with the first message to it: the connection goes once, then it is asked over another one', async () => {
     const [stuck, good, more] = [await stuckQueue(), await observer.queue(), await observer.queue()];
     const transport = await connected();
-    const publish = (timeout: number) => probePublish(transport, toAll([stuck, good, more]), { timeout });
+    const { silence } = transport as RabbitMqTransport;
+    // The stuck one is asked first, and has its two seconds; from then on the others have half a minute.
+    const onReport = (index: number): void => {
+      if (index === 0 && asked) silence.patience = 30_000;
+    };
+    let asked = false;
+    const publish = (timeout: number) => probePublish(transport, toAll([stuck, good, more]), { timeout, onReport });
     const lost = ['transport', undefined, undefined];
     expect(verdicts((await publish(4_000)).results)).toEqual([lost, lost, lost]);
     expect(transport.health?.()).toMatchObject({ up: false });
+    asked = true;
     const away = ['transport', 'destination', `queue "${stuck}"`];
     for (let n = 0; n < 3; n += 1) expect(verdicts((await publish(60_000)).results)).toEqual([away, 'ok', 'ok']);
     expect(transport.health?.()).toMatchObject({ up: true });

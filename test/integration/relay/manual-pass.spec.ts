@@ -1,4 +1,4 @@
-import { setTimeout as pause } from 'node:timers/promises';
+import { FakeClock } from '../../../lib/testing/fake-clock.js';
 import { PUBLISHED } from '../../../lib/transports/transport.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { describeOnEach } from '../../support/services.js';
@@ -11,9 +11,15 @@ describeOnEach([], 'a pass of a relay that is not started', (kind) => {
     // Unless it is renewed, a lease is good for publishes during its first two seconds.
     harness = await createHarness(kind, { lease: '60s', publishTimeout: '51s', buckets: 4 });
     const transport = new ScriptedTransport();
-    transport.behave = async () => (await pause(100), PUBLISHED); // one key: one message after the other
+    const clock = new FakeClock();
+    const { dispatcher } = harness.relay({ default: transport }, {}, { clock });
+    // One key: one message after the other, and time passes with each. It stands still while the database renews.
+    transport.behave = async () => {
+      await clock.advance(100);
+      await dispatcher.leaseLoop?.active;
+      return PUBLISHED;
+    };
     await harness.enqueue(Array.from({ length: 40 }, () => ({ key: 'k' })));
-    const { dispatcher } = harness.relay({ default: transport });
     expect(await dispatcher.runOnce()).toMatchObject({ published: 40 });
     expect(await harness.count('ready')).toBe(0);
     const [{ n }] = await harness.dataSource.query('select count(*) as n from outbox_leases where owner is not null');

@@ -5,7 +5,7 @@ import type { OutboxDispatcher } from '../../../lib/relay/dispatcher.js';
 import { reportOf } from '../../../lib/nest/report.js';
 import { openStore } from '../../support/open-store.js';
 import { series } from '../../support/databases.js';
-import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
+import { createHarness, patient, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { describeWith, DATABASES } from '../../support/services.js';
 import { until } from '../../support/until.js';
 
@@ -31,7 +31,7 @@ describe.each(DATABASES)('%s: ready messages that stand still', (kind) => {
     function process(
       dispatcher: Pick<OutboxDispatcher, 'status' | 'relays'> = NO_RELAY,
       mode = false,
-      store = harness.store,
+      store = patient(harness.store),
     ) {
       const clock = { ...systemClock, monotonic: () => ahead, after: () => () => undefined };
       const options = { ...harness.options, relay: mode };
@@ -158,6 +158,7 @@ describe.each(DATABASES)('%s: ready messages that stand still', (kind) => {
       let looks = 0;
       const { admin } = store;
       const { glance } = admin;
+      const untilCounted = patient(store).admin.glance!;
       admin.glance = (...given) => ((looks += 1), glance!.apply(admin, given));
       const ask = process(NO_RELAY, false, store);
       await owner([0, 1, 2, 3]);
@@ -171,6 +172,7 @@ describe.each(DATABASES)('%s: ready messages that stand still', (kind) => {
       expect(looks).toBe(1);
       await (kind === 'postgres' ? runner.rollbackTransaction() : runner.query('unlock tables'));
       await runner.release();
+      admin.glance = untilCounted;
       expect(await ask(5_001)).toEqual(['up']);
       await store.close();
     });
