@@ -76,8 +76,8 @@ export class OutboxCleaner {
         errors.push(error);
       }
     };
-    if (published !== null) await clean('published', (size) => this.store.cleaner.cleanArchive(published, size));
-    if (dead !== null) await clean('dead', (size) => this.store.cleaner.cleanDead(dead, size, this.announces));
+    if (published !== null) await clean('published', (size) => this.store.cleaner.cleanArchive(published(), size));
+    if (dead !== null) await clean('dead', (size) => this.store.cleaner.cleanDead(dead(), size, this.announces));
     if (dedup !== null) await clean('dedup', (size) => this.store.cleaner.cleanDedup(dedup, size));
     if (audit !== null) await clean('audit', async (size) => (await this.store.cleaner.cleanAudit?.(audit, size)) ?? 0);
     const report = { published: counts.published, dead: counts.dead, dedup: counts.dedup };
@@ -112,14 +112,20 @@ export class OutboxCleaner {
     const isUncovered = isPartitioned && !isCovered(layout);
     if (isUncovered && this.wasUncovered) this.hooks.emit('warning', { text: UNCOVERED });
     this.wasUncovered = isUncovered;
-    return { ...this.retention, ...(isPartitioned && { published: null }), limit: Infinity };
+    const { published, dead } = this.retention;
+    return {
+      ...this.retention,
+      published: isPartitioned || published === null ? null : () => published,
+      dead: dead === null ? null : () => dead,
+      limit: Infinity,
+    };
   }
 }
 
-/** Milliseconds; `null`: not cleaned. */
+/** Milliseconds, asked for each batch; `null`: not cleaned. */
 interface Ages {
-  readonly published: number | null;
-  readonly dead: number | null;
+  readonly published: (() => number) | null;
+  readonly dead: (() => number) | null;
   readonly dedup: number | null;
   readonly audit: number | null;
   readonly limit: number;
@@ -131,7 +137,7 @@ function requested({ before, limit = Infinity, includeDead = false }: CleanReque
   if (limit !== Infinity && !(Number.isSafeInteger(limit) && limit >= 1))
     throw refused('limit must be a whole number from 1');
   if (![true, false, 'only'].includes(includeDead)) throw refused("includeDead must be true, false or 'only'");
-  const age = Date.now() - at;
+  const age = (): number => Date.now() - at;
   return {
     published: includeDead === 'only' ? null : age,
     dead: includeDead === false ? null : age,

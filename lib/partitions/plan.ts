@@ -59,7 +59,7 @@ export function missingPartitions(
   let at = Math.max(partitionAt(oldest, rules.period).from, last);
   while (at < end && missing.length < MOST_PARTITIONS) {
     const fits = partitionFrom(at, rules.period, partitions);
-    if (fits !== undefined) missing.push(fits);
+    if (fits !== undefined && fits.to > keepFrom(rules, now)) missing.push(fits);
     at = fits?.to ?? partitions.find((other) => holds(other, at))?.to ?? partitionAt(at, 'hour').to;
   }
   return missing;

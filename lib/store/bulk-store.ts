@@ -22,6 +22,7 @@ export interface Bounds {
   readonly upTo: string | null;
   /** As the store writes a time. */
   readonly at: string;
+  /** The next millisecond: what is there is older, as times of rows have microseconds. */
   readonly now: Date;
 }
 /** All given conditions must hold. */

@@ -4,7 +4,7 @@ import type { PurgePage, PurgeRow, PurgeStore } from '../../store/edit/purge-sto
 import { audited, ChunkedRows } from '../audited-run.js';
 import type { BulkReport, CheckedOptions } from '../bulk-options.js';
 import { keptContent } from '../edit/kept-version.js';
-import { refuseMoving, type Layouts } from '../moving-archive.js';
+import { whileWhole, type Layouts } from '../moving-archive.js';
 import type { CheckedPurge } from './purge-selection.js';
 
 /** What a purge would delete. */
@@ -75,14 +75,13 @@ async function untilOf({ bulk }: PurgeSources, { meant }: PurgeAction): Promise<
 }
 
 /** What is gone since it was found may have been put beside the archive. */
-async function removed(
+function removed(
   { purge, partitions }: PurgeSources,
   auditId: string,
   rows: readonly PurgeRow[],
 ): Promise<number | undefined> {
-  const count = await purge.remove(auditId, rows);
-  if (count !== undefined && count < rows.length) await refuseMoving(partitions, 'purge');
-  return count;
+  const work = (): Promise<number | undefined> => purge.remove(auditId, rows);
+  return whileWhole(partitions, 'purge', work, (count) => count === undefined || count === rows.length);
 }
 
 async function* archived(
@@ -94,8 +93,8 @@ async function* archived(
   const filter = { ...texts, ...(ids && { ids }), ...(transport === undefined ? {} : { transport }) };
   let [after, first] = [null as string | null, Infinity];
   do {
-    const page: PurgePage = await purge.archived({ ...filter, until, after, limit: ARCHIVED });
-    await refuseMoving(partitions, 'purge');
+    const request = { ...filter, until, after, limit: ARCHIVED };
+    const page: PurgePage = await whileWhole(partitions, 'purge', () => purge.archived(request));
     const at = page.at?.getTime() ?? until.getTime();
     first = Math.min(first, at);
     after = page.next;

@@ -13,7 +13,7 @@ import {
   type ReplayStore,
 } from '../../store/bulk-store.js';
 import { systemClock } from '../../time/clock.js';
-import { refuseMoving, type Layouts } from '../moving-archive.js';
+import { whileWhole, type Layouts } from '../moving-archive.js';
 import { Pace } from './pace.js';
 import type { CheckedReplayOptions, ReplayReport } from './replay-options.js';
 import { planText, type ReplayPlan } from './replay-plan.js';
@@ -45,8 +45,8 @@ export async function* archivePages(
 ): AsyncGenerator<ArchivePage> {
   let { after } = plan;
   do {
-    const page = await store.find({ filter, after, limit: PAGE });
-    await refuseMoving(partitions, 'replay');
+    const request = { filter, after, limit: PAGE };
+    const page = await whileWhole(partitions, 'replay', () => store.find(request));
     yield page;
     after = page.next;
   } while (after !== null);
@@ -123,13 +123,14 @@ class ReplayRun {
   }
 
   /** @internal */ async write(rows: readonly ArchivedRow[], isLast: boolean): Promise<boolean> {
-    const { store } = this.sources;
+    const { store, partitions } = this.sources;
     const { pause, signal } = this.options;
     const meant = rows.filter(this.isMeant).map(({ position }) => position);
     await rest(Math.max(this.chunks++ > 0 ? pause : 0, this.pace.turn(meant.length)), signal);
     if (signal?.aborted === true) return false;
-    const found = meant.length === 0 ? [] : await store.read(meant);
-    if (found.length < meant.length) await refuseMoving(this.sources.partitions, 'replay');
+    const read = (): Promise<readonly ArchivedMessage[]> => store.read(meant);
+    const isComplete = ({ length }: { length: number }): boolean => length === meant.length;
+    const found = meant.length === 0 ? [] : await whileWhole(partitions, 'replay', read, isComplete);
     const last = rows.at(-1) as ArchivedRow;
     const to = planText({ ...this.action.plan, after: last.position });
     const step = { audit: this.auditId, from: this.state, to };

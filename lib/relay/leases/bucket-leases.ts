@@ -138,7 +138,7 @@ export class BucketLeases {
 
   /** The next pass looks at the other instances, whatever the time. */
   lookAgain(): void {
-    this.living.lookedAt = -Infinity;
+    this.living.lookAgain();
   }
 
   /** Asks twice when need be: after a restart of the database, the first statement finds a connection that has ended. */
@@ -152,6 +152,8 @@ export class BucketLeases {
       await this.living.leave();
     };
     await release().catch(release);
+    this.pauses?.forget();
+    this.lookAgain();
     this.changed();
   }
 

@@ -9,7 +9,9 @@ import type { VoidLeases } from './void-leases.js';
  */
 export class LiveInstances {
   list: LiveInstance[] = [];
-  lookedAt = -Infinity;
+  /** @internal */ lookedAt = -Infinity;
+  /** Whether something changed that a look under way may have missed. @internal */
+  isNews = true;
   /** @internal */ writtenAt = -Infinity;
   /** @internal */ said = '';
   /** What the database's clock said at the last look, and when that was. @internal */
@@ -35,9 +37,14 @@ export class LiveInstances {
     return now + this.clock.monotonic() - at;
   }
 
-  /** Whether it is time to look: after so many milliseconds, or as another one has said nothing for too long. */
+  /** Whether it is time to look: after so many milliseconds, or as another one has said nothing for too long, or has news. */
   isDue(every: number): boolean {
-    return this.clock.monotonic() - this.lookedAt >= every || this.ends <= this.now;
+    return this.isNews || this.clock.monotonic() - this.lookedAt >= every || this.ends <= this.now;
+  }
+
+  /** The next look is due, whatever the time, also when one is under way. */
+  lookAgain(): void {
+    this.isNews = true;
   }
 
   /** Milliseconds until the first of the others is dead if it says nothing more. */
@@ -50,7 +57,7 @@ export class LiveInstances {
     const isSaid = this.said === JSON.stringify(word) && this.clock.monotonic() - this.writtenAt < this.alive / 3;
     if (!isSaid) return this.beat(word);
     const asked = this.clock.monotonic();
-    const answer = await this.store.living();
+    const answer = await this.ask(() => this.store.living());
     if (!answer.instances.some(({ owner }) => owner === this.owner)) return this.beat(word); // somebody removed it
     await this.take(answer, asked);
     return false;
@@ -59,7 +66,7 @@ export class LiveInstances {
   /** @returns whether that is news for the others */
   async beat(word: Omit<Instance, 'owner'>): Promise<boolean> {
     const [asked, said] = [this.clock.monotonic(), JSON.stringify(word)];
-    const answer = await this.store.beat({ owner: this.owner, ...word }, this.alive);
+    const answer = await this.ask(() => this.store.beat({ owner: this.owner, ...word }, this.alive));
     const isNews = said !== this.said;
     await this.take(answer, asked);
     [this.said, this.writtenAt] = [said, this.lookedAt]; // what fails before is news the next time
@@ -69,6 +76,18 @@ export class LiveInstances {
   async leave(): Promise<void> {
     this.said = '';
     await this.store.leave(this.owner);
+  }
+
+  /** What comes while it is under way is news again. @internal */
+  async ask(question: () => Promise<Beat>): Promise<Beat> {
+    const { isNews } = this;
+    this.isNews = false;
+    try {
+      return await question();
+    } catch (error) {
+      this.isNews ||= isNews;
+      throw error;
+    }
   }
 
   /** @internal */ async take({ instances, now, pauses }: Beat, asked: number): Promise<void> {

@@ -30,6 +30,11 @@ export class Pauses {
     }
   }
 
+  /** Of a relay that has stopped: what is paused by the time it starts again, nobody knows. */
+  forget(): void {
+    this.list = undefined;
+  }
+
   /** The pause of a whole transport; `undefined`: none, as far as anybody knows. */
   of(transport: number): Pause | undefined {
     return this.list?.find((pause) => pause.transport === transport && isWhole(pause));

@@ -23,6 +23,8 @@ export interface ArchiveLayout {
   readonly appendOnly: boolean;
   /** Whether rows wait beside the archive to be moved into their partitions. */
   readonly aside: boolean;
+  /** Another one each time that rows were put beside the archive; empty: without partitions. */
+  readonly catchAll: string;
   /** The database's time. */
   readonly now: number;
 }

@@ -61,6 +61,7 @@ describe('the partitions of a period', () => {
       problems: [],
       appendOnly: true,
       aside: false,
+      catchAll: '',
       now,
       partitions: [partitionAt(now, 'day')],
     } as const;
@@ -75,7 +76,15 @@ describe('the partitions of a period', () => {
   it('a partition is old once its end is as old as the retention', () => {
     const now = at('2025-03-03T00:00:00Z');
     const partitions = ['2025-03-01', '2025-03-02'].map((day) => partitionAt(at(`${day}T00:00:00Z`), 'day'));
-    const layout = { kind: 'partitioned', problems: [], appendOnly: false, aside: false, now, partitions } as const;
+    const layout = {
+      kind: 'partitioned',
+      problems: [],
+      appendOnly: false,
+      aside: false,
+      catchAll: '',
+      now,
+      partitions,
+    } as const;
     const old = (retention: number | null) =>
       oldPartitions(layout, { period: 'day', lookahead: HOUR, retention }).map(({ name }) => name);
     expect(old(24 * HOUR)).toEqual(['p20250301']);

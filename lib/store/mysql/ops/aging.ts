@@ -34,9 +34,9 @@ export class MysqlAging implements AgingStore {
         const earlier = times.map((column) => `${column} = ${column} - interval ? microsecond`);
         const aged = statement(
           undefined,
-          `update ${name} set ${earlier.join(', ')} where ${key} in (${marks(keys.length)})`,
+          `update ${name} set ${earlier.join(', ')} where ${key} in (${marks(keys.length)}) and id in (${marks(ids.length)})`,
         );
-        await tx.run(aged.bind(...times.map(() => ms * 1_000), ...keys));
+        await tx.run(aged.bind(...times.map(() => ms * 1_000), ...keys, ...ids));
       }
     });
   }

@@ -49,7 +49,8 @@ export class MysqlBulk implements BulkStore {
     const rest = `(select min(parked_id) from ${parked}), (select max(parked_id) from ${parked}), utc_timestamp(6)`;
     const [[from, upTo, at] = []] = await this.read(rest, []);
     const textOf = (id: unknown): string | null => (id === null ? null : String(id));
-    return { from: textOf(from), upTo: textOf(upTo), at: String(at), now: readDate(at) ?? new Date(0) };
+    const now = new Date((readDate(at)?.getTime() ?? -1) + 1);
+    return { from: textOf(from), upTo: textOf(upTo), at: String(at), now };
   }
 
   /** First where a bounded piece of the key ends, then what of it the filter means. By ids all of them are looked at. */

@@ -16,7 +16,7 @@ const TIME = /^'(\d{4}-\d{2}-\d{2})(?: (\d{2}:\d{2}:\d{2}(?:\.\d{1,6})?))?'$/;
 const TABLE = 'table_schema = coalesce(?, database()) and table_name = ?';
 const PARTITIONS = statement(
   'partitions',
-  `select partition_name, partition_method, partition_expression, partition_description, subpartition_method
+  `select partition_name, partition_method, partition_expression, partition_description, subpartition_method, cast(create_time as char)
   from information_schema.partitions where ${TABLE} order by partition_ordinal_position`,
 );
 const OTHERS = statement(
@@ -40,6 +40,7 @@ export async function readLayout(db: SqlExecutor, { archive }: TableNames, place
     partitions: partitionsOf(found),
     appendOnly: true,
     aside: Number(aside) > 0,
+    catchAll: String(found.find(([name]) => name === CATCH_ALL)?.[5] ?? ''),
     now: Number(now),
   };
 }

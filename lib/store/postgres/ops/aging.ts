@@ -27,10 +27,10 @@ export class PostgresAging implements AgingStore {
         const earlier = TIMES[table].map((column) => `${column} = ${column} - ?::float8 * interval '1 ms'`);
         const aged = statement(
           undefined,
-          `update ${name} set ${earlier.join(', ')} where ctid = any(array(select o.ctid from ${name} o
-             where o.id = any(?::uuid[]) for update skip locked))`,
+          `with meant as materialized (select o.tableoid as part, o.ctid as place from ${name} o where o.id = any(?::uuid[]) for update skip locked)
+           update ${name} set ${earlier.join(', ')} where (tableoid, ctid) in (select part, place from meant)`,
         );
-        await tx.run(aged.bind(...earlier.map(() => ms), list));
+        await tx.run(aged.bind(list, ...earlier.map(() => ms)));
       }
     });
   }

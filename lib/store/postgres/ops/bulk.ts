@@ -48,7 +48,7 @@ export class PostgresBulk implements BulkStore {
 
   async bounds(): Promise<Bounds> {
     const [[from, upTo, at] = []] = (await this.reads.inTime(deadline(), this.boundsSql.bind())).rows;
-    const now = readDate(at) ?? new Date(0);
+    const now = new Date((readDate(at)?.getTime() ?? -1) + 1);
     return { from: from as string | null, upTo: upTo as string | null, at: at as string, now };
   }
 

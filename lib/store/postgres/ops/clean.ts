@@ -2,14 +2,13 @@ import type { SqlConnection } from '../../executor.js';
 import type { CleanStore, DedupReport } from '../../admin-store.js';
 import type { TableNames } from '../../names.js';
 import type { Statement } from '../../sql.js';
-import { oidOf } from '../schema/catalog.js';
 import { statement } from '../statement.js';
 import { DEAD } from '../columns.js';
 import type { PostgresAdmin } from './admin.js';
 import type { PostgresAudit } from './audit.js';
 import { unheldIn } from '../ready/dedup-keys.js';
 
-type Cleaning = 'kind' | 'archive' | 'partitioned' | 'dead' | 'dedup';
+type Cleaning = 'archive' | 'dead' | 'dedup';
 const FRONT = ['-infinity', '(0,0)'] as const;
 const OLD = (column: string): string => `${column} < now() - ?::float8 * interval '1 ms'`;
 
@@ -36,14 +35,7 @@ export class PostgresCleaner implements CleanStore {
   }
 
   async cleanArchive(age: number, limit: number): Promise<number> {
-    const isPartitioned = await this.isPartitioned();
-    const sql = isPartitioned ? this.sql.partitioned : this.sql.archive;
-    return (await this.connection().run(sql.bind(age, limit))).affected;
-  }
-
-  /** @internal */ async isPartitioned(): Promise<boolean> {
-    const { rows } = await this.connection().run(this.sql.kind.bind());
-    return rows[0]?.[0] === 'p';
+    return (await this.connection().run(this.sql.archive.bind(age, limit))).affected;
   }
 
   /** A key that waited for a dead message goes on. */
@@ -69,17 +61,12 @@ export class PostgresCleaner implements CleanStore {
 function cleanStatements(names: TableNames): Record<Cleaning, Statement> {
   const { archive, parked, dedup } = names;
   return {
-    kind: statement(undefined, `select c.relkind from pg_catalog.pg_class c where c.oid = ${oidOf(archive)}`),
+    // Each partition has places of its own: one and the same is of an old row here, of a young one there.
     archive: statement(
       'outbox_clean_archive',
-      `delete from ${archive} where ctid = any(array(select o.ctid from ${archive} o where ${OLD('o.published_at')}
-         order by o.published_at limit ? for update skip locked))`,
-    ),
-    // Each partition has places of its own: one and the same is of an old row here, of a young one there.
-    partitioned: statement(
-      'outbox_clean_partitioned',
-      `delete from ${archive} a using (select o.tableoid as part, o.ctid as place from ${archive} o where ${OLD('o.published_at')}
-         order by o.published_at limit ? for update skip locked) k where a.ctid = k.place and a.tableoid = k.part`,
+      `with old as materialized (select o.tableoid as part, o.ctid as place from ${archive} o where ${OLD('o.published_at')}
+         order by o.published_at limit ? for update skip locked)
+       delete from ${archive} where ctid = any(array(select place from old)) and (tableoid, ctid) in (select part, place from old)`,
     ),
     dead: statement(
       'outbox_clean_dead',

@@ -17,10 +17,11 @@ const BOUNDS = /^FOR VALUES FROM \((?:'([^']+)'|MINVALUE)\) TO \((?:'([^']+)'|MA
 export async function readLayout(db: SqlExecutor, names: TableNames, prefix: string): Promise<ArchiveLayout> {
   const [archive, children] = [await db.run(archiveSql(names).bind()), await db.run(childrenSql(names).bind())];
   const [kind, key, now, aside] = archive.rows[0] ?? [];
-  const found = children.rows.map(([name, childKind, bounds]) => ({
+  const found = children.rows.map(([name, childKind, bounds, oid]) => ({
     name: ownName(String(name), prefix),
     kind: String(childKind),
     bounds: String(bounds),
+    oid: String(oid),
   }));
   const partitions = found.flatMap(({ name, bounds }) => partitionOf(name, bounds) ?? []);
   return {
@@ -29,6 +30,7 @@ export async function readLayout(db: SqlExecutor, names: TableNames, prefix: str
     partitions: partitions.sort((a, b) => a.to - b.to),
     appendOnly: false,
     aside: aside === 't',
+    catchAll: found.find(({ bounds }) => bounds === 'DEFAULT')?.oid ?? '',
     now: Number(now),
   };
 }
@@ -37,6 +39,7 @@ interface Child {
   readonly name: string;
   readonly kind: string;
   readonly bounds: string;
+  readonly oid: string;
 }
 
 function problemsOf(names: TableNames, key: string, children: readonly Child[]): string[] {
@@ -83,7 +86,7 @@ const childrenSql = (names: TableNames) =>
   statement(
     undefined,
     `select case when k.relnamespace = p.relnamespace then k.relname::text else format('%s.%s', k.relnamespace::pg_catalog.regnamespace, k.relname) end,
-       k.relkind, pg_get_expr(k.relpartbound, k.oid)
+       k.relkind, pg_get_expr(k.relpartbound, k.oid), k.oid
      from pg_catalog.pg_inherits i join pg_catalog.pg_class k on k.oid = i.inhrelid join pg_catalog.pg_class p on p.oid = i.inhparent
      where i.inhparent = ${oidOf(names.archive)}`,
   );
