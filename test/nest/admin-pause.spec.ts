@@ -1,5 +1,5 @@
 import { DataSource } from 'typeorm';
-import { OutboxAdmin, OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
+import { OutboxAdmin, OutboxDispatcher, OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { DATABASES, describeWith } from '../support/services.js';
 import { Applications, build, CollectingTransport, countedHealth, quiet, typeOrm, until } from './support/app.js';
@@ -17,7 +17,7 @@ describe.each(DATABASES)('A pause by OutboxAdmin on %s', (kind) => {
     });
     const start = async (options: Partial<OutboxOptions>) => {
       const app = await applications.start(build([typeOrm(database), OutboxModule.forRoot(quiet(options))]));
-      return { admin: app.get(OutboxAdmin), outbox: app.get(OutboxService) };
+      return { admin: app.get(OutboxAdmin), outbox: app.get(OutboxService), relay: app.get(OutboxDispatcher) };
     };
     const enqueue = (outbox: OutboxService, transports: string[]): Promise<string> =>
       outbox.enqueueOutsideTransaction({ type: 'a', key: 'k', payload: 1 }, { transport: transports });
@@ -71,6 +71,28 @@ describe.each(DATABASES)('A pause by OutboxAdmin on %s', (kind) => {
         ['pause', 'ann', 1],
       ]);
     });
+
+    it.each(['rowLock', 'leader'] as const)(
+      'holds back what a relay finds that starts after a pass by hand: %s',
+      async (coordination) => {
+        const main = new CollectingTransport();
+        const options = {
+          transports: { main },
+          coordination,
+          ordering: coordination === 'rowLock' ? 'none' : 'key',
+        } as const;
+        const { relay } = await start({ ...options, relay: 'manual' });
+        const { admin, outbox } = await start({ ...options, relay: false });
+        await relay.runOnce();
+        await admin.pause({ transport: 'main', reason: 'wrong' });
+        const held = await enqueue(outbox, ['main']);
+        await relay.start();
+        await until(async () => (await relay.status()).transports[0]?.paused !== null);
+        expect(main.ids).toEqual([]);
+        await admin.resume({ transport: 'main' });
+        await until(() => main.ids.includes(held));
+      },
+    );
 
     it('holds a topic and a key back while the others go on, and says so of what waits behind them, too', async () => {
       const main = new CollectingTransport();

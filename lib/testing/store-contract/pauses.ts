@@ -51,6 +51,9 @@ export function describePauses(run: StoreRun): void {
         { transport, topic: `it's \u{1F4A5}`, key: null },
         { transport, topic: null, key: 'ключ ' },
         { transport, topic: `it's \u{1F4A5}`, key: 'ключ ' },
+        { transport, topic: `it's \u{1F4A5} `, key: null },
+        { transport, topic: `IT'S \u{1F4A5}`, key: null },
+        { transport, topic: ' ', key: null },
       ];
       for (const scope of scopes) await pauses.pause({ scope, ...ACTION, reason: REASON });
       const mine = async () =>

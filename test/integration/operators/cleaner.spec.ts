@@ -6,6 +6,7 @@ import { OutboxDispatcher, OutboxModule, OutboxService, type PublishResult } fro
 import type { OutboxMessage } from '../../../lib/outbox-message.js';
 import { overridesToken } from '../../../lib/outbox.tokens.js';
 import type { ResolvedOptions } from '../../../lib/outbox.options.js';
+import type { CleanStore } from '../../../lib/store/admin-store.js';
 import type { Lease } from '../../../lib/store/lease-store.js';
 import type { ParkEntry } from '../../../lib/store/ready-store.js';
 import { Applications, build, quiet, typeOrm } from '../../nest/support/app.js';
@@ -60,6 +61,22 @@ describe.each(DATABASES)('OutboxCleaner', (kind) => {
     };
     const old = (hours: number): string =>
       kind === 'postgres' ? `now() - interval '${hours} hours'` : `utc_timestamp(6) - interval ${hours} hour`;
+
+    it('means the same instant from the first batch to the last', async () => {
+      const before = Date.now() - HOUR;
+      const ages: number[] = [];
+      const store = { ...harness.store, cleaner: Object.create(harness.store.cleaner) as CleanStore };
+      const clock = new FakeClock();
+      store.cleaner.cleanArchive = async (each, limit) => {
+        ages.push(each);
+        jest.spyOn(Date, 'now').mockReturnValue(Date.now() + 60_000);
+        return ages.length < 3 ? limit : 0;
+      };
+      const retention = { ...harness.options.retention, pause: 0 };
+      await new OutboxCleaner(store, hooks, retention, false, clock).runOnce({ before: new Date(before) });
+      jest.restoreAllMocks();
+      expect(ages.map((each) => Math.round((each - HOUR) / 60_000))).toEqual([0, 1, 2]);
+    });
 
     it('cleans what it is asked for, up to a limit, and nothing else', async () => {
       await harness.enqueue(Array.from({ length: 6 }, (_, i) => ({ dedupKey: `d${i}` })));

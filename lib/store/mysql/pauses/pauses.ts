@@ -15,7 +15,7 @@ import { inTransaction, retried } from '../retry.js';
 
 /** Six columns, of a table `p`: {@link readPause} knows the order. Times are milliseconds since the epoch. */
 export const PAUSE_COLUMNS =
-  "p.transport, p.topic, convert(p.`key` using utf8mb4), timestampdiff(microsecond, '1970-01-01 00:00:00', p.since) div 1000, p.actor, p.reason";
+  "p.transport, convert(p.topic using utf8mb4), convert(p.`key` using utf8mb4), timestampdiff(microsecond, '1970-01-01 00:00:00', p.since) div 1000, p.actor, p.reason";
 
 export class MysqlPauses implements PauseStore {
   /** @internal */ readonly sql: ReturnType<typeof statements>;

@@ -131,7 +131,7 @@ const AUDIT: MysqlTable = {
 const PAUSES: MysqlTable = {
   columns: [
     ['transport', 'smallint', 'not null'],
-    ['topic', 'varchar(255)', 'not null'],
+    ['topic', 'varbinary(1020)', 'not null'], // 255 characters, compared as bytes: a collation takes spaces at the end for none
     ['key', 'varbinary(255)', 'not null'],
     ['since', 'datetime(6)', `not null default ${NOW}`],
     ['actor', 'varchar(255)', 'not null'],

@@ -75,6 +75,28 @@ describe('B17: others that come, free and leave', () => {
     expect(fleet.alive.size).toBe(0);
   });
 
+  it('what it hears while it looks at them is news for the next look', async () => {
+    const fleet = new LeaseFleet();
+    const [a, b] = [fleet.join('a'), fleet.join('b')];
+    await fleet.settle([a, b]);
+    const { living, beat } = fleet.store;
+    const looks: string[] = [];
+    const hearing = <T>(what: string, look: () => Promise<T>) => {
+      if (looks.length === 0) b.leases.lookAgain();
+      looks.push(what);
+      return look();
+    };
+    fleet.store.living = () => hearing('living', living);
+    fleet.store.beat = (...word) => hearing('beat', () => beat(...word));
+    b.leases.lookAgain();
+    await b.leases.runOnce();
+    expect(looks).toHaveLength(1);
+    await b.leases.runOnce();
+    expect(looks).toHaveLength(2);
+    await b.leases.runOnce();
+    expect(looks).toHaveLength(2);
+  });
+
   it('one that says nothing more is looked at when its word runs out, and its leases when these do', async () => {
     const fleet = new LeaseFleet();
     const [a, b] = [fleet.join('a'), fleet.join('b')];
