@@ -152,7 +152,7 @@ export class BucketLeases {
       await this.living.leave();
     };
     await release().catch(release);
-    this.pauses?.forget();
+    this.pauses.forget();
     this.lookAgain();
     this.changed();
   }
