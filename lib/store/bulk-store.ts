@@ -29,6 +29,8 @@ export interface Bounds {
 export interface BulkFilter extends RowFilter {
   readonly ids?: readonly string[];
   readonly states: readonly ParkedState[];
+  /** Of what is scheduled only what is due then, as {@link Bounds.at}. */
+  readonly scheduledUpTo?: string;
 }
 export interface BulkRequest {
   readonly filter: BulkFilter;

@@ -20,8 +20,9 @@ export async function hastenPart(
     waits && topics?.includes(topic) !== false ? [parkedId] : [],
   );
   const hastened = ids.length === 0 ? 0 : await write(ids);
+  const passed = ids.length - hastened;
   const last = rows.at(-1)?.dueAt;
-  if (last === undefined || rows.length < limit) return { hastened, next: null };
+  if (last === undefined || rows.length < limit) return { hastened, passed, next: null };
   // Others may fall due at the same time as the last of these. Of those that stay, no part holds nothing else.
-  return { hastened, next: last === from && hastened === 0 ? String(BigInt(last) + 1n) : last };
+  return { hastened, passed, next: last === from && hastened === 0 ? String(BigInt(last) + 1n) : last };
 }

@@ -78,6 +78,8 @@ export interface HastenRequest {
 }
 export interface Hastened {
   readonly hastened: number;
+  /** Rows that were to be made due and were not: somebody else had them locked, or changed them just then. */
+  readonly passed: number;
   /** `null`: that was the last part. */
   readonly next: string | null;
 }
@@ -93,7 +95,7 @@ export interface ParkedStore {
   /**
    * Makes rows due now that wait without an attempt and for no longer than {@link LONGEST_WAIT}, as those for a destination that
    * was away, in the order in which they would fall due. Needs no lease: when a row falls due changes nothing but that. What
-   * somebody else has locked is passed.
+   * somebody else has locked is passed, and told.
    */
   hasten(transport: number, buckets: readonly number[], request: HastenRequest): Promise<Hastened>;
   /** Fenced: what happened to rows that were `sending`, with as many attempts as they were sent with. */

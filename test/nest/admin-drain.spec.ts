@@ -117,6 +117,37 @@ describe.each(DATABASES)('OutboxAdmin.drain on %s', (kind) => {
       expect(moody.ids).toEqual([id]);
     });
 
+    const dueNow = kind === 'postgres' ? 'now()' : 'utc_timestamp(6)';
+    /** One that is scheduled, and whose time has come; and one whose time is far. */
+    const scheduled = async (): Promise<string> => {
+      const [id = ''] = await enqueue([{ key: 'a' }], { delay: 1 });
+      await enqueue([{ key: 'b' }], { delay: '1h' });
+      await until(async () => (await query(`select 1 from outbox_parked where due_at <= ${dueNow}`)).length === 1);
+      return id;
+    };
+
+    it('a scheduled message that is due is left while its transport is paused', async () => {
+      const transport = new CollectingTransport();
+      await start({ transports: { default: transport } });
+      await admin.pause({ transport: 'default', reason: 'audit' });
+      await until(async () => (await outbox.health()).transports['default']?.paused !== null);
+      const id = await scheduled();
+      const report = await admin.drain({ timeout: 0 });
+      expect(report).toMatchObject({ outcome: 'timeout', left: 1, isExact: true });
+      expect(report.transports).toMatchObject([{ transport: 'default', ready: 0, parked: 1 }]);
+      expect(report.reasons).toMatchObject([{ code: 'paused', transport: 'default', id }]);
+      await admin.resume({ transport: 'default' });
+      expect(await admin.drain()).toMatchObject({ outcome: 'drained', left: 0, transports: [{ scheduled: 1 }] });
+      expect(transport.ids).toEqual([id]);
+    });
+
+    it('a scheduled message that is due is left while there is no relay', async () => {
+      await start({ relay: false });
+      const id = await scheduled();
+      const report = await admin.drain({ timeout: 0 });
+      expect(report).toMatchObject({ outcome: 'timeout', left: 1, isExact: true, reasons: [{ code: 'no-relay', id }] });
+    });
+
     it('ends with its signal, and changes nothing', async () => {
       const slow = new GatedTransport();
       await start({ transports: { default: slow } });

@@ -14,7 +14,7 @@ import { RecordingTransport } from '../../lib/testing/index.js';
 import { documentedEncryption } from '../security/documented-encryption.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { DATABASES, describeWith } from '../support/services.js';
-import { Applications, build, quiet, typeOrm } from './support/app.js';
+import { Applications, build, quiet, typeOrm, until } from './support/app.js';
 
 const SECRET = 'CANARY-4711';
 const AesGcm = documentedEncryption();
@@ -179,6 +179,37 @@ describe.each(DATABASES)('OutboxAdmin.edit on %s', (kind) => {
       expect(both.map(({ status }) => status).filter((status) => status === 'fulfilled').length).toBeGreaterThan(0);
       const done = both.filter(({ status }) => status === 'fulfilled').length;
       expect((await admin.audit()).entries).toHaveLength(1 + done);
+    });
+
+    it('what is held back for the pause of its topic goes out with another topic, and its key behind it', async () => {
+      await start({ relay: true });
+      await admin.pause({ transport: 'default', topic: 'prices', reason: 'audit' });
+      const message = { type: 'a', key: 'k', payload: 1 };
+      const [id = ''] = await outbox.enqueueOutsideTransaction([{ ...message, topic: 'prices' }]);
+      const [behind = ''] = await outbox.enqueueOutsideTransaction([{ ...message, topic: 'orders' }]);
+      await until(async () => {
+        const { waiting, blocked } = (await outbox.stats()).total;
+        return waiting === 1 && blocked === 1;
+      });
+      await admin.edit(id, { headers: { why: 'b' } });
+      expect(await state(id)).toEqual(['waiting']);
+      await admin.edit(id, { topic: 'orders' });
+      await until(() => transport.published.length === 2);
+      expect(transport.published.map((one) => [one.id, one.topic])).toEqual([
+        [id, 'orders'],
+        [behind, 'orders'],
+      ]);
+    });
+
+    it('what was tried waits for its next attempt, also with another topic', async () => {
+      await start({ retry: { initial: '1h', max: '1h' } });
+      transport.fail({ when: () => true });
+      const [id = ''] = await outbox.enqueueOutsideTransaction([{ type: 'a', topic: 'prices', payload: 1 }]);
+      await drain();
+      const due = async () => (await admin.find({ ids: [id] })).messages.map(({ dueAt }) => dueAt);
+      const before = await due();
+      await admin.edit(id, { topic: 'orders' });
+      expect(await due()).toEqual(before);
     });
 
     it('refuses what does not wait, with a sentence that says why and what to do', async () => {

@@ -131,7 +131,7 @@ export class StubStore implements StoreParts {
   blockingKeys: OutboxStore['parked']['blockingKeys'] = async () => [];
   hasBlocking: OutboxStore['parked']['hasBlocking'] = async () => false;
   blockedAmong: OutboxStore['parked']['blockedAmong'] = async () => [];
-  hasten: OutboxStore['parked']['hasten'] = async () => ({ hastened: 0, next: null });
+  hasten: OutboxStore['parked']['hasten'] = async () => ({ hastened: 0, passed: 0, next: null });
 
   constructor(buckets: number) {
     for (let bucket = 0; bucket < buckets; bucket += 1)

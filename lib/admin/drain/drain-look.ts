@@ -14,11 +14,13 @@ export interface Mark {
   readonly highest: string | null;
   /** Of rows that were parked. */
   readonly parkedUpTo: string | null;
+  /** What was scheduled for later then is not waited for. */
+  readonly at: string;
 }
 /** What is left of it. */
 export interface Left {
   readonly ready: readonly ReadyRest[];
-  /** Rows that wait for a retry or are blocked. */
+  /** Rows that wait for a retry, are blocked, or were scheduled and are due. */
   readonly parked: readonly BulkRow[];
   /** Whether these are all. */
   readonly isExact: boolean;
@@ -42,8 +44,8 @@ export class DrainLook {
 
   static async begin(sources: LookSources): Promise<DrainLook> {
     const highest = await sources.inspect.highestReady();
-    const { upTo: parkedUpTo } = await sources.bulk.bounds();
-    return new DrainLook(sources, { highest, parkedUpTo });
+    const { upTo: parkedUpTo, at } = await sources.bulk.bounds();
+    return new DrainLook(sources, { highest, parkedUpTo, at });
   }
 
   /**
@@ -72,7 +74,8 @@ export class DrainLook {
   /** @internal A bounded look, in the order of the rows' numbers, which they keep. */
   async page(after: string | null): Promise<BulkPage> {
     const { bulk, transport } = this.sources;
-    const filter = { states: ['waiting', 'blocked'] as const, ...(transport === undefined ? {} : { transport }) };
+    const meant = { states: ['scheduled', 'waiting', 'blocked'] as const, scheduledUpTo: this.mark.at };
+    const filter = { ...meant, ...(transport === undefined ? {} : { transport }) };
     const request = { filter, bounds: await bulk.bounds(), after, backwards: false, limit: PAGE, withErrors: false };
     const { rows, next } = await bulk.find(request);
     return { rows: rows.filter((row) => this.isMeant(row)), next };

@@ -54,4 +54,5 @@ async function someParked(inspect: Pick<InspectStore, 'byIds'>, { parked }: Left
   return rows.filter(({ state, rowId }) => isHeld(state) && some.some((row) => row.rowId === rowId));
 }
 
-const isHeld = (state: StoredRow['state']): boolean => state === 'waiting' || state === 'blocked';
+const isHeld = (state: StoredRow['state']): boolean =>
+  state === 'scheduled' || state === 'waiting' || state === 'blocked';

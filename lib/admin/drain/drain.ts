@@ -14,11 +14,11 @@ export interface DrainTransport {
   readonly transport: string;
   /** Of what was there at the beginning: ready. */
   readonly ready: number;
-  /** Of what was there at the beginning: it waits for a retry, or is blocked. */
+  /** Of what was there at the beginning: it waits for a retry, is blocked, or was scheduled and is due. */
   readonly parked: number;
   /** All that are dead now. Nobody waits for them. */
   readonly dead: number;
-  /** All that are scheduled for later. Nobody waits for them. */
+  /** All that are scheduled now. Nobody waits for what was not due when the call began. */
   readonly scheduled: number;
 }
 export interface DrainReport {

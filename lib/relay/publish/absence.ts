@@ -145,7 +145,8 @@ export class Absence {
     if (taken === 0 && nextIn === null && isAll) freeing.drop(jobs);
     const freed = await freeing.next(held());
     const some = unasked === undefined ? 0 : await freeing.some(unasked, held());
-    if (freeing.isOn) this.wakeUps.parked();
+    const { dueIn } = freeing;
+    if (dueIn !== undefined) this.wakeUps.parked(dueIn);
     return freed + some > 0;
   }
 

@@ -56,6 +56,7 @@ export function describeHasten(run: StoreRun): void {
       assert.deepEqual(await hastenAll(owned, null, 100), [0, 1]);
       assert.deepEqual(await owned.store.parked.hasten(owned.transport, [], { topics: null, from: null, limit: 9 }), {
         hastened: 0,
+        passed: 0,
         next: null,
       });
     });

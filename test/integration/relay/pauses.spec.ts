@@ -211,6 +211,47 @@ describe.each(DATABASES)('a transport that is paused, on %s', (kind) => {
       }
     });
 
+    it('what somebody has locked when a pause ends goes out once it is free', async () => {
+      const harness = await createHarness(kind, { buckets: 4, pollInterval: 50 });
+      try {
+        const transport = new ScriptedTransport();
+        const scope = { ...ALL, topic: 'prices' };
+        let passes = 0; // in which the relay came past what is locked
+        const { dispatcher, hooks } = harness.relay(
+          { default: transport },
+          {},
+          {
+            wrapStore: (store) => {
+              const { parked } = store;
+              const hasten: typeof parked.hasten = async (transportId, buckets, request) => {
+                const result = await parked.hasten(transportId, buckets, request);
+                if (hooks.of('resumed').length === 1 && request.topics?.includes('prices') === true) passes += 1;
+                return result;
+              };
+              return Object.assign(store, {
+                parked: Object.assign(Object.create(parked) as typeof parked, { hasten }),
+              });
+            },
+          },
+        );
+        await harness.store.pauses?.pause({ ...ACTION, scope, reason: 'audit' });
+        await harness.enqueue([{ key: 'k', topic: 'prices' }]);
+        await dispatcher.start();
+        await until(async () => (await harness.count('parked')) === 1);
+        await until(() => dispatcher.status().transports[0]?.buckets.length === 4);
+        await harness.dataSource.transaction(async (manager) => {
+          await manager.query('select parked_id from outbox_parked for update');
+          await harness.store.pauses?.resume({ ...ACTION, scope });
+          await until(() => hooks.of('resumed').length === 1);
+          await until(() => passes > 0);
+          expect(transport.attempted).toEqual([]);
+        });
+        await transport.until(() => transport.published.length === 1);
+      } finally {
+        await harness.close();
+      }
+    });
+
     it('lets an operator cancel what is ready, as nobody can begin to send it', async () => {
       const harness = await createHarness(kind, { buckets: 4, pollInterval: 50 });
       try {

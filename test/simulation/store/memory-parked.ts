@@ -170,7 +170,8 @@ export function hasten(
     row.dueAt = now;
     hastened += 1;
   }
-  return { hastened, next: next !== null && next === from && hastened === 0 ? String(Number(next) + 1) : next };
+  const behind = next !== null && next === from && hastened === 0 ? String(Number(next) + 1) : next;
+  return { hastened, passed: 0, next: behind };
 }
 
 export function blockedAmong(database: MemoryDatabase, transport: number, keys: readonly KeyInBucket[]): KeyInBucket[] {

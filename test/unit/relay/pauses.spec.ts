@@ -170,7 +170,10 @@ describe('a pause of a topic or a key', () => {
     const { relay, store, leases } = await leased(createTransportRelay());
     const asked: unknown[] = [];
     store.due = async () => ({ rows: [], nextIn: 60_000 });
-    store.hasten = async (_transport, _buckets, { topics }) => (asked.push(topics), { hastened: 0, next: null });
+    store.hasten = async (_transport, _buckets, { topics }) => (
+      asked.push(topics),
+      { hastened: 0, passed: 0, next: null }
+    );
     relay.outage.absence.freeing.drop(relay.outage.absence.freeing.jobs);
     leases.pauses.heard([pause({ topic: 'x' })]);
     leases.pauses.heard([]);

@@ -45,7 +45,7 @@ describe('a relay and its leases', () => {
     store.due = async () => ({ rows: [], nextIn: 1_000_000 });
     store.hasten = async (_transport, buckets) => {
       freed.push(buckets);
-      return { hastened: 0, next: null };
+      return { hastened: 0, passed: 0, next: null };
     };
     let asked = 0;
     store.hasBlocking = async () => {

@@ -17,7 +17,7 @@ import {
 import type { SqlDatabase, SqlExecutor } from '../../executor.js';
 import { ERROR_LENGTH, type StoredRow } from '../../inspect-store.js';
 import type { TableNames } from '../../names.js';
-import { DEAD, stateNumber, type Row } from '../columns.js';
+import { DEAD, SCHEDULED, stateNumber, type Row } from '../columns.js';
 import { filterOf } from '../inspect/pages.js';
 import { readDate } from '../inspect/rows.js';
 import { TimedSelect } from '../inspect/select.js';
@@ -78,13 +78,14 @@ export class MysqlBulk implements BulkStore {
     { filter, bounds, backwards, limit, withErrors }: BulkRequest,
     within: Conditions,
   ): [rest: string, values: unknown[]] {
-    const { ids, states, transport } = filter;
+    const { ids, states, transport, scheduledUpTo } = filter;
     const meant = filterOf(filter, { isLong: true });
     const conditions = [
       ...within.conditions,
       ...(ids === undefined ? [] : [`id in (${marks(ids.length)})`]),
       `state in (${[0, ...states.map(stateNumber)].join(', ')})`,
       `(state <> ${DEAD} or died_at is null or died_at <= ?)`,
+      ...(scheduledUpTo === undefined ? [] : [`(state <> ${SCHEDULED} or due_at <= ?)`]),
       ...(transport === undefined ? [] : ['transport = ?']),
       ...meant.conditions,
     ];
@@ -92,6 +93,7 @@ export class MysqlBulk implements BulkStore {
       ...within.values,
       ...(ids ?? []),
       bounds.at,
+      ...(scheduledUpTo === undefined ? [] : [scheduledUpTo]),
       ...(transport === undefined ? [] : [transport]),
       ...meant.values,
     ];

@@ -9,6 +9,7 @@ import type {
   ParkedPlace,
   RowVersion,
 } from '../../edit/edit-store.js';
+import { isFreed } from '../../edit/is-freed.js';
 import { keptText, revisionOf } from '../../edit/revision.js';
 import type { SqlDatabase, SqlExecutor } from '../../executor.js';
 import { fits, LIMITED_COLUMNS } from '../../limits.js';
@@ -89,16 +90,17 @@ export class MysqlEdit implements EditStore {
     if (before === undefined || revisionOf(before) !== revision) return { outcome: 'changed' };
     await tx.run(this.sql.keep.bind(actor, filter, keptText(before), id));
     const audit = String((await tx.run(this.parts.audits.sql.number.bind())).rows[0]?.[0]);
-    await tx.run(this.update(id, changes));
+    await tx.run(this.update(id, changes, isFreed(before, changes)));
     if (requeue) await this.parts.admin.change(tx, 'requeue', [stateNumber(before.state)], [rowId]);
     const after = versionOf((await tx.run(this.sql.version.bind(id))).rows) as RowVersion;
     return { outcome: 'edited', audit, revision: revisionOf(after) };
   }
 
-  /** @internal */ update(id: bigint, changes: Partial<EditableContent>): Sql {
+  /** @internal */ update(id: bigint, changes: Partial<EditableContent>, isDue: boolean): Sql {
     const given = (Object.keys(COLUMNS) as (keyof EditableContent)[]).filter((name) => changes[name] !== undefined);
     const set = given.map((name) => `${COLUMNS[name]} = ?`).join(', ');
-    return statement('edit', `update ${this.names.parked} set ${set} where parked_id = ?`).bind(
+    const due = isDue ? ', due_at = utc_timestamp(6)' : '';
+    return statement('edit', `update ${this.names.parked} set ${set}${due} where parked_id = ?`).bind(
       ...given.map((name) => changes[name]),
       id,
     );

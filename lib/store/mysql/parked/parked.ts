@@ -77,7 +77,7 @@ export class MysqlParked implements ParkedStore {
   }
 
   async hasten(transport: number, buckets: readonly number[], request: HastenRequest): Promise<Hastened> {
-    if (buckets.length === 0) return { hastened: 0, next: null };
+    if (buckets.length === 0) return { hastened: 0, passed: 0, next: null };
     const { limit } = request;
     return hastenPart(
       request,

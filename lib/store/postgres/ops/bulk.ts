@@ -19,7 +19,7 @@ import { ERROR_LENGTH, type StoredRow } from '../../inspect-store.js';
 import type { TableNames } from '../../names.js';
 import type { Sql, Statement } from '../../sql.js';
 import { plainArray } from '../arrays.js';
-import { DEAD, stateNumber } from '../columns.js';
+import { DEAD, SCHEDULED, stateNumber } from '../columns.js';
 import { filterSql } from '../inspect/pages.js';
 import { readDate, utc } from '../inspect/rows.js';
 import { TimedReads } from '../inspect/timed-reads.js';
@@ -63,7 +63,7 @@ export class PostgresBulk implements BulkStore {
 
   /** @internal First a bounded piece of the key, then what of it the filter means. By ids all of them are looked at. */
   findSql({ filter, bounds, after, backwards, limit, withErrors }: BulkRequest): Sql {
-    const { ids, states } = filter;
+    const { ids, states, scheduledUpTo } = filter;
     const { text, values } = filterSql(filter);
     const range = backwards ? [bounds.from, after, bounds.upTo] : [after, bounds.from, bounds.upTo];
     const order = `o.parked_id${backwards ? ' desc' : ''}`;
@@ -71,16 +71,18 @@ export class PostgresBulk implements BulkStore {
       ? 'o.parked_id >= ?::bigint and o.parked_id < coalesce(?::bigint, 9223372036854775807) and o.parked_id <= ?::bigint'
       : 'o.parked_id > coalesce(?::bigint, -9223372036854775808) and o.parked_id >= ?::bigint and o.parked_id <= ?::bigint';
     const error = withErrors ? `coalesce(substring(o.last_error from 1 for ${ERROR_LENGTH}), '')` : `''`;
+    const due = scheduledUpTo === undefined ? '' : ` and (o.state <> ${SCHEDULED} or o.due_at <= ?::timestamptz)`;
+    const ofDue = scheduledUpTo === undefined ? [] : [scheduledUpTo];
     const numbers = plainArray(states.map((state) => String(stateNumber(state))));
     return statement(
       undefined,
       `with looked as materialized (select o.parked_id, o.id, o.transport, o.bucket, o.seq, ${error} as error,
-           o.state = any(?::smallint[]) and (o.state <> ${DEAD} or o.died_at is null or o.died_at <= ?::timestamptz)${text} as meant
+           o.state = any(?::smallint[]) and (o.state <> ${DEAD} or o.died_at is null or o.died_at <= ?::timestamptz)${due}${text} as meant
          from ${this.names.parked} o where ${ids === undefined ? '' : 'o.id = any(?::uuid[]) and '}${behind} order by ${order} limit ${BULK_LOOK})
        select l.last, l.looked, o.parked_id, o.id, o.transport, o.bucket, o.seq, o.error
        from (select ${backwards ? 'min' : 'max'}(parked_id) as last, count(*) as looked from looked) l
        left join (select * from looked o where o.meant order by ${order} limit ?) o on true order by ${order}`,
-    ).bind(numbers, bounds.at, ...values, ...(ids === undefined ? [] : [plainArray(ids)]), ...range, limit);
+    ).bind(numbers, bounds.at, ...ofDue, ...values, ...(ids === undefined ? [] : [plainArray(ids)]), ...range, limit);
   }
 
   begin(action: NewAction): Promise<string> {

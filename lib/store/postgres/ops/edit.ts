@@ -10,6 +10,7 @@ import type {
   ParkedPlace,
   RowVersion,
 } from '../../edit/edit-store.js';
+import { isFreed } from '../../edit/is-freed.js';
 import { keptText, revisionOf } from '../../edit/revision.js';
 import type { SqlConnection, SqlExecutor, SqlResult } from '../../executor.js';
 import { fits, LIMITED_COLUMNS } from '../../limits.js';
@@ -94,7 +95,7 @@ export class PostgresEdit implements EditStore {
     if (before === undefined || revisionOf(before) !== revision) return { outcome: 'changed' };
     const kept = this.sql.keep.bind(actor, filter, keptText(before), rowId);
     const audit = (await tx.run(kept)).rows[0]?.[0] as string;
-    await tx.run(this.update(rowId, changes));
+    await tx.run(this.update(rowId, changes, isFreed(before, changes)));
     if (requeue) await this.requeueIn(tx, [rowId, transport, bucket], before);
     const after = versionOf(await tx.run(this.sql.version.bind(rowId))) as RowVersion;
     return { outcome: 'edited', audit, revision: revisionOf(after) };
@@ -105,10 +106,11 @@ export class PostgresEdit implements EditStore {
     return this.parts.admin.changeIn(tx, change, { states: [state] }, [found]);
   }
 
-  /** @internal */ update(rowId: string, changes: Partial<EditableContent>): Sql {
+  /** @internal */ update(rowId: string, changes: Partial<EditableContent>, isDue: boolean): Sql {
     const given = (Object.keys(COLUMNS) as (keyof EditableContent)[]).filter((name) => changes[name] !== undefined);
     const set = given.map((name) => `${COLUMNS[name]} = ?::${name === 'payload' ? 'bytea' : 'text'}`).join(', ');
-    return statement(undefined, `update ${this.names.parked} set ${set} where parked_id = ?::bigint`).bind(
+    const due = isDue ? ', due_at = now()' : '';
+    return statement(undefined, `update ${this.names.parked} set ${set}${due} where parked_id = ?::bigint`).bind(
       ...given.map((name) => changes[name]),
       rowId,
     );

@@ -24,10 +24,11 @@ function createAbsence(maxAge: number | null = null) {
     new RecordedHooks(),
     [] as (HastenRequest & { buckets: readonly number[] })[],
   ];
+  const locked = { rows: 0 };
   const store = {
     hasten: async (_transport: number, buckets: readonly number[], request: HastenRequest) => {
       asked.push({ ...request, buckets });
-      return { hastened: 1, next: null };
+      return { hastened: locked.rows === 0 ? 1 : 0, passed: locked.rows, next: null };
     },
   };
   const leases = { now: Date.parse('2026-01-01T00:00:00Z'), pauses: new Pauses() };
@@ -50,7 +51,7 @@ function createAbsence(maxAge: number | null = null) {
     absence.failed(stored({ topic }), missing(topic));
     return absence.of(stored({ topic })) as Away;
   };
-  return { absence, clock, hooks, asked, failed, leases };
+  return { absence, clock, hooks, asked, failed, leases, locked };
 }
 const WAITS = { taken: 0, nextIn: 1_000 };
 
@@ -259,6 +260,43 @@ describe('a topic or a key that an operator paused', () => {
       while (absence.freeing.isOn) await absence.freeing.next([9]);
       expect(asked.slice(before)).toMatchObject([{ buckets: [9] }]);
     }
+  });
+
+  it('is looked for again where somebody had it locked: after a rest, which grows up to ten seconds', async () => {
+    const { absence, asked, clock, locked } = createAbsence();
+    locked.rows = 1;
+    absence.resumed([paused({ topic: 'a' })]);
+    const rests: number[] = [];
+    for (let looks = 0; looks < 9; looks += 1) {
+      expect(await absence.free(WAITS, () => [0])).toBe(false);
+      expect(asked).toHaveLength(looks + 1);
+      const before = clock.monotonic();
+      while (!absence.freeing.isOn) {
+        expect(await absence.free(WAITS, () => [0])).toBe(false); // it does not look meanwhile
+        await clock.advance(50);
+      }
+      rests.push(clock.monotonic() - before);
+    }
+    expect(rests).toEqual([100, 200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000]);
+    locked.rows = 0;
+    expect(await absence.free(WAITS, () => [0])).toBe(true);
+    await clock.advance(10_000);
+    expect(absence.freeing.isOn).toBe(false);
+    expect(asked).toHaveLength(10);
+  });
+
+  it('that somebody has locked keeps nothing else waiting', async () => {
+    const { absence, asked, locked } = createAbsence();
+    locked.rows = 1;
+    absence.resumed([paused({ topic: 'a' })]);
+    await absence.free(WAITS, () => [0]);
+    locked.rows = 0;
+    absence.freeing.gain([3]);
+    expect(await absence.free(WAITS, () => [0, 3])).toBe(true);
+    expect(asked.at(-1)).toMatchObject({ topics: null, buckets: [3] });
+    absence.resumed([paused({ topic: 'b' })]); // news: at once, with what rests
+    expect(await absence.free(WAITS, () => [0, 3])).toBe(true);
+    expect(asked.at(-1)).toMatchObject({ topics: ['a', 'b'], from: null });
   });
 
   it('that is paused again keeps what is not freed yet where it is', async () => {
