@@ -5,6 +5,7 @@ import type { PostgresStore } from '../../../lib/store/postgres/store.js';
 import { series } from '../../support/databases.js';
 import { MariaDbStores } from '../../support/mariadb-store.js';
 import { PostgresFixture, SETTINGS, until } from '../../support/postgres-store.js';
+import { newMessage } from '../../support/relay.js';
 import { describeWith, describeOnMysqlFamily } from '../../support/services.js';
 
 /** Rows of an operator's transaction, at most. */
@@ -131,6 +132,32 @@ describeOnMysqlFamily('operators change many rows', (kind) => {
       await query('create trigger note after update on outbox_parked for each row insert into woken values (old.id)');
       expect((await store.admin[action]({ key: 'k', limit: 3 * MOST - 1 })).done).toHaveLength(3 * MOST - 1);
       expect(await query('select id from woken')).toEqual(await query('select id from outbox_parked'));
+    } finally {
+      await store.close();
+      await stores.stop();
+    }
+  });
+
+  it('as many ids as a call may name', async () => {
+    const stores = new MariaDbStores(kind);
+    await stores.start();
+    const store = stores.open();
+    try {
+      await store.setup.registerTransports(['default'], 'default');
+      const ids = Array.from({ length: ALL.limit }, () => randomUUID());
+      const there = [ids[0] as string, ids.at(-1) as string];
+      const { tx, commit } = await stores.begin();
+      const messages = there.map((id) => newMessage({ id }, stores.settings.buckets));
+      await store.writer.insert(tx, messages);
+      await commit();
+      const call = async (action: (typeof ACTIONS)[number]): Promise<unknown> => {
+        const { done, tooLate, notFound, left } = await store.admin[action]({ ids, limit: ALL.limit });
+        return [done.sort(), tooLate.sort(), notFound.length, left];
+      };
+      const sorted = there.toSorted();
+      expect(await call('requeue')).toEqual([[], sorted, ids.length - 2, 0]);
+      expect(await call('discard')).toEqual([[], sorted, ids.length - 2, 0]);
+      expect(await call('cancel')).toEqual([sorted, [], ids.length - 2, 0]);
     } finally {
       await store.close();
       await stores.stop();
