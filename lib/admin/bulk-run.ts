@@ -1,6 +1,6 @@
 import { compareSeq } from '../outbox-message.js';
 import type { Change } from '../store/admin-store.js';
-import type { Bounds, BulkRow, BulkStore } from '../store/bulk-store.js';
+import type { AuditRow, Bounds, BulkRow, BulkStore } from '../store/bulk-store.js';
 import type { InspectStore, StoredRow } from '../store/inspect-store.js';
 import { audited, ChunkedRows } from './audited-run.js';
 import type { BulkReport, CheckedOptions } from './bulk-options.js';
@@ -57,7 +57,14 @@ export async function runBulk(
       (await changeParked(sources, action, bounds, { auditId, chunked })) &&
       (await cancelReady(sources, action, bounds, { auditId, chunked })),
   );
-  return { auditId, done: chunked.done, skipped: chunked.skipped, outcome };
+  const { done, skipped } = (outcome === 'aborted' && (await auditRow(bulk, auditId))) || chunked;
+  return { auditId, done, skipped, outcome };
+}
+
+/** Of one that was ended within a chunk the audit alone has all: a store may have written a part of the chunk before. */
+async function auditRow(bulk: BulkStore, auditId: string): Promise<AuditRow | undefined> {
+  const [row] = await bulk.audit(String(BigInt(auditId) + 1n), 1);
+  return row?.id === auditId ? row : undefined;
 }
 
 interface Run {

@@ -5,7 +5,13 @@ import { refuse, refuseUnknown } from '../options/refuse.js';
 import { typeName } from '../options/text-checks.js';
 import type { Change, TransportStats } from '../store/admin-store.js';
 import type { BulkStore } from '../store/bulk-store.js';
-import { KEPT_SHOWN, type EditableContent, type EditStore, type KeptRow } from '../store/edit/edit-store.js';
+import {
+  KEPT_SHOWN,
+  type EditableContent,
+  type EditableRow,
+  type EditStore,
+  type KeptRow,
+} from '../store/edit/edit-store.js';
 import { revisionOf } from '../store/edit/revision.js';
 import type { InspectStore, StoredRow } from '../store/inspect-store.js';
 import type { Roles } from '../store/outbox-store.js';
@@ -29,7 +35,7 @@ import {
   type EditOptions,
   type MessageChanges,
 } from './edit/edit-changes.js';
-import { versionBefore } from './edit/restore.js';
+import { restoredInto, versionBefore } from './edit/restore.js';
 import { editMessage, type EditPreview, type EditReport, type EditSources } from './edit/edit-message.js';
 import { keptVersion } from './edit/kept-version.js';
 import { toDetails, type MessageDetails, type TransportDetails } from './message-details.js';
@@ -277,7 +283,7 @@ export class OutboxAdmin {
   /**
    * Puts back what a message was before an edit, as `edit` would: what it is now is kept in the audit, too.
    * @param auditId of the edit: `show()` lists them
-   * @throws OutboxMessageError `INVALID_MESSAGE`: it is no edit of this message, or its old version was purged
+   * @throws OutboxMessageError `INVALID_MESSAGE`: it is no edit of this message, or of an earlier one with its id, or its old version was purged
    * @throws OutboxError, OutboxConfigurationError as `edit` does
    */
   restore(id: string, auditId: string, options: EditOptions & DryRun): Promise<EditPreview>;
@@ -291,9 +297,10 @@ export class OutboxAdmin {
     const { names, number } = await this.known(checked.transport, 'restore');
     const restores = checkedAuditId('restore', 'the edit', auditId);
     const of = checkedId('restore', id);
-    const { transport, ...content } = await versionBefore(this.edits, of, restores);
+    const before = await versionBefore(this.edits, of, restores);
+    const { transport } = before;
     if (number !== undefined && number !== transport) refuse('restore', 'that edit was of another transport');
-    const rewrite = (): Promise<EditableContent> => Promise.resolve(content);
+    const rewrite = async (row: EditableRow): Promise<EditableContent> => restoredInto(row, before);
     return this.edited({ names, rewrite, restores }, { id: of, number: transport }, {}, checked);
   }
 

@@ -91,7 +91,10 @@ export interface BulkStore {
     states: readonly ParkedState[],
     rows: readonly BulkRow[],
   ): Promise<number | undefined>;
-  /** The same of ready rows that nobody can begin to send: deletes them. */
+  /**
+   * The same of ready rows that nobody can begin to send: deletes them. A store may need several transactions: what those before
+   * the end of the action did stays, and is in the audit.
+   */
   cancelReady(audit: string, rows: readonly StoredRow[]): Promise<number | undefined>;
   /** The same of one key: {@link AdminStore.release}. */
   release(audit: string, filter: { key: string; transport?: number }): Promise<number | undefined>;

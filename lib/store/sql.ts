@@ -25,6 +25,11 @@ export class Statement {
   }
 
   bind(...values: readonly unknown[]): Sql {
+    return this.bindAll(values);
+  }
+
+  /** For lists of any length: each argument of a call takes room on the stack. */
+  bindAll(values: readonly unknown[]): Sql {
     if (values.length !== this.strings.length - 1) {
       throw new TypeError(`${this.name ?? 'statement'} takes ${this.strings.length - 1} values, got ${values.length}`);
     }

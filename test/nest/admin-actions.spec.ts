@@ -1,11 +1,14 @@
 // @tier gate
 import { hostname } from 'node:os';
+import { DataSource } from 'typeorm';
 import { OutboxAdmin, OutboxModule, OutboxService, type BulkProgress, type OutboxOptions } from '../../lib/index.js';
 import { uuidV7 } from '../../lib/message/uuid-v7.js';
+import type { StoredRow } from '../../lib/store/inspect-store.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { DATABASES, describeWith } from '../support/services.js';
 import type { OutboxMessage, PublishResult } from '../../lib/index.js';
 import { Applications, build, CollectingTransport, quiet, typeOrm, until } from './support/app.js';
+import { waitsForLock } from '../support/open-transactions.js';
 import { allFound } from './support/found.js';
 
 /** Refuses every message, in its own words. */
@@ -19,6 +22,10 @@ class RefusingTransport extends CollectingTransport {
     return batch.map((_, n) => ({ ok: false, blame: 'message', error: error(n) }));
   }
 }
+
+/** MySQL's monitor does not tell of who waits for a row that is read while the statement is planned. */
+const WAITING = `select 1 from performance_schema.data_lock_waits w join performance_schema.threads t
+  on t.thread_id = w.requesting_thread_id where t.processlist_db = database()`;
 
 describe.each(DATABASES)('What OutboxAdmin does on %s', (kind) => {
   describeWith(kind, 'in an application', () => {
@@ -141,6 +148,39 @@ describe.each(DATABASES)('What OutboxAdmin does on %s', (kind) => {
       expect((await outbox.stats()).total.scheduled).toBe(count - report.done);
       expect((await admin.audit()).entries).toMatchObject([{ outcome: 'aborted', done: report.done }]);
       expect(await admin.stop(report.auditId)).toBe(false);
+    });
+
+    it('is ended from elsewhere within a chunk of what is ready: what is said is what was done', async () => {
+      await start({ relay: false });
+      const elsewhere = admin;
+      await start({ relay: false });
+      const messages = Array.from({ length: 40 }, (_, n) => ({ type: 'a', key: `k${n}`, payload: n }));
+      await outbox.enqueueOutsideTransaction(messages);
+      const dataSource = await new DataSource(database.options).initialize();
+      const runner = dataSource.createQueryRunner();
+      try {
+        const page = await admin.sources.store.inspect?.page({ state: 'ready', after: null, limit: messages.length });
+        const [{ transport: of, bucket }] = [...new Map(page?.rows.map((row) => [row.bucket, row])).values()].slice(
+          -1,
+        ) as [StoredRow];
+        await runner.startTransaction();
+        await runner.query(`select 1 from outbox_leases where transport = ${of} and bucket = ${bucket} for update`);
+        const running = admin.cancel({ type: 'a' }, { chunkSize: messages.length });
+        if (kind !== 'mysql') expect(await waitsForLock({ dataSource, database }, running)).toBe(true);
+        else await until(async () => ((await dataSource.query(WAITING)) as unknown[]).length > 0);
+        const [entry] = (await elsewhere.audit()).entries;
+        expect(await elsewhere.stop(entry?.id as string)).toBe(true);
+        await runner.commitTransaction();
+        const { done, skipped, outcome } = await running;
+        expect((await admin.audit()).entries).toMatchObject([{ done, skipped, outcome }]);
+        expect((await outbox.stats()).total.ready).toBe(messages.length - done);
+        expect(outcome).toBe('aborted');
+        // PostgreSQL takes a chunk in one transaction, MariaDB and MySQL bucket by bucket.
+        expect(done > 0).toBe(kind !== 'postgres');
+      } finally {
+        await runner.release();
+        await dataSource.destroy();
+      }
     });
 
     it('is written down as failed with what it did, when a caller throws', async () => {

@@ -95,6 +95,23 @@ describe.each(DATABASES)('OutboxAdmin.edit on %s', (kind) => {
       await expect(admin.restore(id, first.auditId)).rejects.toMatchObject(refusal('INVALID_MESSAGE', /was purged/));
     });
 
+    it('does not restore what an earlier message with the same id was', async () => {
+      await start();
+      const id = await poison();
+      const { auditId } = await admin.edit(id, { payload: { poison: 2 } });
+      for (const again of [{ key: 'other' }, { version: 2 }]) {
+        await outbox.discard({ ids: [id] });
+        await poison({ id, ...again });
+        await expect(admin.restore(id, auditId, { requeue: true })).rejects.toMatchObject(
+          refusal('INVALID_MESSAGE', /that edit was of an earlier message with this id/),
+        );
+        expect(await state(id)).toEqual(['dead']);
+      }
+      await outbox.discard({ ids: [id] });
+      await poison({ id, topic: 'other' });
+      expect(await admin.restore(id, auditId)).toMatchObject({ differences: [{ what: 'topic' }] });
+    });
+
     it('a dead poison message is corrected, requeued and published as it is now, and what was blocked behind it follows', async () => {
       await start();
       const id = await poison();

@@ -1,10 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import type { QueryRunner } from 'typeorm';
 import type { MessageFilter } from '../../../lib/store/admin-store.js';
+import { revisionOf } from '../../../lib/store/edit/revision.js';
 import type { PostgresStore } from '../../../lib/store/postgres/store.js';
 import { series } from '../../support/databases.js';
 import { MariaDbStores } from '../../support/mariadb-store.js';
 import { PostgresFixture, SETTINGS, until } from '../../support/postgres-store.js';
+import { newMessage } from '../../support/relay.js';
 import { describeWith, describeOnMysqlFamily } from '../../support/services.js';
 
 /** Rows of an operator's transaction, at most. */
@@ -115,6 +117,75 @@ describeWith('postgres', 'PostgreSQL operators change many rows', () => {
     const woken = await query(`select sum(touched)::integer as rows from changes where what = 'UPDATE'`);
     expect(woken).toEqual([{ rows: 1 }]); // the one behind them
   });
+
+  /** What an operator does to the one dead row, or to the one that is ready; and how the answer looks. */
+  const CALLS: Record<string, (id: string, ready: string) => Promise<[answer: unknown, expected: unknown]>> = {
+    requeue: async (id) => [await store.admin.requeue({ ids: [id], limit: 1 }), { done: [id] }],
+    discard: async (id) => [await store.admin.discard({ ids: [id], limit: 1 }), { done: [id] }],
+    release: async () => [await store.admin.release({ key: 'k' }), { released: 1 }],
+    'cancel of what is ready': async (_, id) => [await store.admin.cancel({ ids: [id], limit: 1 }), { done: [id] }],
+    'a bulk action': async () => {
+      const { bulk } = store;
+      const audit = await bulk.begin({ action: 'requeue', actor: 'ann', filter: '{}' });
+      const request = {
+        filter: { states: ['dead'] },
+        after: null,
+        backwards: false,
+        limit: 1,
+        withErrors: false,
+      } as const;
+      const { rows } = await bulk.find({ ...request, bounds: await bulk.bounds() });
+      const changed = await bulk.change(audit, 'requeue', ['dead'], rows);
+      return [
+        [changed, (await bulk.audit(null, 1))[0]],
+        [1, { done: 1, skipped: 0 }],
+      ] as never;
+    },
+    edit: async (id) => {
+      const { edits } = store;
+      const [{ rowId } = { rowId: '' }] = await edits.places(id);
+      const row = await edits.read(rowId);
+      const request = { rowId, changes: { topic: 'other' }, requeue: true, actor: 'ann', filter: '{}' };
+      return [await edits.edit({ ...request, revision: revisionOf(row as never) }), { outcome: 'edited' }];
+    },
+  };
+
+  it.each(Object.keys(CALLS))('%s: is done again when it was the victim of a deadlock', async (call) => {
+    await query(`do $$ begin
+      execute format('alter database %I set deadlock_timeout = ''10ms''', current_database()); end $$`);
+    store = fixture.store(); // its sessions look for a deadlock at once
+    const ready = newMessage({ key: 'k' }, SETTINGS.buckets);
+    await fixture.committed((tx) => store.writer.insert(tx, [ready]));
+    const [id = ''] = await dead(1, `'k'`);
+    await query(`update outbox_parked set bucket = $1`, [ready.bucket]);
+    // Behind the locks of its leases the operator waits for 1, then for 2.
+    await query(`create function in_turn() returns trigger language plpgsql as
+      $$ begin perform pg_advisory_xact_lock(1); perform pg_advisory_xact_lock(2); return null; end $$`);
+    for (const table of ['outbox_parked', 'outbox_ready'])
+      await query(
+        `create trigger in_turn before update or delete on ${table} for each statement execute function in_turn()`,
+      );
+    const [gate, other] = [fixture.application.createQueryRunner(), fixture.application.createQueryRunner()];
+    try {
+      await gate.query('select pg_advisory_lock(1)');
+      await other.startTransaction();
+      await other.query(`set local deadlock_timeout = '1h'`); // the victim is never this one
+      await other.query('select pg_advisory_xact_lock(2)');
+      const called = CALLS[call]?.(id, ready.id);
+      await waiting(gate, 1);
+      const leases = other.query('update outbox_leases set epoch = epoch');
+      await waiting(gate, 2);
+      await gate.query('select pg_advisory_unlock(1)');
+      await leases; // the operator holds none any more
+      await other.commitTransaction();
+      const [answer, expected] = (await called) ?? [];
+      expect(answer).toMatchObject(expected as object);
+    } finally {
+      await gate.query('select pg_advisory_unlock_all()');
+      await gate.release();
+      await other.release();
+    }
+  });
 });
 
 describeOnMysqlFamily('operators change many rows', (kind) => {
@@ -131,6 +202,32 @@ describeOnMysqlFamily('operators change many rows', (kind) => {
       await query('create trigger note after update on outbox_parked for each row insert into woken values (old.id)');
       expect((await store.admin[action]({ key: 'k', limit: 3 * MOST - 1 })).done).toHaveLength(3 * MOST - 1);
       expect(await query('select id from woken')).toEqual(await query('select id from outbox_parked'));
+    } finally {
+      await store.close();
+      await stores.stop();
+    }
+  });
+
+  it('as many ids as a call may name', async () => {
+    const stores = new MariaDbStores(kind);
+    await stores.start();
+    const store = stores.open();
+    try {
+      await store.setup.registerTransports(['default'], 'default');
+      const ids = Array.from({ length: ALL.limit }, () => randomUUID());
+      const there = [ids[0] as string, ids.at(-1) as string];
+      const { tx, commit } = await stores.begin();
+      const messages = there.map((id) => newMessage({ id }, stores.settings.buckets));
+      await store.writer.insert(tx, messages);
+      await commit();
+      const call = async (action: (typeof ACTIONS)[number]): Promise<unknown> => {
+        const { done, tooLate, notFound, left } = await store.admin[action]({ ids, limit: ALL.limit });
+        return [done.sort(), tooLate.sort(), notFound.length, left];
+      };
+      const sorted = there.toSorted();
+      expect(await call('requeue')).toEqual([[], sorted, ids.length - 2, 0]);
+      expect(await call('discard')).toEqual([[], sorted, ids.length - 2, 0]);
+      expect(await call('cancel')).toEqual([sorted, [], ids.length - 2, 0]);
     } finally {
       await store.close();
       await stores.stop();

@@ -165,7 +165,7 @@ export class MysqlTooLate {
     return statement(
       undefined,
       `select id, transport, bucket, seq from ${this.names.ready} force index (${index}) where ${all} limit ?`,
-    ).bind(...conditions.values, after, end, ...wanted.values, limit);
+    ).bindAll([...conditions.values, after, end, ...wanted.values, limit]);
   }
 }
 

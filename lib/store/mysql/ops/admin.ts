@@ -56,8 +56,10 @@ class Outcome {
   readonly deadline = systemClock.monotonic() + SEARCH_TIMEOUT;
 
   deleted(rows: readonly Deleted[]): void {
-    this.changed.push(...rows);
-    for (const { id } of rows) this.done.add(id);
+    for (const row of rows) {
+      this.changed.push(row);
+      this.done.add(row.id);
+    }
   }
 }
 

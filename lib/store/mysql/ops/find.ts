@@ -20,16 +20,14 @@ export class MysqlFind {
   /** Key, id and place of parked rows, first ones first. Those in other states must not use up the limit. */
   parked(filter: MessageFilter, states: readonly number[], limit: number): Sql {
     const { from, values } = this.meant(filter, states);
-    return statement(undefined, `select parked_id, id, transport, bucket ${from} order by seq, parked_id limit ?`).bind(
-      ...values,
-      limit,
-    );
+    const text = `select parked_id, id, transport, bucket ${from} order by seq, parked_id limit ?`;
+    return statement(undefined, text).bindAll([...values, limit]);
   }
 
   /** How many of them there are, no further than `limit`. */
   countParked(filter: MessageFilter, states: readonly number[], limit: number): Sql {
     const { from, values } = this.meant(filter, states);
-    return statement(undefined, `select count(*) from (select 1 ${from} limit ?) r`).bind(...values, limit);
+    return statement(undefined, `select count(*) from (select 1 ${from} limit ?) r`).bindAll([...values, limit]);
   }
 
   /** @internal */ meant(filter: MessageFilter, states: readonly number[]): { from: string; values: unknown[] } {
@@ -48,7 +46,7 @@ export class MysqlFind {
     const late = states.length === 0 ? sent : `(${inStates(states)} or ${sent})`;
     const ofNamed = filter.states === undefined ? [] : [inStates(named)];
     const text = `select id from ${parked} p where ${[...conditions, ...ofNamed, late].join(' and ')} order by parked_id limit ?`;
-    return statement(undefined, text).bind(...values, filter.limit);
+    return statement(undefined, text).bindAll([...values, filter.limit]);
   }
 
   /** @internal */ conditions(filter: MessageFilter): {
@@ -57,21 +55,17 @@ export class MysqlFind {
   } {
     const { ids, transport, key } = filter;
     const conditions: string[] = [];
-    const values: unknown[] = [];
-    const add = (condition: string, ...more: unknown[]): void => {
-      conditions.push(condition);
-      values.push(...more);
-    };
-    add(
+    conditions.push(
       transport === undefined
         ? `transport in (select id from ${this.names.transports})`
         : `transport = ${Number(transport)}`,
     );
-    if (ids !== undefined) add(ids.length === 0 ? '1 = 0' : `id in (${marks(ids.length)})`, ...ids);
-    if (key !== undefined) add(`${this.ofKey('blocking in (0, 1)')}`, keyBytes(key));
+    if (ids !== undefined) conditions.push(ids.length === 0 ? '1 = 0' : `id in (${marks(ids.length)})`);
+    if (key !== undefined) conditions.push(this.ofKey('blocking in (0, 1)'));
     const { topic, type } = filter;
     const texts = textConditions({ topic, type });
-    return { conditions: [...conditions, ...texts.conditions], values: [...values, ...texts.values] };
+    const values = [...(ids ?? []), ...(key === undefined ? [] : [keyBytes(key)]), ...texts.values];
+    return { conditions: [...conditions, ...texts.conditions], values };
   }
 
   /** Every column of the key index up to the message key. */
@@ -84,7 +78,7 @@ export class MysqlFind {
   async parkedAmong(connection: SqlConnection, ids: readonly string[], filter: Among): Promise<string[]> {
     const { conditions, values } = among(ids, filter);
     const text = `select id, transport from ${this.names.parked} force index (by_id) where ${conditions.join(' and ')}`;
-    return idsOf((await connection.run(statement(undefined, text).bind(...values))).rows, filter.transport);
+    return idsOf((await connection.run(statement(undefined, text).bindAll(values))).rows, filter.transport);
   }
 }
 

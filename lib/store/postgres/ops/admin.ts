@@ -16,6 +16,7 @@ import type { Sql } from '../../sql.js';
 import { plainArray } from '../arrays.js';
 import { adminStatements, type AdminStatements } from './admin-statements.js';
 import { stateNumber } from '../columns.js';
+import { inTransaction } from '../retry.js';
 import { PostgresTooLate } from './admin-too-late.js';
 import { PostgresUnowned } from './cancel-unowned.js';
 import { PostgresDedupKeys } from '../ready/dedup-keys.js';
@@ -59,7 +60,7 @@ export class PostgresAdmin implements AdminStore {
   }
 
   async release(filter: { key: string; transport?: number }): Promise<{ released: number }> {
-    return { released: await this.connection().transaction((tx) => this.releaseIn(tx, filter)) };
+    return { released: await inTransaction(this.connection(), (tx) => this.releaseIn(tx, filter)) };
   }
 
   /** @returns how many dead rows block no longer */
@@ -96,7 +97,7 @@ export class PostgresAdmin implements AdminStore {
     const more = rows.length < filter.limit ? 0 : await this.countMore(change, filter, ids);
     const changed: Deleted[] = [];
     for (const some of transactionsOf(rows, change)) {
-      changed.push(...(await this.connection().transaction((tx) => this.changeIn(tx, change, filter, some))));
+      changed.push(...(await inTransaction(this.connection(), (tx) => this.changeIn(tx, change, filter, some))));
     }
     if (change === 'cancel' && meansReady(filter))
       changed.push(...(await this.unowned.cancel(filter, ids, filter.limit - rows.length)));

@@ -23,6 +23,7 @@ import { DEAD, SCHEDULED, stateNumber } from '../columns.js';
 import { filterSql } from '../inspect/pages.js';
 import { readDate, utc } from '../inspect/rows.js';
 import { TimedReads } from '../inspect/timed-reads.js';
+import { inTransaction } from '../retry.js';
 import { statement } from '../statement.js';
 import type { PostgresAdmin } from './admin.js';
 import { PostgresAudit } from './audit.js';
@@ -119,7 +120,7 @@ export class PostgresBulk implements BulkStore {
 
   /** @internal A change, and its count in the same transaction. */
   counted(audit: string, asked: number, change: (tx: SqlExecutor) => Promise<number>): Promise<number | undefined> {
-    const work = this.connection().transaction(async (tx) => {
+    const work = inTransaction(this.connection(), async (tx) => {
       const done = await change(tx);
       await this.audits.count(tx, audit, done, Math.max(0, asked - done));
       return done;

@@ -7,6 +7,7 @@ import { statement, type Sql, type Statement } from '../../sql.js';
 import { conditions, type PostgresTooLate } from './admin-too-late.js';
 import { plainArray } from '../arrays.js';
 import type { PostgresDedupKeys } from '../ready/dedup-keys.js';
+import { inTransaction } from '../retry.js';
 
 /** Milliseconds to look for them. */
 const SEARCH_TIMEOUT = 2_000;
@@ -80,7 +81,7 @@ export class PostgresUnowned {
   }
 
   /** @internal */ removeSome(found: readonly (readonly unknown[])[]): Promise<Deleted[]> {
-    return this.connection().transaction((tx) => this.removeIn(tx, found));
+    return inTransaction(this.connection(), (tx) => this.removeIn(tx, found));
   }
 
   /** Rows: transport, bucket, seq. */

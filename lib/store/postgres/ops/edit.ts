@@ -19,6 +19,7 @@ import type { Sql } from '../../sql.js';
 import { readPayload, stateName } from '../columns.js';
 import { readDate, utc } from '../inspect/rows.js';
 import { beingSent } from '../parked/settle.js';
+import { inTransaction } from '../retry.js';
 import { statement } from '../statement.js';
 import type { PostgresAdmin } from './admin.js';
 import type { PostgresAudit } from './audit.js';
@@ -67,7 +68,7 @@ export class PostgresEdit implements EditStore {
 
   async edit(request: EditRequest): Promise<EditOutcome> {
     try {
-      return await this.connection().transaction((tx) => this.editIn(tx, request));
+      return await inTransaction(this.connection(), (tx) => this.editIn(tx, request));
     } catch (error) {
       throw this.parts.audits.told(error);
     }

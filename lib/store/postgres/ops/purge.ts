@@ -9,6 +9,7 @@ import { plainArray, textArray } from '../arrays.js';
 import { filterSql } from '../inspect/pages.js';
 import { readDate, utc } from '../inspect/rows.js';
 import { TimedReads } from '../inspect/timed-reads.js';
+import { inTransaction } from '../retry.js';
 import { statement } from '../statement.js';
 import type { PostgresAudit } from './audit.js';
 
@@ -76,7 +77,7 @@ export class PostgresPurge implements PurgeStore {
     asked: number,
     change: (tx: SqlExecutor) => Promise<number>,
   ): Promise<number | undefined> {
-    const work = this.connection().transaction(async (tx) => {
+    const work = inTransaction(this.connection(), async (tx) => {
       const done = await change(tx);
       await this.audits.count(tx, audit, done, Math.max(0, asked - done));
       return done;
