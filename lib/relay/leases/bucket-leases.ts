@@ -106,11 +106,12 @@ export class BucketLeases {
 
   /**
    * Renew, look who is there, take or give back. One pass of the lease loop; returns the delay until the next. What failed may have
-   * happened all the same: the next pass renews, whatever the time, and so hears what is ours.
+   * happened all the same: the next pass renews and looks, whatever the time, and so hears what is ours and what is news.
    */
   runOnce(): Promise<number> {
     return this.pass().catch((error: unknown) => {
       this.isUnsure = true;
+      this.lookAgain();
       throw error;
     });
   }

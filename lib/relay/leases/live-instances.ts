@@ -57,7 +57,8 @@ export class LiveInstances {
     const isSaid = this.said === JSON.stringify(word) && this.clock.monotonic() - this.writtenAt < this.alive / 3;
     if (!isSaid) return this.beat(word);
     const asked = this.clock.monotonic();
-    const answer = await this.ask(() => this.store.living());
+    this.isNews = false; // what comes from now on may be missed
+    const answer = await this.store.living();
     if (!answer.instances.some(({ owner }) => owner === this.owner)) return this.beat(word); // somebody removed it
     await this.take(answer, asked);
     return false;
@@ -66,7 +67,8 @@ export class LiveInstances {
   /** @returns whether that is news for the others */
   async beat(word: Omit<Instance, 'owner'>): Promise<boolean> {
     const [asked, said] = [this.clock.monotonic(), JSON.stringify(word)];
-    const answer = await this.ask(() => this.store.beat({ owner: this.owner, ...word }, this.alive));
+    this.isNews = false;
+    const answer = await this.store.beat({ owner: this.owner, ...word }, this.alive);
     const isNews = said !== this.said;
     await this.take(answer, asked);
     [this.said, this.writtenAt] = [said, this.lookedAt]; // what fails before is news the next time
@@ -76,18 +78,6 @@ export class LiveInstances {
   async leave(): Promise<void> {
     this.said = '';
     await this.store.leave(this.owner);
-  }
-
-  /** What comes while it is under way is news again. @internal */
-  async ask(question: () => Promise<Beat>): Promise<Beat> {
-    const { isNews } = this;
-    this.isNews = false;
-    try {
-      return await question();
-    } catch (error) {
-      this.isNews ||= isNews;
-      throw error;
-    }
   }
 
   /** @internal */ async take({ instances, now, pauses }: Beat, asked: number): Promise<void> {
