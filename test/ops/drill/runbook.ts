@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-const PAGE = readFileSync(join(process.cwd(), 'docs/operations/runbooks.md'), 'utf8');
+const PAGE = readFileSync(join(process.cwd(), 'docs/troubleshooting.md'), 'utf8');
 
 /** What a person on call reads: from the name of the alert to its section, and no other. */
 export function runbookOf(alert: string): string {
