@@ -25,7 +25,7 @@ export interface TransportDefinition {
   /** See {@link OutboxTransport.receipt}; `none` is refused unless the transport was allowed to be unconfirmed. */
   readonly receipt: 'broker' | 'handler' | 'none';
   readonly limits?: OutboxTransport['limits'];
-  /** What its options weaken, one sentence each: told when the application starts. */
+  /** What its options weaken, one sentence each. The log has them when the application starts. */
   readonly warnings?: readonly string[];
   /** Tokens whose instances are handed to `create`, resolved from the application when the relay starts. */
   readonly inject?: readonly InjectionToken[];
@@ -45,36 +45,40 @@ export type TransportOption =
     };
 
 /**
- * Overrules who is to blame for a failure. `undefined` keeps the transport's own verdict; `dead` gives up at once. Not async: one
- * that throws or returns a promise has no say, and is told as an `error`.
+ * Overrules who is to blame for a failure. `undefined` keeps the transport's own verdict; `dead` gives up at once.
+ * It must not be async: when it throws or returns a promise, the transport's verdict holds, and an `error` event says so.
  */
 export type Classifier = (error: unknown, message: OutboxMessage, blame: Blame) => Blame | 'dead' | undefined;
 
 /**
- * The delay before the next try, kept between `min` and `max`; without jitter. Not async: one that throws, or returns what is
- * no duration, has no say: the delay is the exponential one, and an `error` event tells.
+ * Returns the delay before the next try, which is kept between `min` and `max` and has no jitter. It must not be async: when it
+ * throws or returns no duration, the delay is the exponential one, and an `error` event says so.
  *
  * @param attempts failures of this message so far, this one included
  */
 export type Backoff = (attempts: number, message: OutboxMessage, error: unknown) => Duration;
 
 export interface RetryOptions {
-  /** The longest delay before the first retry. Default 1 s. */
+  /** Limits the delay before the first retry. Default: `1s` (1ms–1h). */
   initial?: Duration;
-  /** The longest delay before any retry. Default 5 m. */
+  /** Limits the delay before any retry. Default: `5m` (1ms–7d). */
   max?: Duration;
-  /** The shortest delay before any retry, whatever jitter makes of it. Default 1 ms. */
+  /** Sets the shortest delay before any retry, whatever jitter makes of it. Default: `1ms` (1ms–1h). */
   min?: Duration;
-  /** `exponential`: `initial` doubles with each failure. `fixed`: it stays. Or a function. Default `exponential`. */
+  /**
+   * Sets how the longest delay grows: `exponential` doubles it with each failure, `fixed` keeps `retry.initial`, and a function
+   * returns each delay. Default: `exponential`.
+   */
   backoff?: 'exponential' | 'fixed' | Backoff;
-  /** Each delay is a random part of the longest one: `full` from nothing on, `equal` from half of it on, `none` all of it. Default `full`. */
+  /** Takes a random part of the longest delay: `full` from zero, `equal` from half of it, `none` all of it. Default: `full`. */
   jitter?: 'full' | 'equal' | 'none';
-  /** `message` failures until a message is dead; `null`: no limit. Default 20. */
+  /** Limits the failures that are charged to a message before it is dead. `null` sets no limit. Default: `20` (1–1,000,000, or null). */
   maxAttempts?: number | null;
-  /** Age since the enqueue at which a `message` failure is final. Default none. */
+  /** Makes a failure final when the message was enqueued longer ago than this. Default: none (1s–3650d). */
   maxAge?: Duration;
-  /** How many of a message's last failures are kept with it, each with its time; 0: the last error only. Default 0. */
+  /** Keeps this many of the last failures with a message, each with its time. `0` keeps the last error only. Default: `0` (0–100). */
   errorHistory?: number;
+  /** Overrules whose fault a failure is: `message`, `transport` or `collateral`; or `dead`, which gives up at once. Default: none. */
   classify?: Classifier;
 }
 
@@ -99,7 +103,7 @@ export interface DeadLetterEvent {
   readonly diedAt: Date;
 }
 
-/** What we use of the class `CronJob` of the package `cron`. */
+/** The part of the class `CronJob` of the package `cron` that the cleaner uses. */
 export interface CronJobClass {
   from(options: { cronTime: string; onTick: () => void; start: boolean; unrefTimeout: boolean }): {
     start(): void;
@@ -107,119 +111,183 @@ export interface CronJobClass {
   };
 }
 export interface OutboxOptions {
-  /** At least one, by name. Required. */
+  /** Names the destinations: each member is one transport, and events choose transports by these names. Required. */
   transports: Record<string, TransportOption>;
-  /** Transport of events that name none. Default: the one named `default`, or the only one. */
+  /** Names the transport of events that name none. Default: 'default', or the only one. */
   defaultTransport?: string;
-  /** `true`: relay in this process from bootstrap on; `false`: only enqueue; `'manual'`: when `OutboxDispatcher` is told. Default true. */
+  /**
+   * Decides whether this process publishes: `true` from the start of the application on, `false` never, `'manual'` after
+   * `OutboxDispatcher.start()`. Default: `true`.
+   */
   relay?: boolean | 'manual';
-  /** How other processes learn of a commit. Default `notify` on PostgreSQL, `poll` elsewhere and behind a pooler. */
+  /**
+   * Chooses how a relay learns of a commit in another process: `notify` listens on PostgreSQL, `poll` looks every `pollInterval`.
+   * Default: notify on PostgreSQL, poll elsewhere and behind a pooler.
+   */
   wakeUp?: 'notify' | 'poll';
+  /** Says where the tables are, and how the relay connects to them. */
   database?: {
-    /** `check` compares the schema at start, `create` makes what is missing (development), `none` does neither. Default `check`. */
+    /**
+     * Tells the start what to do with the tables: `check` compares them, `create` makes or upgrades them (development), `none` does
+     * neither. Default: `check`.
+     */
     setup?: 'check' | 'create' | 'none';
-    /** PostgreSQL schema, MySQL database. Default: the connection's. */
+    /**
+     * Puts the tables and the view into this schema of PostgreSQL, or into this database of MariaDB or MySQL. Default: the
+     * connection's.
+     */
     schema?: string;
-    /** Default `outbox_`. */
+    /** Begins the name of each table, of the view and of their indexes. Default: `outbox_`. */
     prefix?: string;
-    /** The relay's own connections, 2–8. Default 4. */
+    /** Limits the relay's own connections. They come in addition to those of the DataSource. Default: `4` (2–4). */
     poolSize?: number;
-    /** PostgreSQL: named prepared statements; not used where a pooler shows. Default true. */
+    /**
+     * Prepares the statements of the relay on PostgreSQL under a name, so that the server parses each one once. Turned off
+     * automatically behind a pooler. Default: `true`.
+     */
     preparedStatements?: boolean;
-    /** PostgreSQL behind a pooler: where the relay listens, past it: `postgres://user:password@host:5432/database`. */
+    /** Gives the relay an address of PostgreSQL that leads past the pooler, for the one connection on which it listens. Default: none. */
     listenUrl?: string;
   };
-  /** Finds a transaction that another library keeps (nestjs-cls, typeorm-transactional). */
+  /**
+   * Finds the open transaction where another library keeps it (nestjs-cls, typeorm-transactional), so that `enqueue` needs no
+   * `manager`. Default: none.
+   */
   currentManager?: () => TransactionHandle | undefined;
-  /** Opens a store of your own, which passes `describeStoreContract` of `nestjs-outbox/testing`. Default: by the DataSource's type. */
+  /**
+   * Opens a store of your own in place of the one that fits the DataSource. It must pass `describeStoreContract` of
+   * `nestjs-outbox/testing`. Default: none.
+   */
   store?: OpenStore;
   /**
-   * `key`: messages of one key in the order of their transactions, where these do not overlap. `strict`: in the order of the
-   * commits, also where they do; see docs/guarantees.md for what it costs. `none`, `global`. Stored with the tables, compared at start. Default `key`.
+   * Sets the order of messages: `key` orders them per key, `strict` also by commit where transactions overlap, `global` publishes
+   * one at a time, `none` keeps no order. Default: `key`.
+   *
+   * It is stored with the tables and compared at the start. docs/guarantees.md says what `strict` costs.
    */
   ordering?: 'key' | 'strict' | 'none' | 'global';
+  /**
+   * Chooses how relays share the work: `buckets` divides it by lease, `rowLock` locks rows and keeps no order, `leader` lets one
+   * relay publish everything. Default: `buckets`.
+   */
   coordination?: 'buckets' | 'rowLock' | 'leader';
-  /** Buckets per transport, fixed when the schema is made: the most instances that publish at once. Default 32. */
+  /**
+   * Divides the keys of each transport into this many parts; each is published by one relay at a time. It is fixed when the tables
+   * are made. Default: `32` (1–1,024).
+   */
   buckets?: number;
+  /** Says when a failed message is tried again, and when it is given up. `@OutboxEvent({ retry })` overrules it for one event. */
   retry?: RetryOptions;
-  /** What a dead message does to its key. Default `block` (messages without a key never block). */
+  /**
+   * Decides what happens to the later messages of a key when one is dead: `block` holds them back, `skip` publishes them. Default:
+   * `block`.
+   */
   onDead?: 'block' | 'skip';
   /**
-   * Called at least once per death, after commit. A rejection is logged, and the letter told again after half a `lease`. So is a
-   * call that takes longer than `publishTimeout`, unless it still ends well: while it runs its letter is not told again, for
-   * 30 × `publishTimeout` at most.
+   * Is called for each message that died, after the commit, and at least once. Default: none.
+   *
+   * When it rejects, the error is logged and the hook is called again for this letter after half a `lease`. So it is when a call
+   * takes longer than `publishTimeout`, unless that call still ends well: for 30 × `publishTimeout` at most there is no second call
+   * beside it.
    */
   deadLetter?: (letter: DeadLetterEvent) => void | Promise<void>;
+  /** Decides what happens to a message once it is published: `delete` removes it, `archive` moves it to the archive. Default: `delete`. */
   onPublished?: 'delete' | 'archive';
+  /** Says how long the outbox keeps rows that nobody publishes any more. The cleaner of a relay deletes them. */
   retention?: {
-    /** Age at which archived messages go. Default 7 d. */
+    /** Deletes messages from the archive when they were published longer ago than this. Default: `7d` (1s–3650d). */
     published?: Duration;
-    /** Age at which dead letters go; `null`: never. Default `null`. */
+    /**
+     * Deletes dead letters that are older than this. `null` keeps them until somebody requeues or discards them. Default: `null`
+     * (1s–3650d, or null).
+     */
     dead?: Duration | null;
-    /** Age at which dedup keys go. Default 7 d. */
+    /** Forgets dedup keys that are older than this; the same key can then enqueue again. Default: `7d` (1m–3650d). */
     dedup?: Duration;
-    /** Age at which the audit of operators' actions goes. Default 90 d. */
+    /** Deletes entries of the operators' audit that are older than this. Default: `90d` (1h–3650d). */
     audit?: Duration;
     /**
-     * Default 1 h. `CronJob` is that of the package `cron`, for a bundle without `node_modules`; it is looked for behind
-     * `@nestjs/schedule` otherwise.
+     * Sets how often the cleaner runs, or when, by a cron expression. Default: `1h` (1s–24d).
+     *
+     * A bundle without `node_modules` passes the class `CronJob` of the package `cron`. Otherwise it comes with `@nestjs/schedule`.
      */
     every?: Duration | { cron: string; CronJob?: CronJobClass };
-    /** Rest between two batches of a pass, so that writers and replicas keep up. Default 0. */
+    /** Makes the cleaner wait between two batches, so that writers and replicas keep up. Default: `0` (0ms–1m). */
     pause?: Duration;
   };
-  /** Of an archive that was made in partitions: see docs/retention.md. */
+  /** Makes and drops the partitions of an archive that was made in partitions: see docs/retention.md. */
   partitions?: {
-    /** Makes and drops partitions in this process, where it relays. Default: it does not. */
+    /**
+     * Makes and drops partitions of the archive in this process, each as long as this. The archive must have been made in
+     * partitions. Default: none.
+     */
     period?: PartitionPeriod;
-    /** How far ahead there are partitions: 2 d of hours, 30 d of days, 90 d of months by default; the next one always. */
+    /** Makes partitions this far ahead, and always the next one. Default: 2d of hours, 30d of days, 90d of months (1h–3650d). */
     lookahead?: Duration;
-    /** Age at which a partition is dropped, counted from its end; `null`: never. Default: `retention.published`. */
+    /** Drops a partition when its end is longer ago than this. `null` drops none. Default: retention.published (1h–36500d, or null). */
     retention?: Duration | null;
-    /** Default 1 h. */
+    /** Sets how often partitions are made and dropped. Default: `1h` (1m–24d). */
     every?: Duration;
-    /** How long a change waits for its table, and others behind it. Whole seconds on MariaDB and MySQL, rounded up. Default 1 s. */
+    /**
+     * Limits how long a change of partitions waits for its table. MariaDB and MySQL round it up to whole seconds. Default: `1s`
+     * (50ms–30s).
+     */
     lockTimeout?: Duration;
   };
-  /** Default 30 s. */
+  /**
+   * Sets how long a relay owns its buckets without renewing them. When a relay crashes, another one takes over after this time.
+   * Default: `30s` (10s–1h).
+   */
   lease?: Duration;
-  /** Messages per batch at most. Default 500. */
+  /** Limits the messages of one batch. Default: `500` (1–10,000). */
   batchSize?: number;
-  /** Payload bytes per batch at most. Default 4 MiB. */
+  /**
+   * Limits the payload bytes of one batch. The message that passes the limit is still part of the batch. Default: `4,194,304`
+   * (1,024–1,073,741,824).
+   */
   batchBytes?: number;
-  /** Batches being published at once, per transport. Default 4. */
+  /** Limits the batches of one transport that are published at the same time. Default: `4` (1–64). */
   batchesInFlight?: number;
-  /** Default 1 s. */
+  /** Sets how often an idle relay looks for messages when nothing wakes it. Default: `1s` (10ms–1m). */
   pollInterval?: Duration;
-  /** Default 10 s. */
+  /**
+   * Limits how long the relay waits for the broker, or a handler, to take a message. It must be at most `lease` − 8 s. Default:
+   * `10s` (100ms–30m).
+   */
   publishTimeout?: Duration;
-  /** Default 10 s. */
+  /** Limits how long a stop waits for publishes that are under way. Default: `10s` (100ms–10m). */
   shutdownTimeout?: Duration;
-  /** `auto`: a batch waits for the disk when its commit may not have; `always`: every batch does. Default `auto`. */
+  /**
+   * Decides when a publish waits for the disk of the database: `auto` when the commit may not have done so, `always` for each batch.
+   * Default: `auto`.
+   */
   durability?: 'auto' | 'always';
-  /** Default 1 MiB. */
+  /** Limits the encoded payload of a message. `enqueue` refuses a larger one. Default: `1,048,576` (1–134,217,728). */
   maxPayloadBytes?: number;
+  /** Turns payloads into bytes at `enqueue`, and back for handlers in the process. Default: JSON. */
   serializer?: Serializer;
   /**
-   * For handlers, beside the serializer: what other programs, or events with a `contentType` of their own, encoded otherwise. The
-   * serializer is asked first. Of a content type that nobody reads handlers get the bytes. Default: none.
+   * Reads payloads of other content types for handlers, after the serializer was asked. Without one, handlers get the bytes.
+   * Default: none.
    */
   deserializers?: readonly PayloadDeserializer[];
-  /** Encrypts payloads before they are stored. Default: none. */
+  /** Encrypts payloads before they are stored, and decrypts them before they are published. Default: none. */
   encryption?: PayloadEncryption;
-  /** Must return UUIDv7. */
+  /** Makes the ids of messages. It must return UUIDv7. Default: UUIDv7. */
   idGenerator?: () => string;
+  /** Writes the log of the outbox. Default: Nest Logger. */
   logger?: LoggerService;
+  /** Sets the least important level that is logged. Default: `log`. */
   logLevel?: 'debug' | 'log' | 'warn' | 'error' | 'silent';
 }
 
 /** Known when the module is declared, also with `forRootAsync`. */
 export interface OutboxExtras {
-  /** Several outboxes in one application: `@InjectOutbox(name)`. Default `default`. */
+  /** Names this outbox, for an application with several: `@InjectOutbox(name)`. Default: `default`. */
   name?: string;
-  /** Default true. */
+  /** Makes the module global, so that its providers can be injected in every module. Default: `true`. */
   isGlobal?: boolean;
-  /** TypeORM DataSource: its name, DI token, or the object. Default: the unnamed one. */
+  /** Chooses the TypeORM DataSource: by its name, by its DI token, or the object itself. Default: the unnamed one. */
   dataSource?: string | InjectionToken | DataSource;
 }
 /** As Nest names the options of a module: what `forRoot` takes. */

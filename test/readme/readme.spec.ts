@@ -1,10 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { COMMANDS } from '../../lib/cli/commands.js';
-import { OPTIONS_TABLE } from '../../lib/options/table.js';
 import { outboxSql } from '../../lib/data-layers/typeorm/index.js';
 import { blocksIn, documents, isInstalled, ROOT } from './documents.js';
-import { optionsTable } from './options-table.js';
 import { patchedBlocks } from './patches.js';
 import { typeErrors } from './type-check.js';
 
@@ -111,23 +109,7 @@ describe('the documents', () => {
   });
 });
 
-/** Rows of a table whose first cell is an option. */
-function optionRows(text: string): string[] {
-  return text.split('\n').filter((line) => OPTIONS_TABLE.some(({ name }) => line.startsWith(`| \`${name}\` |`)));
-}
-
-it('the page of options has the table that the code has', () => {
-  const page = documents().find(({ path }) => path === 'docs/options.md')?.text ?? '';
-  expect(optionRows(page)).toEqual(optionsTable());
-});
-
 describe('the README', () => {
-  it('has options with the rows that their page has, at least ten', () => {
-    const rows = optionRows(readme());
-    expect(rows.length).toBeGreaterThanOrEqual(10);
-    expect(rows.filter((row) => !optionsTable().includes(row))).toEqual([]);
-  });
-
   it('is read in a few minutes', () => {
     expect(Buffer.byteLength(readme())).toBeLessThanOrEqual(16 * 1024);
   });

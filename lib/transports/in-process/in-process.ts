@@ -18,7 +18,7 @@ import { markFactory, resolveFactory, row, type FactoryTable } from '../../optio
 import { integer } from '../../options/rules.js';
 
 export interface InProcessOptions {
-  /** Messages of one batch that are handled at once. Default 10. */
+  /** Limits the messages of one batch that are handled at the same time. Default: 10. */
   concurrency?: number;
 }
 

@@ -21,57 +21,66 @@ export type Client = Kafka | KafkaConfig;
 
 export interface KafkaOptions {
   /**
-   * kafkajs' configuration, SASL and TLS included, or a `Kafka` object, or what gives one of them. Producers are made
-   * by the transport in any case; a `Kafka` object given here is never changed or closed.
+   * Says how to reach Kafka: kafkajs' configuration with SASL and TLS, a `Kafka` object, its DI token, or a factory of either.
+   * The transport makes its own producers. It never changes or closes a `Kafka` object that it is given. Required.
    */
   client:
     Client | Token | { inject?: readonly Token[]; useFactory: (...dependencies: never[]) => Client | Promise<Client> };
-  /** Settings of kafkajs' producers that are not named below. Retries are cut short by the publish timeout. */
+  /** Passes further settings to kafkajs' producers. Their retries end with the publish timeout. Default: kafkajs' own. */
   producer?: Pick<ProducerConfig, 'retry' | 'metadataMaxAge' | 'transactionTimeout'>;
-  /** Producers at most, opened when batches overlap; each has its own connections. Default 4. */
+  /** Limits the producers. Further ones open when batches overlap, each with connections of its own. Default: 4. */
   producers?: number;
   /**
-   * `default` agrees with the Java client's choice by key; `legacy` with kafkajs 1. With a function of your own the outbox
-   * publishes one message of a key at a time, because it cannot know that a key keeps its partition.
+   * Chooses the partition by key: `default` as the Java client does, `legacy` as kafkajs 1 does. With a function of your own the
+   * outbox publishes one message of a key at a time, because it cannot know that a key keeps its partition. Default: `default`.
    */
   partitioner?: 'default' | 'legacy' | ICustomPartitioner;
-  /** All but `gzip` need their codec registered in kafkajs. Default `none`. */
+  /** Compresses record batches. All codecs except `gzip` must be registered in kafkajs. Default: `none`. */
   compression?: 'none' | 'gzip' | 'snappy' | 'lz4' | 'zstd';
-  /** -1: all in-sync replicas have the message. 1 weakens the promise: a leader that dies loses what it confirmed. Default -1. */
+  /**
+   * Sets who must have a record before it counts as published: all in-sync replicas (-1), or the leader alone (1). With 1, a
+   * leader that dies loses records that it has confirmed. Default: -1.
+   */
   acks?: -1 | 1;
-  /** Default true, except with `acks: 1`. */
+  /** Makes the broker drop a record that a producer sends twice. Default: true, but false with `acks: 1`. */
   idempotent?: boolean;
   /**
-   * One transaction per produce request, so that `read_committed` consumers see it whole or not at all. Slow. Give a
-   * `transactionalId` that is unique per instance and stable over restarts: the next start then ends what a crash left open.
+   * Sends each produce request in a transaction, so that `read_committed` consumers see it whole or not at all. It is slow. Give a
+   * `transactionalId` that is unique per instance and stable over restarts: the next start then ends a transaction that a crash
+   * left open. Default: false.
    */
   transactional?: boolean | { transactionalId: string };
   /**
-   * A relay that froze and lost its buckets to another one cannot append any more when it wakes up: one transactional id per
-   * bucket, `transactionalId` and its number, which the broker gives to the relay that asked last. For consumers that read
-   * `read_committed`. The same in all instances of one outbox, another one for every outbox and transport that shares the cluster. One transaction per
-   * batch, and a batch holds one bucket: slow (`docs/transports/kafka.md`). Not with `coordination: 'rowLock'`. Default off.
+   * Stops a relay that froze and lost its buckets from appending when it wakes up. Each bucket has a transactional id, made of
+   * `transactionalId` and its number, and the broker gives it to the relay that asked last. Consumers must read `read_committed`.
+   * All instances of one outbox use the same `transactionalId`; every other outbox and transport on the cluster uses another one.
+   * It is slow, with one transaction per batch and one bucket per batch (docs/transports/kafka.md). It cannot be used with
+   * `coordination: 'rowLock'`. Default: off.
    */
   fencing?: { transactionalId: string };
-  /** Default false: a topic that does not exist is an outage of that topic, and its messages wait without an attempt. */
+  /** Lets the broker create a missing topic. Otherwise the messages of that topic wait without an attempt. Default: false. */
   allowAutoTopicCreation?: boolean;
   /**
-   * Whether a relay that is connected asks, before any message, if the topics that event classes name are there. Default true. Off
-   * where a shared event class names what this process never sends to.
+   * Makes a relay that has connected ask, before any message, whether the topics exist that event classes name. Turn it off where a
+   * shared event class names a topic that this process never sends to. Default: true.
    */
   checkDestinations?: boolean;
-  /** Put before every topic. */
+  /** Is put in front of every topic. Default: none. */
   topicPrefix?: string;
   /**
-   * The time that a record bears, by which Kafka removes it (`retention.ms`) or refuses it. `published`: of the publish, so that what
-   * waited in an outage is kept as long as anything else. `enqueued`: of the enqueue, as the header `time`. `options.kafka.timestamp` of a message wins. Default `published`.
+   * Sets the timestamp of a record, by which Kafka removes it (`retention.ms`) or refuses it. `published` is the time of the publish,
+   * so that a message that waited in an outage is kept as long as any other. `enqueued` is the time of the enqueue, as in the header
+   * `time`. `options.kafka.timestamp` of a message wins. Default: `published`.
    */
   timestamp?: 'published' | 'enqueued';
-  /** Added to every message; a message's own header of the same name wins. */
+  /** Adds headers to every message. A message's own header of the same name wins. Default: none. */
   headers?: Readonly<Record<string, HeaderValue>>;
-  /** CloudEvents 1.0, binary mode. `true` takes the `clientId` as the source. */
+  /** Writes headers of CloudEvents 1.0 in binary mode. `true` takes the `clientId` as the source. Default: false. */
   cloudEvents?: boolean | CloudEventsOptions;
-  /** The topics' `max.message.bytes`, from 12,289: 12 KiB are kept for key and headers. Default 1,048,588, as Kafka's. */
+  /**
+   * Tells the transport the topics' `max.message.bytes`, 12,289 at least: 12 KiB are kept for key and headers. `enqueue` refuses
+   * what does not fit. Default: 1,048,588, as Kafka's.
+   */
   maxMessageBytes?: number;
 }
 

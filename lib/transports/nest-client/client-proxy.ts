@@ -19,15 +19,21 @@ import type { RecordOption } from './record.js';
 import { ClientProxyTransport } from './transport.js';
 
 export interface ClientProxyOptions {
-  /** A client, or its injection token (`ClientsModule.register([{ name: 'ORDERS', … }])`). Give each transport one of its own. */
+  /**
+   * Is the client, or its injection token (`ClientsModule.register([{ name: 'ORDERS', … }])`). Give each transport a client of its
+   * own. Required.
+   */
   client: Pick<ClientProxy, 'connect' | 'emit' | 'close'> | InjectionToken;
-  /** First argument of `emit`, or a promise of it, which counts into the publish timeout. Default: the message's topic. */
+  /** Returns the first argument of `emit`, or a promise of it within the publish timeout. Default: the message's topic. */
   pattern?: (message: OutboxMessage) => unknown;
-  /** Second argument of `emit`; a function may return a promise of it, which counts into the publish timeout. Default `auto`: a Kafka record, an RMQ record, the parsed payload elsewhere. */
+  /**
+   * Chooses the second argument of `emit`. A function may return a promise of it within the publish timeout. Default: `auto`, which
+   * is a record of Kafka or RabbitMQ, and the parsed payload for other clients.
+   */
   record?: RecordOption;
-  /** Accepts a client whose `emit` says nothing about the broker: messages can get lost. Default false. */
+  /** Accepts a client whose `emit` does not wait for the broker, so that messages can get lost. Default: false. */
   allowUnconfirmed?: boolean;
-  /** Messages of one batch that are emitted at once. Default 50. */
+  /** Limits the messages of one batch that are emitted at the same time. Default: 50. */
   concurrency?: number;
 }
 

@@ -25,64 +25,71 @@ export interface RabbitMqTopology {
 }
 
 /**
- * A connection of amqplib that the application made; the transport opens channels of its own on it and leaves it open at
- * the end. One that ended is not had anew but from a factory.
+ * A connection of amqplib that the application made. The transport opens channels of its own on it and leaves it open at
+ * the end. After such a connection has ended, only a factory can give another one.
  */
 export type RabbitMqConnectionOption = AmqpConnection | InjectionToken | RabbitMqConnectionFactory;
 
-/** Gives connections of amqplib. What is no connection is refused at the connect (`INVALID_OPTIONS`). */
+/** Gives connections of amqplib. Anything else is refused at the connect (`INVALID_OPTIONS`). */
 export interface RabbitMqConnectionFactory {
-  /** Tokens of what `useFactory` is called with. Default: none. */
+  /** Lists the DI tokens of the arguments of `useFactory`. Default: none. */
   inject?: readonly InjectionToken[];
-  /** Called for the first connection, and again when what it gave does not answer any more; with `own`, at each connect. */
+  /** Is called for the first connection, and again when that one no longer answers; with `own`, at each connect. */
   useFactory: (...dependencies: never[]) => AmqpConnection | Promise<AmqpConnection>;
   /**
    * True: each call makes a connection for this transport alone, which closes it at the end and when it gives it up.
-   * Default false: it may be in use elsewhere, stays open, and whoever made it closes it.
+   * False: the connection may be in use elsewhere and stays open; its maker closes it. Default: false.
    */
   own?: boolean;
 }
 
 export interface RabbitMqOptions {
-  /** One of `url`, `urls` and `connection`. */
+  /** Says where the broker is, with user and password. Give exactly one of `url`, `urls` and `connection`. */
   url?: RabbitMqUrl | RabbitMqUrlProvider;
-  /** The nodes of a cluster, tried one after the other. */
+  /** Lists the nodes of a cluster, which are tried one after the other. */
   urls?: readonly (RabbitMqUrl | RabbitMqUrlProvider)[];
-  /** A connection, its DI token, or a factory, which is called again when a connection has ended. Stays open, but for `own`. */
+  /**
+   * Uses a connection of the application: itself, its DI token, or a factory, which is called again when a connection has ended.
+   * The transport leaves it open, except for one of a factory with `own: true`.
+   */
   connection?: RabbitMqConnectionOption;
-  /** amqplib's second argument: TLS, `clientProperties`, `credentials` … */
+  /** Is the second argument of amqplib's `connect`: TLS, `clientProperties`, `credentials` and others. */
   socket?: object;
-  /** Default: the default exchange, where the routing key is a queue's name. */
+  /** Names the exchange that messages are sent to. Default: the default exchange, where the routing key is a queue's name. */
   exchange?: string;
-  /** Default: the message's topic. A string of at most 255 bytes; a throw or anything else is a failed attempt of the message. */
+  /**
+   * Returns the routing key of a message, a string of at most 255 bytes. When it throws or returns anything else, the attempt
+   * of the message failed. Default: the message's topic.
+   */
   routingKey?: (message: OutboxMessage) => string;
-  /** A message that no queue takes is a failure instead of being dropped by the broker. Default true. */
+  /** Makes a message that no queue takes a failure; otherwise the broker drops it. Default: true. */
   mandatory?: boolean;
-  /** Messages survive a restart of the broker, in durable queues. Default true. */
+  /** Makes messages in durable queues survive a restart of the broker. Default: true. */
   persistent?: boolean;
-  /** Asserted at every connect. Default: nothing is. */
+  /** Declares exchanges, queues and bindings at every connect. Default: none. */
   topology?: RabbitMqTopology | { bivarianceHack(channel: AmqpChannel): Promise<void> }['bivarianceHack'];
   /**
-   * Whether a relay that is connected asks, before any message, if the exchange and the queues that options and event classes name
-   * are there. Default true. Off where a shared event class names what this process never sends to.
+   * Makes a relay that has connected ask, before any message, whether the exchange and the queues exist that options and event
+   * classes name. Turn it off where a shared event class names a destination that this process never sends to. Default: true.
    */
   checkDestinations?: boolean;
-  /** For a confirm, at most; the relay's publish timeout holds too. Default: that one alone. */
+  /** Limits the wait for a confirm, within the relay's `publishTimeout`. Default: no limit but that one. */
   confirmTimeout?: Duration;
-  /** For a connection to one server to be open. Default 5 s. */
+  /** Limits the time in which a connection to one server must open. Default: 5 s. */
   connectTimeout?: Duration;
-  /** Default 10 s; a dead peer is noticed after two to three of them. */
+  /** Sets the interval of AMQP heartbeats. A dead broker is noticed after two to three of them. Default: 10 s. */
   heartbeat?: Duration;
-  /** Messages that wait for their confirm, at most. Default 5000. */
+  /** Limits the messages that wait for their confirm. Default: 5000. */
   maxUnconfirmed?: number;
-  /** Sends several messages of a key without waiting for each confirm; see docs/transports/rabbitmq.md. Default false. */
+  /** Sends several messages of a key without waiting for each confirm; see docs/transports/rabbitmq.md. Default: false. */
   pipelineKeys?: boolean;
-  /** AMQP `appId` of every message. */
+  /** Sets the AMQP property `appId` of every message. Default: none. */
   appId?: string;
-  /** Added to every message; a message's own header of that name wins. */
+  /** Adds headers to every message. A message's own header of the same name wins. Default: none. */
   headers?: Readonly<Record<string, HeaderValue>>;
+  /** Writes headers of CloudEvents 1.0 in binary mode, with this `source`. Default: none. */
   cloudEvents?: CloudEventsOptions;
-  /** Default 16 MiB, what RabbitMQ 4 takes unless it is told otherwise. */
+  /** Limits the payload of a message; `enqueue` refuses a larger one. Default: 16 MiB, RabbitMQ 4's own default. */
   maxPayloadBytes?: number;
 }
 

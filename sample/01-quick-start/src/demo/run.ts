@@ -114,7 +114,7 @@ class Run {
     say(`SIGKILL for the relay (pid ${pid}); the API goes on taking orders`);
     await new Promise((resolve) => setTimeout(resolve, ABSENCE));
     this.relay = await ShopProcess.start('relay', this.env);
-    say(`a new relay (pid ${this.relay.pid}) is there, and waits for the dead one's leases to end`);
+    say(`a new relay (pid ${this.relay.pid}) is there, and takes over the dead one's leases`);
   }
 
   /** First the outbox, then the reader: what has not arrived some time after the outbox is empty is lost. */
@@ -139,7 +139,7 @@ class Run {
     const sent = `${this.answers.length}/${this.orders.length}`;
     const arrived = this.reader.received.length;
     const left = Math.ceil((this.leasesEndAt - performance.now()) / 1_000);
-    const waiting = left > 0 && arrived < accepted ? `  (the dead relay's leases end in ${left} s at most)` : '';
+    const waiting = left > 0 && arrived < accepted ? `  (the dead relay's leases are taken over within ${left} s)` : '';
     say(
       `orders ${sent}  committed ${accepted}  rolled back ${this.answers.length - accepted}  arrived ${arrived}${waiting}`,
     );

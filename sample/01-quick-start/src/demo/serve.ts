@@ -138,7 +138,7 @@ class Service {
       if (signal.aborted) return;
       this.relay = await ShopProcess.start('relay', this.env);
       const rest = (LEASE - ABSENCE) / 1_000;
-      say(`a new relay (pid ${this.relay.pid}) is there; a killed one's leases end in ${rest} s at most`);
+      say(`a new relay (pid ${this.relay.pid}) is there; it takes over a killed one's leases within ${rest} s`);
     }
   }
 

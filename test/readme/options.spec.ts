@@ -1,0 +1,49 @@
+import { documents } from './documents.js';
+import { commentsOf, optionRows, optionsOfTheCode, optionsOfThePage } from './options-table.js';
+
+const SENTENCE = /^[A-Z].*\.$/;
+
+describe('the page of options', () => {
+  const rows = optionsOfThePage();
+
+  it('has every option once, with the default and the values of the code', () => {
+    const found = rows.map(({ name, default: byDefault, allowed }) => [name, { default: byDefault, allowed }]);
+    expect(found).toHaveLength(Object.keys(optionsOfTheCode()).length);
+    expect(Object.fromEntries(found)).toEqual(optionsOfTheCode());
+  });
+
+  it('says of each what it does and why the default is that, in the words that an editor shows', () => {
+    const comments = commentsOf('lib/outbox.options.ts', 'OutboxOptions', 'OutboxExtras');
+    const groups = ['database', 'retry', 'retention', 'partitions'];
+    expect([...comments.keys()].filter((name) => !groups.includes(name)).sort()).toEqual(
+      rows.map(({ name }) => name).sort(),
+    );
+    for (const { name, what, default: byDefault, allowed, why } of rows) {
+      const [, bounds] = /^(?:duration|number|bytes), (\S+–[^\s;,]+(?:,\d{3})*(?:, or null)?)/.exec(allowed) ?? [];
+      const rest = byDefault === 'required' ? 'Required.' : `Default: ${byDefault}${bounds ? ` (${bounds})` : ''}.`;
+      expect([name, comments.get(name)]).toEqual([name, `${what} ${rest}`]);
+      expect([name, what]).toEqual([name, expect.stringMatching(SENTENCE)]);
+      expect([name, why]).toEqual([name, expect.stringMatching(/^\S.{10,}/)]);
+    }
+    for (const name of groups) expect(comments.get(name)).toMatch(SENTENCE);
+  });
+
+  it.each([
+    ['lib/transports/kafka/options.ts', 'KafkaOptions', 16],
+    ['lib/transports/rabbitmq/options.ts', 'RabbitMqOptions', 19],
+    ['lib/transports/nest-client/client-proxy.ts', 'ClientProxyOptions', 5],
+    ['lib/transports/in-process/in-process.ts', 'InProcessOptions', 1],
+  ])('%s says of each option what it does, in a sentence', (file, name, count) => {
+    const comments = [...commentsOf(file, name)].filter(([path]) => !path.includes('.'));
+    expect(comments.length).toBeGreaterThanOrEqual(count);
+    expect(comments.filter(([, text]) => !SENTENCE.test(text) || text.startsWith('Default'))).toEqual([]);
+  });
+
+  it('gives its words to the README, which leaves columns out', () => {
+    const own = optionRows(documents().find(({ path }) => path === 'README.md')?.text ?? '');
+    const page = new Map(rows.map((row) => [`\`${row.name}\``, Object.values(row)]));
+    expect(own.length).toBeGreaterThanOrEqual(10);
+    for (const [name = '', ...cells] of own)
+      expect(page.get(name)?.filter((cell) => cells.includes(cell))).toEqual(cells);
+  });
+});
