@@ -3,24 +3,13 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitepress';
+import { entries } from '../reference/pages.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..', '..');
 const { name, description, homepage } = JSON.parse(read('package.json'));
 const repository = homepage.replace(/#.*$/, '');
 /** Folders whose Markdown is no page. */
-const NO_PAGES = [
-  'node_modules',
-  'dist',
-  'dist.*',
-  'etc',
-  'lib',
-  'sample',
-  'test',
-  'tmp',
-  'tools',
-  '.cache',
-  'coverage',
-];
+const NO_PAGES = ['node_modules', 'dist', 'dist.*', 'etc', 'lib', 'sample', 'test', 'tmp', '.cache', 'coverage'];
 /** A folder's README is its first page. */
 const FIRST_PAGES = ['', 'bench/', 'docs/internals/failures/', 'docs/transports/'];
 
@@ -32,7 +21,10 @@ export default defineConfig({
   srcExclude: NO_PAGES.map((folder) => `${folder}/**`),
   outDir: '../../.cache/site',
   cacheDir: '../../.cache/vitepress',
-  rewrites: Object.fromEntries(FIRST_PAGES.map((folder) => [`${folder}README.md`, `${folder}index.md`])),
+  rewrites: {
+    ...Object.fromEntries(FIRST_PAGES.map((folder) => [`${folder}README.md`, `${folder}index.md`])),
+    'tools/site/reference/:entry': 'reference/:entry',
+  },
   markdown: {
     anchor: { slugify: slugOf },
     config: (md) => md.core.ruler.push('links of the repository', ({ tokens }) => tokens.forEach(changeLinks)),
@@ -44,10 +36,12 @@ export default defineConfig({
       { text: 'First steps', link: '/docs/first-steps' },
       { text: 'Guarantees', link: '/docs/guarantees' },
       { text: 'Recipes', link: '/docs/recipes' },
+      { text: 'API', link: '/reference/main' },
       { text: 'Changelog', link: '/CHANGELOG' },
     ],
     sidebar: [
       ...groupsOfReadme(),
+      { text: 'API reference', collapsed: true, items: entries().map(linkOf) },
       group('To contribute', ['CONTRIBUTING.md', ...pagesIn('docs/internals'), ...pagesIn('bench')]),
     ],
     socialLinks: [{ icon: 'github', link: repository }],
@@ -90,6 +84,10 @@ function groupsOfReadme() {
 function group(text, files) {
   const items = files.map((file) => ({ text: titleOf(file), link: `/${file.replace(/README\.md$|\.md$/, '')}` }));
   return { text, collapsed: text.startsWith('To'), items };
+}
+
+function linkOf({ title, slug }) {
+  return { text: title, link: `/reference/${slug}` };
 }
 
 function titleOf(file) {

@@ -1,0 +1,3 @@
+import { pages } from './pages.mjs';
+
+export default { paths: () => pages().map(({ slug, content }) => ({ params: { entry: slug }, content })) };
