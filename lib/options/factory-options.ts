@@ -3,9 +3,9 @@ import { unknownNames } from './option-names.js';
 import { INVALID, problemsOf, type Rule } from './rules.js';
 import { showNoText } from './show.js';
 
-/** One row for each option of a function that gives a transport, such as `kafka()`. */
+/** One row for each option of a function that gives a transport, such as `kafka()`, or of a decorator. */
 export interface FactoryTable<Options extends object> {
-  /** As it is called: `kafka()`. */
+  /** As it is called: `kafka()`; with its place, if it is a decorator. */
   readonly factory: string;
   readonly rows: { readonly [Name in keyof Options]-?: FactoryRow };
   /** The option that cannot be left out, for who gives no options at all. */
@@ -14,6 +14,8 @@ export interface FactoryTable<Options extends object> {
   readonly inner?: Readonly<Record<string, string>>;
   /** What is wrong with options that are right by themselves. */
   readonly across?: (options: Options) => readonly string[];
+  /** What to do where the needed option is undefined. */
+  readonly hint?: string;
 }
 interface FactoryRow {
   readonly rule: Rule;
@@ -43,8 +45,11 @@ export function callOf(value: object): string | undefined {
  */
 export function resolveFactory<Options extends object>(table: FactoryTable<Options>, given: Options): object {
   const { factory, needed, inner, across } = table;
-  if (needed !== undefined && (typeof given !== 'object' || given === null))
-    refuseOptions(factory, [`options are ${showNoText(given)}; must be an object with '${needed}'`]);
+  const hint = needed !== undefined && given?.[needed] === undefined ? table.hint : undefined;
+  if (typeof given !== 'object' || given === null) {
+    const wanted = needed === undefined ? 'an object' : `an object with '${needed}'`;
+    refuseOptions(factory, [`options are ${showNoText(given)}; must be ${wanted}`], hint);
+  }
   const rows = Object.entries(table.rows as Readonly<Record<string, FactoryRow>>);
   const names = rows.map(([name]) => name);
   const problems = [...unknownNames(given, names, inner), ...(across?.(given) ?? [])];
@@ -55,13 +60,14 @@ export function resolveFactory<Options extends object>(table: FactoryTable<Optio
     const parsed = value === undefined ? otherwise : rule.parse(value);
     if (parsed !== undefined && parsed !== INVALID) resolved[name] = parsed;
   }
-  refuseOptions(factory, problems);
+  refuseOptions(factory, problems, hint);
   return resolved;
 }
 
 /** One error for all problems. @param factory as it is called: `kafka()` */
-export function refuseOptions(factory: string, problems: readonly string[]): void {
+export function refuseOptions(factory: string, problems: readonly string[], hint?: string): void {
   if (problems.length > 0) {
-    throw new OutboxConfigurationError('INVALID_OPTIONS', `${factory}: ${problems.join('; ')}.`);
+    const text = `${factory}: ${problems.join('; ')}.`;
+    throw new OutboxConfigurationError('INVALID_OPTIONS', text, hint === undefined ? {} : { hint });
   }
 }

@@ -56,10 +56,22 @@ export function text(pattern: RegExp, allowed: string): Rule {
   return { allowed, parse: (value) => (typeof value === 'string' && pattern.test(value) ? value : INVALID) };
 }
 
+/** What a column of 255 characters holds. */
+export const aName: Rule = {
+  allowed: 'a string',
+  parse: (value) => value,
+  inside: (value, path) => [textProblem(path, value) ?? []].flat(),
+};
+
 export const aFunction: Rule = {
   allowed: 'a function',
   noText: true,
   parse: (value) => (typeof value === 'function' ? value : INVALID),
+};
+
+export const anObject: Rule = {
+  allowed: 'an object',
+  parse: (value) => (typeof value === 'object' && value !== null && !Array.isArray(value) ? value : INVALID),
 };
 
 /** An object with these methods; it is kept as it is. */
@@ -161,11 +173,11 @@ export function orFunction(rule: Rule, allowed = `${rule.allowed}, or a function
 /** An object with these names and no others. */
 export function objectOf(
   fields: Readonly<Record<string, Rule>>,
-  allowed = 'an object',
+  allowed = anObject.allowed,
 ): Rule & Required<Pick<Rule, 'inside'>> {
   return {
     allowed,
-    parse: (value) => (typeof value === 'object' && value !== null && !Array.isArray(value) ? value : INVALID),
+    parse: anObject.parse,
     inside(value, path) {
       const given = value as Readonly<Record<string, unknown>>;
       const unknown = unknownNames(given, Object.keys(fields)).map((problem) => `${path}.${problem}`);

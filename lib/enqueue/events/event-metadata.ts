@@ -8,6 +8,10 @@ export type { EventClass };
 const EVENT = Symbol.for('nestjs-outbox:event');
 const CLASSIFIERS = Symbol.for('nestjs-outbox:classifiers');
 
+/** The hint of both decorators where an event, or its type, is undefined. */
+export const CIRCULAR_IMPORT =
+  'Two files that import each other are the usual cause, also by way of a third (`index.ts`): one of them runs before the other has what it exports. Move the event into a file that imports neither.';
+
 /** Headers as a caller gives them, in a plain object (no Map, no `Headers`); the same shape as a message has them. */
 export type HeadersInput = Readonly<Record<string, HeaderValue>>;
 

@@ -1,4 +1,9 @@
+import { refuseOptions, resolveFactory, row, type FactoryTable } from '../../options/factory-options.js';
+import { aName, integer, needed } from '../../options/rules.js';
+import { showNoText } from '../../options/show.js';
+import { MAX_VERSION } from '../../options/text-checks.js';
 import type { OutboxMessage } from '../../outbox-message.js';
+import { CIRCULAR_IMPORT } from './event-metadata.js';
 
 /** Shared by every copy of this package in a process. */
 const HANDLES = Symbol.for('nestjs-outbox:handles');
@@ -7,7 +12,11 @@ const METHODS = Symbol.for('nestjs-outbox:handling-methods');
 /** A class with `@OutboxEvent`. */
 // eslint-disable-next-line typescript/no-unsafe-function-type
 type HandledClass<T = object> = Function & { readonly prototype: T };
-export type HandledEvent = HandledClass | { readonly type: string; readonly version?: number };
+interface PlainEvent {
+  readonly type: string;
+  readonly version?: number;
+}
+export type HandledEvent = HandledClass | PlainEvent;
 
 export interface OnOutboxEventOptions {
   /** Which handler has run already is stored under this id. Default `Class.method`: set it before you rename either. */
@@ -52,15 +61,40 @@ export function OnOutboxEvent(
   event: { readonly type: string; readonly version?: number },
   options?: OnOutboxEventOptions,
 ): MethodDecoratorFor<(event: never, message: OutboxMessage, context: OutboxHandlerContext) => unknown>;
-export function OnOutboxEvent(event: HandledEvent, { id }: OnOutboxEventOptions = {}): MethodDecoratorFor<unknown> {
+export function OnOutboxEvent(event: HandledEvent, options: OnOutboxEventOptions = {}): MethodDecoratorFor<unknown> {
   return (target, context, descriptor) => {
     // Legacy decorators give the descriptor, standard ones the method itself.
     const method: unknown = descriptor === undefined ? target : descriptor.value;
-    if (typeof method !== 'function') throw new TypeError('@OnOutboxEvent is for methods.');
-    const mark = { event, id };
-    Object.defineProperty(method, HANDLES, { value: [...marksOn(method), mark], configurable: true });
+    const place = `@OnOutboxEvent on ${placeOf(target, context)}`;
+    if (typeof method !== 'function') refuseOptions(place, ['it is for methods']);
+    checkEvent(place, event);
+    resolveFactory({ factory: place, rows: { id: row(aName) } }, options);
+    const mark = { event, id: options.id };
+    Object.defineProperty(method, HANDLES, { value: [...marksOn(method as object), mark], configurable: true });
     if (descriptor !== undefined) markByName(target, context as string | symbol, mark);
   };
+}
+
+/** `Mailer.send`; of standard decorators, which are told of no class, the method alone. */
+function placeOf(target: object, context: string | symbol | object): string {
+  return typeof context === 'object'
+    ? String((context as { name: string | symbol }).name)
+    : `${target.constructor.name}.${String(context)}`;
+}
+
+const EVENT: Omit<FactoryTable<PlainEvent>, 'factory'> = {
+  needed: 'type',
+  hint: CIRCULAR_IMPORT,
+  rows: { type: row(needed(aName)), version: row(integer(1, MAX_VERSION)) },
+};
+
+/** Whether a class has `@OutboxEvent` is seen at the start: its decorator may run later than this one. */
+function checkEvent(factory: string, event: unknown): void {
+  if (typeof event === 'function' && event.prototype !== undefined) return;
+  if (typeof event === 'object' && event !== null)
+    return void resolveFactory({ ...EVENT, factory }, event as PlainEvent);
+  const problem = `the event is ${showNoText(event)}; must be a class with @OutboxEvent, or an object with 'type'`;
+  refuseOptions(factory, [problem], event === undefined ? CIRCULAR_IMPORT : undefined);
 }
 
 /** Of a method of this prototype. By its name, as another decorator may have put its own function in the method's place. */

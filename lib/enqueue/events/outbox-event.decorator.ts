@@ -1,17 +1,28 @@
-import { didYouMean } from '../../options/did-you-mean.js';
-import type { MessageOptions } from '../../outbox-message.js';
-import { INVALID } from '../../options/rules.js';
-import { OutboxConfigurationError } from '../../outbox.errors.js';
-import type { RetryOptions } from '../../outbox.options.js';
+import { refuseOptions, resolveFactory, row, type FactoryTable } from '../../options/factory-options.js';
 import { RETRY_RULES } from '../../options/retry-rules.js';
 import {
+  aFunction,
+  aName,
+  anObject,
+  INVALID,
+  integer,
+  needed,
+  objectOf,
+  orFunction,
+  orNullFor,
+  type Rule,
+} from '../../options/rules.js';
+import { MAX_VERSION, NO_TOPIC } from '../../options/text-checks.js';
+import type { MessageOptions } from '../../outbox-message.js';
+import type { RetryOptions } from '../../outbox.options.js';
+import {
+  CIRCULAR_IMPORT,
   eventMetadata,
   setEventMetadata,
   type EventClass,
   type HeadersInput,
   type StoredRetry,
 } from './event-metadata.js';
-import { MAX_VERSION, NO_TOPIC, textProblem } from '../../options/text-checks.js';
 
 export interface OutboxEventOptions<T> {
   /** Stable name of the event, stored with each message. Never the class's name, which changes with a refactoring. */
@@ -53,12 +64,9 @@ export function OutboxEvent<T extends object>(
   options: OutboxEventOptions<T>,
 ): (target: EventClass<T>, context?: unknown) => void {
   return (target) => {
-    const check = (problem: string | undefined): void => {
-      if (problem !== undefined)
-        throw new OutboxConfigurationError('INVALID_OPTIONS', `@OutboxEvent on ${target.name}: ${problem}.`);
-    };
-    check(eventMetadata(target) && 'the class has an @OutboxEvent already');
-    check(optionsProblem(options));
+    const place = `@OutboxEvent on ${target.name}`;
+    if (eventMetadata(target) !== undefined) refuseOptions(place, ['the class has an @OutboxEvent already']);
+    resolveFactory({ ...TABLE, factory: place }, options as unknown as OutboxEventOptions<object>);
     const { key, transport, version = 1, retry, onDead, ...rest } = options;
     setEventMetadata<T>(target, {
       type: rest.type,
@@ -68,7 +76,7 @@ export function OutboxEvent<T extends object>(
       headers: rest.headers,
       transports: transport === undefined ? undefined : [transport].flat(),
       options: rest.options,
-      retry: storedRetry(retry, onDead, check),
+      retry: storedRetry(retry, onDead),
       classify: retry?.classify,
       contentType: rest.contentType,
       payload: rest.payload,
@@ -77,71 +85,37 @@ export function OutboxEvent<T extends object>(
   };
 }
 
-const FUNCTION = ['function'];
-const FUNCTION_OR_OBJECT = ['function', 'object'];
-/** What each option may be, by `typeof`. */
-const OPTIONS: Readonly<Record<keyof OutboxEventOptions<object>, readonly string[]>> = {
-  type: ['string'],
-  topic: ['string', 'function'],
-  key: FUNCTION,
-  headers: FUNCTION_OR_OBJECT,
-  version: ['number'],
-  transport: ['string', 'object'],
-  options: FUNCTION_OR_OBJECT,
-  retry: ['object'],
-  onDead: ['string'],
-  contentType: ['string'],
-  payload: FUNCTION,
-  revive: FUNCTION,
+const { onDead, ...OF_RETRY } = RETRY_RULES;
+const someNames: Rule = {
+  allowed: 'a name, or an array of names',
+  parse: (value) => ([value].flat().every((name) => typeof name === 'string') ? value : INVALID),
 };
 
-function optionsProblem<T>(options: OutboxEventOptions<T>): string | undefined {
-  for (const [name, value] of Object.entries(options)) {
-    const allowed = OPTIONS[name as keyof typeof OPTIONS] as readonly string[] | undefined;
-    if (allowed === undefined) return `unknown option '${name}'${suggestion(name, Object.keys(OPTIONS))}`;
-    if (name === 'topic' && value === undefined) return `topic ${NO_TOPIC}`;
-    if (value === undefined || (name === 'key' && value === null)) continue;
-    if (value === null || !allowed.includes(typeof value)) return `${name} must be a ${allowed.join(' or ')}`;
-  }
-  const { topic, contentType, version = 1, onDead } = options;
-  const problem =
-    textProblem('type', options.type) ??
-    (typeof topic === 'string' ? textProblem('topic', topic) : undefined) ??
-    (contentType === undefined ? undefined : textProblem('contentType', contentType));
-  if (problem !== undefined) return problem;
-  if (!Number.isInteger(version) || version < 1 || version > MAX_VERSION)
-    return `version must be a whole number from 1 to ${MAX_VERSION}`;
-  if (onDead !== undefined && onDead !== 'block' && onDead !== 'skip') return `onDead must be 'block' or 'skip'`;
-  return undefined;
-}
-
-const { onDead: _beside, ...OF_RETRY } = RETRY_RULES;
-const RETRY_OPTIONS = [...Object.keys(OF_RETRY), 'classify'];
+const TABLE: Omit<FactoryTable<OutboxEventOptions<object>>, 'factory'> = {
+  needed: 'type',
+  hint: CIRCULAR_IMPORT,
+  rows: {
+    type: row(needed(aName)),
+    topic: row(orFunction(aName)),
+    key: row(orNullFor(aFunction, undefined)),
+    headers: row(orFunction(anObject)),
+    version: row(integer(1, MAX_VERSION)),
+    transport: row(someNames),
+    options: row(orFunction(anObject)),
+    retry: row(objectOf({ ...OF_RETRY, classify: aFunction })),
+    onDead: row(onDead),
+    contentType: row(aName),
+    payload: row(aFunction),
+    revive: row(aFunction),
+  },
+  across: (options) => ('topic' in options && options.topic === undefined ? [`topic ${NO_TOPIC}`] : []),
+};
 
 function storedRetry(
-  retry: OutboxEventOptions<object>['retry'],
+  { classify: _kept, ...retry }: NonNullable<OutboxEventOptions<object>['retry']> = {},
   onDead: 'block' | 'skip' | undefined,
-  check: (problem: string | undefined) => void,
 ): StoredRetry | undefined {
-  const stored: Record<string, unknown> = {};
-  for (const [name, value] of Object.entries(retry ?? {})) {
-    if (!RETRY_OPTIONS.includes(name)) {
-      check(`unknown option 'retry.${name}'${suggestion(name, RETRY_OPTIONS)}`);
-    }
-    if (value === undefined) continue;
-    if (name === 'classify') {
-      check(typeof value === 'function' ? undefined : 'retry.classify must be a function');
-      continue;
-    }
-    const rule = OF_RETRY[name as keyof typeof OF_RETRY];
-    stored[name] = rule.parse(value);
-    check(stored[name] === INVALID ? `retry.${name} must be ${rule.allowed}` : undefined);
-  }
-  if (onDead !== undefined) stored['onDead'] = onDead;
-  return Object.keys(stored).length === 0 ? undefined : (stored as StoredRetry);
-}
-
-function suggestion(word: string, candidates: Iterable<string>): string {
-  const meant = didYouMean(word, candidates);
-  return meant === undefined ? '' : `; did you mean '${meant}'?`;
+  const given = Object.entries({ ...retry, onDead }).filter(([, value]) => value !== undefined);
+  const stored = given.map(([name, value]) => [name, RETRY_RULES[name as keyof typeof RETRY_RULES].parse(value)]);
+  return stored.length === 0 ? undefined : (Object.fromEntries(stored) as StoredRetry);
 }

@@ -21,6 +21,8 @@ export interface ConnectionEvents {
 /** One amqplib connection with an owner for every event of it. */
 export class RabbitMqConnection {
   blocked: string | undefined;
+  /** Why it was lost, in the words of the broker or the network. */
+  lost: unknown;
   /** Bytes: as broker and client agreed on a size of frames, at the latest here. */
   readonly maxHeaderTable: number;
   /** @internal */ ended = false;
@@ -42,10 +44,9 @@ export class RabbitMqConnection {
         events.onWrite();
         return !socket.destroyed;
       });
-    let lastError: unknown;
     this.listeners = {
       error: (error) => {
-        lastError = error;
+        this.lost = error;
         this.onError();
       },
       blocked: (reason) => events.onBlocked((this.blocked = String(reason))),
@@ -54,11 +55,12 @@ export class RabbitMqConnection {
         events.onUnblocked();
       },
       close: (error) => {
+        this.lost = error ?? this.lost ?? new Error('The connection was closed.');
         if (this.ended) return;
         this.ended = true;
         // After a lost heartbeat amqplib ends the socket politely, and the kernel would still deliver what it holds.
         this.destroySocket();
-        events.onLost(error ?? lastError ?? new Error('The connection was closed.'));
+        events.onLost(this.lost);
       },
     };
     for (const [event, listener] of Object.entries(this.listeners)) model.on(event, listener);
@@ -73,6 +75,15 @@ export class RabbitMqConnection {
   async openChannel(): Promise<AmqpChannel> {
     await this.leaving;
     return this.keep(this.model.createChannel());
+  }
+
+  /** What is asked over it fails with the reason why it was lost: amqplib's is that the channel ended. */
+  async answer<T>(question: Promise<T>): Promise<T> {
+    try {
+      return await question;
+    } catch (error) {
+      throw this.lost ?? error;
+    }
   }
 
   /** At once and for good: nothing that waits in a buffer on this side is sent any more. */
@@ -95,7 +106,7 @@ export class RabbitMqConnection {
 
   /** @internal one that opens after the end is closed: the application's connection lives on */
   async keep(opening: Promise<AmqpChannel>): Promise<AmqpChannel> {
-    const channel = await opening;
+    const channel = await this.answer(opening);
     // Whatever comes of it: an `error` without a listener ends the process.
     channel.on('error', () => (this.leaving = this.hasLeft(channel)));
     channel.on('close', () => this.channels.delete(channel));

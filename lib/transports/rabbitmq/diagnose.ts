@@ -33,7 +33,7 @@ export async function diagnose(
   const connection = new RabbitMqConnection(model, true);
   try {
     const places = placesOf(settings, [...expected, ...ofTopology(settings)]);
-    const facts = await abortable(look(connection, [...places.values()]), signal, () => undefined);
+    const facts = await abortable(connection.answer(look(connection, [...places.values()])), signal, () => undefined);
     await abortable(publishNothing(connection), signal, () => undefined);
     const { blocked } = connection;
     return judge(transport, { server: serverOf(model), blocked }, facts, bindings(settings, expected));

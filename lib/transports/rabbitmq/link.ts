@@ -123,17 +123,18 @@ export class RabbitMqLink {
       });
       opened = connection;
       if (this.settings.topology !== undefined)
-        await this.bounded(assertTopology(opened, this.settings.topology), signal);
+        await this.bounded(opened.answer(assertTopology(opened, this.settings.topology)), signal);
       const channel = await this.bounded(opened.openConfirmChannel(), signal);
       signal.throwIfAborted();
-      if (opened.ended) throw new Error('The connection was lost at once.');
+      if (opened.ended) throw opened.lost;
       this.connection = opened;
       this.lastError = undefined;
       this.recovery.connected();
       this.events.onOpen(channel);
     } catch (error) {
       this.lastError = error;
-      this.recovery.lost(closeReason(error).channel);
+      const { channel, connection } = closeReason(error);
+      this.recovery.lost(opened?.lost === undefined ? channel : connection);
       if (opened?.own === true) opened.destroy();
       else void opened?.close(CLOSE_TIMEOUT);
       throw error;

@@ -28,7 +28,7 @@ export async function findMissing(
   const { model } = await abortable(source(signal), signal, undo);
   const own = new RabbitMqConnection(model, true);
   try {
-    return await abortable(missingAmong(own, places), signal, () => undefined);
+    return await abortable(own.answer(missingAmong(own, places)), signal, () => undefined);
   } finally {
     if (signal.aborted) own.destroy();
     else await own.close(CLOSE_TIMEOUT);

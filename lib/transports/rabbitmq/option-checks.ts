@@ -2,6 +2,7 @@ import { milliseconds } from '../../time/duration.js';
 import { refuseOptions, resolveFactory, row, type FactoryTable } from '../../options/factory-options.js';
 import {
   aFunction,
+  anObject,
   anything,
   fixedHeaders,
   INVALID,
@@ -23,11 +24,6 @@ export function isShortText(text: unknown): text is string {
 const shortText: Rule = {
   allowed: 'a string of at most 255 bytes',
   parse: (value) => (isShortText(value) ? value : INVALID),
-};
-
-const anObject: Rule = {
-  allowed: 'an object',
-  parse: (value) => (typeof value === 'object' ? value : INVALID),
 };
 
 function durationFrom(min: number): Rule {

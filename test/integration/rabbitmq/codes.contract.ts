@@ -104,6 +104,29 @@ export function describeRabbitMqCodes(client: string): void {
       },
     );
 
+    it.each(CODES.map(([code]) => code))(
+      'C16: %d ends a connection that is being opened: the connect fails with the words of the broker',
+      async (code) => {
+        const transport = await open({
+          topology: async (channel) => {
+            channel.publish('', poison, Buffer.alloc(0));
+            await channel.checkQueue(queue);
+          },
+        });
+        refusals.refusal = { code, closes: 'connection' };
+        const words = `refused with ${code}`;
+        await expect(transport.connect!(AbortSignal.timeout(60_000))).rejects.toThrow(words);
+        expect(said((await publish(transport, [queue]))[0])).toMatch(new RegExp(`^transport .*\\(${code} [A-Z_]+\\)`));
+      },
+    );
+
+    it('C16: 503: a slip in the type of an exchange is told as the broker tells it', async () => {
+      const assertExchange = [{ name: observer.unusedName(), type: 'topicc' }];
+      const transport = await open({ topology: { assertExchange } });
+      const attempt = transport.connect!(AbortSignal.timeout(60_000));
+      await expect(attempt).rejects.toThrow("unknown exchange type 'topicc'");
+    });
+
     it('C16: 405: a queue of the topology is somebody else’s alone: nobody is charged, and it opens when that one is gone', async () => {
       const other = await amqp.connect(requiredUrl('rabbitmq'));
       const name = observer.unusedName();
