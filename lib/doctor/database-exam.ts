@@ -62,7 +62,7 @@ export class DatabaseExam {
     const tableBytes = await this.tables(server);
     await this.relays();
     await askWakeUp(interview, store, options);
-    const pooler = await interview.ask('Whether a pooler stands in front', async () => questions.pooler?.());
+    const pooler = await interview.ask('Whether there is a pooler', async () => questions.pooler?.());
     if (pooler !== undefined) interview.note([judgePooler(pooler, options.database.listenUrl !== undefined)]);
     const free = await interview.ask('The room on the disk', async () => questions.freeBytes?.());
     const last = await this.later(first);

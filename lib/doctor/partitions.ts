@@ -18,7 +18,7 @@ export function judgePartitions(layout: ArchiveLayout): Finding[] {
   if (end === undefined) return [missing('No partition of the archive is for now.', evidence), ...aside];
   const [current] = partitions.filter((each) => holds(each, now));
   if (end === current?.to && end !== Infinity)
-    return [missing(`No partition is there behind the one of now, which ends at ${iso(end)}.`, evidence), ...aside];
+    return [missing(`There is no partition after the present one, which ends at ${iso(end)}.`, evidence), ...aside];
   const until = end === Infinity ? '' : ` They go until ${iso(end)}.`;
   const text = `The archive has ${counted(partitions.length, 'partition', 'partitions')}.${until}`;
   return [isOk('partitions', text, evidence), ...aside];

@@ -80,7 +80,7 @@ const LACKS: Readonly<Record<Lack, { severity: 'error' | 'warning'; says: string
     },
     expired: {
       severity: 'warning',
-      says: 'a lease that ran out and that nobody took',
+      says: 'an expired lease that no instance took',
       consequence: 'Their messages wait for the next poll of a relay.',
       fix: 'Ask again in a few seconds. When it stays, read the log of the relays: they do not renew.',
     },

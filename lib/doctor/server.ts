@@ -251,7 +251,7 @@ export function judgePooler({ isPooled, sharesSessions }: PoolerFacts, listensPa
   const mode = sharesSessions ? 'transaction' : 'not known';
   const evidence = { pooler: isPooled, mode: isPooled ? mode : null };
   if (!isPooled && !sharesSessions) return isOk('pooler', 'No pooler was noticed in front of the database.', evidence);
-  const text = `A pooler stands in front of the database${sharesSessions ? ', and gives a session to others after each transaction' : ''}.`;
+  const text = `There is a pooler in front of the database${sharesSessions ? ', and gives a session to others after each transaction' : ''}.`;
   return found(
     'pooler',
     'note',

@@ -97,7 +97,7 @@ export class AtomicWrite implements SqlExecutor {
   /** Between the look and the statement somebody else's ended the transaction, on the driver's own connection. @internal */
   strayed(): Error {
     return this.ended(
-      new Error('The statement was executed behind the end of the transaction, and its message committed by itself.'),
+      new Error('The statement was executed after the end of the transaction, and its message committed by itself.'),
     );
   }
 

@@ -44,7 +44,7 @@ export const TALLIES = {
   cleaned: counter('cleaned_rows_total', 'Rows that the cleaner of this process removed', ['kind']),
   errors: counter('errors_total', 'Failures of a stage, which goes on by itself', ['operation']),
   warnings: counter('warnings_total', 'Warnings: something weakens a promise'),
-  eventsDropped: counter('events_dropped_total', 'Events that were told to nobody, as too many waited'),
+  eventsDropped: counter('events_dropped_total', 'Events that were dropped, as too many waited for listeners'),
 } as const;
 
 export const DISTRIBUTIONS = {
@@ -79,7 +79,7 @@ export const HEALTH_GAUGES = {
   databaseFailing: gauge('database_failing_seconds', 'For how long the database has not done what the relay asks'),
   heartbeatLate: gauge('heartbeat_late_seconds', 'By how much the last heartbeat came late: a blocked event loop'),
   snapshotHeld: gauge('snapshot_held', '1 while an old snapshot keeps dead rows in the way of reads'),
-  paused: gauge('paused_seconds', 'For how long an operator has paused the transport; 0: nobody has', TRANSPORT),
+  paused: gauge('paused_seconds', 'For how long an operator has paused the transport; 0: it is not paused', TRANSPORT),
   circuit: gauge('circuit_state', '1 for the state of the circuit of a transport', ['transport', 'state']),
 } as const;
 
@@ -101,9 +101,7 @@ export const COUNT_GAUGES = {
 export const TABLE_GAUGES = {
   bytes: gauge('table_bytes', 'Size of a table with its indexes', ['table']),
   rows: gauge('table_rows', 'Rows of a table, about, as the database counted last', ['table']),
-  deadRows: gauge('table_dead_rows', 'Rows that are gone and not vacuumed yet; absent where nobody counts them', [
-    'table',
-  ]),
+  deadRows: gauge('table_dead_rows', 'Deleted rows not vacuumed yet; absent on MariaDB and MySQL', ['table']),
   schemaDiffers: gauge(
     'schema_differs',
     '1 while the tables are not what this version needs: version, columns, indexes',

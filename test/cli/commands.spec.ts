@@ -130,7 +130,7 @@ describeOnEach([], 'the command line', (kind) => {
     expect(await cli.run(selection)).toEqual({
       code: 2,
       stdout: '',
-      stderr: 'nestjs-outbox: discard cannot be undone, and nobody can be asked here: give --yes, or --dry-run.\n',
+      stderr: 'nestjs-outbox: discard cannot be undone, and there is no terminal to ask: give --yes, or --dry-run.\n',
     });
     expect(await cli.json([...selection, '--dry-run'])).toMatchObject({
       code: 0,

@@ -146,7 +146,7 @@ describe('partitions without a database', () => {
     for (const [args, words] of [
       [['frob'], /status, run, convert/],
       [['run', '--yes', '--period', 'week'], /hour, day, month/],
-      [['run', '--period', 'day'], /nobody can be asked here/],
+      [['run', '--period', 'day'], /there is no terminal to ask/],
       [['run', '--period', 'day', '--retention', 'ever', '--yes'], /duration such as/],
     ] as const) {
       const ended = await cli.run(['partitions', ...args]);

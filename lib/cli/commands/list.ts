@@ -13,7 +13,7 @@ const DEFAULT_LIMIT = 50;
 
 export const LIST: CliCommand = {
   name: 'list',
-  summary: 'List messages, what needs somebody first',
+  summary: 'List messages, those that need attention first',
   args: '[ids...]',
   options: [
     {

@@ -130,7 +130,7 @@ async function replayed(
   }
 }
 
-const howToGoOn = (auditId: string): string => `This goes on behind it: npx nestjs-outbox replay --resume ${auditId}`;
+const howToGoOn = (auditId: string): string => `To go on after it: npx nestjs-outbox replay --resume ${auditId}`;
 
 function tell({ terminal, json }: CliContext, { auditId, done, skipped, outcome }: ReplayReport): ExitCode {
   const interrupted = outcome === 'aborted';

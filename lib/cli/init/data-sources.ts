@@ -164,7 +164,7 @@ function inSpread(sources: Sources, expression: TypeScript.Node): TypeScript.Arr
     return refuse(
       project.root,
       expression,
-      'init cannot see whether these options have migrations. Write migrations: […] behind them.',
+      'init cannot see whether these options have migrations. Write migrations: […] after them.',
     );
   }
   return undefined;

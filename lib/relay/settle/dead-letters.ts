@@ -140,7 +140,7 @@ class HookTimeout extends OutboxError {
   constructor(ms: number) {
     super(
       'TIMEOUT',
-      `The deadLetter hook did not end within ${ms} ms; unless it still ends well, the letter is told again.`,
+      `The deadLetter hook did not end within ${ms} ms; unless it still succeeds, it is called again for this letter.`,
     );
   }
 }

@@ -166,7 +166,7 @@ function there(name: string, kind: string, evidence: Finding['evidence']): Findi
     return found(
       'consumer-missing',
       'note',
-      { text: `${name}: ${String(messages)} messages wait in the queue, and nobody consumes it.`, evidence },
+      { text: `${name}: ${String(messages)} messages wait in the queue, and it has no consumer.`, evidence },
       'What is published arrives nowhere for now. The queue grows.',
       'Start a consumer of the queue.',
     );
