@@ -1,4 +1,5 @@
 import { types } from 'node:util';
+import { isMisread } from '../transports/broker-address.js';
 import { milliseconds } from '../time/duration.js';
 import { mediaType, type PayloadDeserializer } from '../message/serializer.js';
 import { unknownNames } from './option-names.js';
@@ -118,7 +119,7 @@ export const postgresUrl: Rule = {
   allowed: 'a URL with user, host and database: postgres://user:password@host:5432/database',
   noText: true,
   parse(value) {
-    if (typeof value !== 'string' || !URL.canParse(value)) return INVALID;
+    if (typeof value !== 'string' || isMisread(value)) return INVALID;
     const { protocol, username, hostname, pathname } = new URL(value);
     const isWhole = username !== '' && hostname !== '' && /^\/[^/]+$/.test(pathname);
     return /^postgres(ql)?:$/.test(protocol) && isWhole ? value : INVALID;

@@ -21,11 +21,18 @@ function hostOf(given: unknown): string | undefined {
 }
 
 function hostOfUrl(text: string): string | undefined {
-  if (!URL.canParse(text)) return undefined;
-  const { host, pathname, search, hash } = new URL(text);
-  // A password with a bare `/`, `?` or `#` ends the host too early: what is taken for it is the user, or part of the password.
-  return [pathname, search, hash].some((part) => part.includes('@')) ? undefined : bareHost(host);
+  return isMisread(text) ? undefined : bareHost(new URL(text).host);
 }
+
+/** No URL; or a bare `/`, `?` or `#` of its password ends the host too early, which is the user then, or part of the password. */
+export function isMisread(text: string): boolean {
+  if (!URL.canParse(text)) return true;
+  const { pathname, search, hash } = new URL(text);
+  return (pathname + search + hash).includes('@');
+}
+
+/** How a user name or a password has them in a URL. */
+export const ENCODED = 'in a user name or password @ is written %40, / %2F, ? %3F, # %23';
 
 /** `host`, `host:port`, `[::1]:5672`: anything else may hold what must not be shown. */
 function bareHost(text: string): string | undefined {

@@ -13,6 +13,7 @@ import {
   receiptOf,
   WORTH,
 } from './kind.js';
+import { ENCODED, isMisread } from '../broker-address.js';
 import { markFactory, resolveFactory, row, type FactoryTable } from '../../options/factory-options.js';
 import { anything, INVALID, integer, oneOf, orFunction } from '../../options/rules.js';
 import type { RecordOption } from './record.js';
@@ -93,6 +94,7 @@ function confirmed(client: unknown, allowUnconfirmed: boolean): NestClient {
   if (!isNestClient(client)) throw invalid('client', typeof client, 'a ClientProxy, which has emit() and connect()');
   const kind = kindOfClient(client);
   if (kind === 'grpc') throw invalid('client', 'a gRPC client', 'a client that can emit events');
+  if (urlsOf(client).some(isMisread)) throw invalid('client', undefined, `one whose URLs can be read; ${ENCODED}`);
   if (isIdempotentKafka(client)) {
     throw new OutboxConfigurationError(
       'INVALID_OPTIONS',
@@ -110,6 +112,12 @@ function confirmed(client: unknown, allowUnconfirmed: boolean): NestClient {
     );
   }
   return client;
+}
+
+/** As ClientRMQ, ClientNats, ClientMqtt have them. Hosts without a protocol are none. */
+function urlsOf({ options }: NestClient): string[] {
+  const given = [options?.['urls'], options?.['servers'], options?.['url']].flat();
+  return given.filter((one): one is string => typeof one === 'string' && one.includes('://'));
 }
 
 /** Of one that confirms nothing. */

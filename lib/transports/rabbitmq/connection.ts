@@ -4,6 +4,7 @@ import type { Readable } from 'node:stream';
 import { systemClock, within } from '../../time/clock.js';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import { askBeforeWrites } from '../ask-before-writes.js';
+import { ENCODED } from '../broker-address.js';
 import { cutSocket } from '../cut-socket.js';
 import type { AmqpChannel, AmqpConnection, Amqplib } from './client.js';
 import { FRAME_MAX, tableLimit } from '../amqp/limits.js';
@@ -220,7 +221,10 @@ export function serverOf(address: RabbitMqUrl): string {
 async function providedBy(provider: RabbitMqUrlProvider, signal: AbortSignal): Promise<RabbitMqUrl> {
   const address = await abortable(Promise.resolve(provider()), signal, ignore);
   if (isServer(address)) return address;
-  throw new OutboxConfigurationError('INVALID_OPTIONS', 'rabbitmq: url() gave neither amqp://host nor an object.');
+  throw new OutboxConfigurationError(
+    'INVALID_OPTIONS',
+    `rabbitmq: url() gave neither amqp://host nor an object; ${ENCODED}.`,
+  );
 }
 
 /** Shown by `rabbitmqctl list_connections` and the management pages. */

@@ -14,6 +14,7 @@ import {
   trueOrFalse,
   type Rule,
 } from '../../options/rules.js';
+import { ENCODED } from '../broker-address.js';
 import { rabbitMqLimits } from './limits.js';
 import { isServer, type RabbitMqOptions, type RabbitMqSettings } from './options.js';
 
@@ -121,7 +122,7 @@ function serverProblems({ url, urls, connection }: RabbitMqOptions, servers: Rab
   if (!Array.isArray(servers) || (servers.length === 0 && connection === undefined)) return ['urls must not be empty'];
   return servers.every((server) => typeof server === 'function' || isServer(server))
     ? []
-    : ['url must be amqp://host or amqps://host, an object, or a function that gives one'];
+    : [`url must be amqp://host or amqps://host, an object, or a function that gives one; ${ENCODED}`];
 }
 
 /** What a message may not bring, the transport must not add to all of them. */

@@ -1,5 +1,6 @@
 import type { InjectionToken } from '@nestjs/common';
 import type { Duration, HeaderValue, OutboxMessage } from '../../outbox-message.js';
+import { isMisread } from '../broker-address.js';
 import type { CloudEventsOptions } from '../envelope.js';
 import type { AmqpChannel, AmqpConnection } from './client.js';
 
@@ -110,5 +111,5 @@ export interface RabbitMqSettings extends Omit<RabbitMqOptions, 'url' | 'urls' |
 /** The value is not shown: it may hold a password. */
 export function isServer(server: unknown): server is RabbitMqUrl {
   if (typeof server === 'object' && server !== null) return true;
-  return typeof server === 'string' && URL.canParse(server) && /^amqps?:/.test(server);
+  return typeof server === 'string' && !isMisread(server) && /^amqps?:/.test(server);
 }

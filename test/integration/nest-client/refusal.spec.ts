@@ -86,6 +86,14 @@ describe('clientProxy() and clients that confirm nothing', () => {
     }
   });
 
+  it('refuses a URL of a client whose password has a bare delimiter, without its text', async () => {
+    const client = new ClientRMQ({ urls: ['amqp://user:sw@xq/fish@host'], queue: 'q' });
+    await expect(async () => clientProxy({ client }).create()).rejects.toMatchObject({
+      code: 'INVALID_OPTIONS',
+      message: expect.stringMatching(/^(?!.*(?:xq|fish)).*written %40, \/ %2F/),
+    });
+  });
+
   it.each([false, true])(
     'C8: refuses an idempotent producer, whose sequence numbers many sends at once mix up (allowUnconfirmed: %s)',
     async (allowUnconfirmed) => {

@@ -218,6 +218,21 @@ describe('rabbitmq() options', () => {
     );
   });
 
+  const MISREAD = ['amqp://user:sw@xq/fish@host', 'amqp://user:sw@xq?fish@host', 'amqp://user:1#fish@host/shop'];
+  const REFUSED = {
+    code: 'INVALID_OPTIONS',
+    message: expect.stringMatching(/^(?!.*(?:xq|fish)).*written %40, \/ %2F, \? %3F, # %23/),
+  };
+
+  it.each([...MISREAD, 'amqp://user:sw/xqfish@host'])(
+    'refuse a URL whose password has a bare delimiter, of which a part would pass for the host: %s',
+    async (url) => {
+      expect(() => rabbitmq({ url })).toThrow(expect.objectContaining(REFUSED));
+      const transport = await rabbitmq({ url: async () => url }).create();
+      await expect(transport.connect!(AbortSignal.timeout(60_000))).rejects.toMatchObject(REFUSED);
+    },
+  );
+
   it('leave the definition inert, with its limits known', () => {
     expect(rabbitmq({ url: 'amqp://h' })).toMatchObject({
       kind: 'rabbitmq',
