@@ -34,23 +34,25 @@ export interface MessageOptions {
   readonly [kind: string]: unknown;
 }
 export interface KafkaMessageOptions {
-  /** Fixed partition; must exist. Default: the partitioner's choice by key. */
+  /** Sets the partition, which must exist. Default: the partitioner's choice by key. */
   readonly partition?: number;
-  /** Record timestamp, milliseconds since the epoch. Default: the transport's `timestamp`, the time of the publish. */
+  /** Sets the timestamp of the record, in milliseconds since the epoch. Default: by the transport's `timestamp`. */
   readonly timestamp?: number;
 }
 export interface RabbitMqMessageOptions {
-  /** Default: the transport's exchange. Refused with a ClientRMQ, which has one place to send to; so is `routingKey`. */
+  /** Names the exchange. Like `routingKey` it is refused with a ClientRMQ, which has one destination. Default: the transport's exchange. */
   readonly exchange?: string;
-  /** Default: the message's topic. */
+  /** Sets the routing key. Default: the message's topic. */
   readonly routingKey?: string;
-  /** 0–255, for priority queues. */
+  /** Sets the priority in a priority queue, 0–255. */
   readonly priority?: number;
-  /** Per-message time to live, milliseconds. */
+  /** Sets the time to live of the message, in milliseconds. */
   readonly expiration?: number;
-  /** AMQP `type` property. Default: the message's type. */
+  /** Sets the AMQP property `type`. Default: the message's type. */
   readonly type?: string;
+  /** Sets the AMQP property `correlationId`. */
   readonly correlationId?: string;
+  /** Sets the AMQP property `replyTo`. */
   readonly replyTo?: string;
 }
 

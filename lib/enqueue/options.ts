@@ -2,35 +2,40 @@ import type { Duration, MessageOptions } from '../outbox-message.js';
 import type { TransactionHandle } from '../outbox.options.js';
 import type { HeadersInput } from './events/event-metadata.js';
 
-/** How a message differs from what its class, or the plain message, says. */
+/** Settings of one message, which replace those of its class. */
 export interface MessageSettings {
-  /** RFC 9562 UUIDv7. Enqueued a second time, it is an `OutboxDuplicateMessageError`. Default: a new one. */
+  /** Sets the message's id, a UUIDv7 of RFC 9562. The same id a second time is an `OutboxDuplicateMessageError`. Default: a new one. */
   id?: string;
-  /** Enqueued a second time with the same key, nothing is written and the first message's id is returned. Not with `id`. */
+  /** Makes a second `enqueue` with the same key write nothing and return the first message's id. Cannot be used with `id`. */
   dedupKey?: string;
-  /** Several: one message for each, with one id. */
+  /** Names the transport, or several: each gets a message, all with one id. */
   transport?: string | readonly string[];
-  /** Not before this instant. Not with `delay`. */
+  /** Publishes the message at this time or later. Cannot be used with `delay`. */
   deliverAt?: Date;
-  /** Not before this long after the enqueue, by the database's clock; a fraction of a millisecond is rounded up. Not with `deliverAt`. */
+  /**
+   * Publishes the message this long after the enqueue or later, by the database's clock. A fraction of a millisecond is rounded up.
+   * Cannot be used with `deliverAt`.
+   */
   delay?: Duration;
-  /** `null`: unordered. `undefined` or empty is refused: it would lose the order in silence. */
+  /** Orders the message among those with the same key; `null` leaves it unordered. `undefined` and `''` are refused: the order would be lost unnoticed. */
   key?: string | null;
+  /** Adds headers to those of the class. */
   headers?: HeadersInput;
+  /** Adds settings of one broker, by its kind: `{ kafka: { partition: 3 } }`. */
   options?: MessageOptions;
 }
 
 export interface EnqueueOptions extends MessageSettings {
-  /** The transaction to write in. Default: the one of `outbox.transaction`, `outbox.bind` or `currentManager`. */
+  /** Sets the transaction to write in. Default: the one of `outbox.transaction`, `outbox.bind` or `currentManager`. */
   manager?: TransactionHandle;
 }
 
-/** `enqueue(message, { report: true })`: what became of a message, instead of its id alone. */
+/** `enqueue(message, { report: true })` returns a report instead of the id. */
 export interface ReportOption {
   report: true;
 }
 export interface EnqueueReport {
-  /** Of the message; of a duplicate, of the one that was enqueued before with the same `dedupKey`. */
+  /** The id of the message; for a duplicate, the id of the earlier message with the same `dedupKey`. */
   readonly id: string;
   /** Nothing was written: the `dedupKey` was known, from before or from the same array. */
   readonly duplicate: boolean;
@@ -44,16 +49,18 @@ export type AnyEvent = object & { readonly constructor: unknown; readonly [Symbo
 
 /** A message without a class. Without `key` it is unordered. */
 export interface PlainMessage extends MessageSettings {
+  /** Names the event. It is stored with the message, and consumers see it. */
   type: string;
-  /** Default: `type`. */
+  /** Says where the transport sends it. Default: `type`. */
   topic?: string;
   /**
-   * `null` is a tombstone; bytes pass untouched; a string with a `contentType` is stored as it is. Bytes are not copied: leave
-   * the buffer as it is until `enqueue` has resolved. All else is serialized at the call.
+   * Is the content. `null` is a tombstone, bytes pass untouched, and a string with a `contentType` is stored as it is. All else is
+   * serialized at the call. Bytes are not copied: leave the buffer as it is until `enqueue` has resolved.
    */
   payload: unknown;
-  /** Default 1. */
+  /** Is the version of the payload's shape. Default: 1. */
   version?: number;
+  /** Says how the payload is encoded. Default: the serializer's, or `application/octet-stream` for bytes. */
   contentType?: string;
 }
 

@@ -2,17 +2,13 @@ import type { TracerProvider } from '@opentelemetry/api';
 import { refuseUnknown } from '../options/refuse.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
 
-/** Who makes the spans, which, and under which names. */
+/** Options of {@link OutboxTracing}. */
 export interface OutboxTracingOptions {
-  /** Makes the spans. @default the one that the SDK of the application registered */
+  /** Makes the spans. Default: the provider that the SDK of the application registered. */
   readonly tracerProvider?: TracerProvider;
-  /**
-   * `false`: an enqueue makes no spans, and messages carry the context of the caller's own span. @default true
-   */
+  /** Makes a span for each enqueue. With `false` messages carry the context of the caller's own span. Default: true. */
   readonly createSpans?: boolean;
-  /**
-   * A name of low cardinality for topics that are many: `orders.{tenant}`. Spans are named after it. `undefined`: the topic itself.
-   */
+  /** Returns one name for many topics, such as `orders.{tenant}`, for the names of spans; `undefined` keeps the topic. */
   readonly template?: (message: { readonly topic: string; readonly type: string }) => string | undefined;
 }
 

@@ -14,7 +14,7 @@ import { partitionAt } from '../store/partitions/period.js';
 import { isOwn, isToBeMoved, keepFrom, missingPartitions, oldPartitions, type PartitionRules } from './plan.js';
 import { resolveRequest, type PartitionRequest } from './request.js';
 
-/** What a pass did. Everything in it is committed. */
+/** The changes of a pass, all of them committed. */
 export interface PartitionReport {
   /** `skipped`: nothing was looked at, `why` says for what reason. */
   readonly outcome: 'done' | 'skipped';
@@ -28,7 +28,7 @@ export interface PartitionReport {
   readonly removed: number;
   readonly notDone: readonly PartitionNotDone[];
 }
-/** What a pass would do by the catalog alone: rows are not looked at. */
+/** The changes that a pass would make by the catalog alone, without a look at rows. */
 export interface PartitionPlan {
   readonly kind: 'plain' | 'partitioned';
   /** Names of partitions, without those that rows in the catch-all would need. */
@@ -44,7 +44,7 @@ export interface PartitionNotDone {
 }
 export interface PartitionStatus {
   readonly kind: 'plain' | 'partitioned';
-  /** What of the partitioning is not as it must be, in words. */
+  /** The problem of the partitioning, in words. */
   readonly problems: readonly string[];
   /** Oldest first; `to` is `null` where it has no end. `isOwn`: made by a maintainer, so that it is dropped when it is old. */
   readonly partitions: readonly {
@@ -66,7 +66,7 @@ const NOT_YET = 'rows of an earlier change are moved first';
 const BUSY = 'another maintainer has the lock of these tables';
 const GOES_ON = { aborted: false } as const;
 
-/** What ends a pass after the step in hand. */
+/** A signal that ends a pass after the step in hand. */
 type Stop = Pick<AbortSignal, 'aborted'>;
 interface Work {
   readonly stop: Stop;

@@ -5,20 +5,20 @@ import { duration, INVALID } from '../options/rules.js';
 import type { MetricsRegistry } from './registered.js';
 import { LATENCY_BOUNDS } from './event-metrics.js';
 
-/** What is shown, where, and what it may cost. */
+/** Options of {@link OutboxPrometheus}. */
 export interface OutboxPrometheusOptions {
-  /** A `Registry` of prom-client: the application's own, or its global `register`. */
+  /** Is the `Registry` of prom-client: the application's own, or the global `register`. */
   readonly registry: MetricsRegistry;
-  /** Of the outbox: the value of the label `outbox`. @default 'default' */
+  /** Names the outbox in the label `outbox`. Default: `default`. */
   readonly name?: string;
   /**
-   * How often `stats()` is asked at most, whatever scrapes there are, 1s–1h; `null`: never, and this process shows no counts of the
-   * tables. @default '15s'
+   * Sets the shortest time between two calls of `stats()`, however many scrapes there are, 1s–1h. With `null` there are no calls,
+   * and this process shows no counts of the tables. Default: 15s.
    */
   readonly countEvery?: Duration | null;
-  /** How long a scrape waits for new counts before it shows the last ones, 10ms–60s. @default '5s' */
+  /** Limits how long a scrape waits for new counts before it shows the last ones, 10ms–60s. Default: 5s. */
   readonly countTimeout?: Duration;
-  /** Upper bounds of `outbox_commit_to_publish_seconds`, ascending. @default 5 ms to 30 min */
+  /** Sets the upper bounds of `outbox_commit_to_publish_seconds`, ascending. Default: 5 ms to 30 min. */
   readonly buckets?: readonly number[];
 }
 export interface ResolvedPrometheusOptions {

@@ -100,9 +100,9 @@ export class OutboxTesting {
   }
 
   /**
-   * What was enqueued and committed; with `capture` also what is not committed yet. Not what was rolled back, unless the server did
-   * so at COMMIT, without an error, after a failure that the application swallowed: on MariaDB and MySQL a deadlock, and with a pg
-   * older than 8.23 an enqueue.
+   * Returns the enqueued messages that were committed; with `capture` also those that are not committed yet. Messages that were
+   * rolled back are missing, unless the server rolled back at COMMIT without an error, after a failure that the application
+   * swallowed: on MariaDB and MySQL a deadlock, and with a pg older than 8.23 an enqueue.
    */
   enqueued(): RecordedMessage[] {
     const { capture = false } = this.overrides.settings;
@@ -114,7 +114,7 @@ export class OutboxTesting {
   deduplicated(): string[] {
     return [...this.overrides.deduplicated];
   }
-  /** What the transports acknowledged; each in its own order. */
+  /** Returns the messages that the transports acknowledged, each transport's in its order. */
   published(transport?: string): RecordedMessage[] {
     const names = transport === undefined ? [...this.overrides.transports.keys()] : [transport];
     return names.flatMap((name) => this.transport(name).published.map((message) => fromStored(name, message)));
@@ -129,7 +129,7 @@ export class OutboxTesting {
     return expectOne('published', this.published(), wanted as Wanted, payload, leftText(this.overrides.own.left.size));
   }
 
-  /** Forgets what was recorded, and what the transports were told. Rows in the database stay. */
+  /** Forgets all recorded messages, and the settings of the transports. Rows in the database stay. */
   clear(): void {
     this.overrides.enqueued = [];
     this.overrides.deduplicated = [];

@@ -9,17 +9,18 @@ import { onlyOwn, OwnMessages } from './own-messages.js';
 import { RecordingTransport } from './recording-transport.js';
 
 export interface OverrideOutboxOptions {
-  /** Of the outbox. Default: the unnamed one. */
+  /** Names the outbox. Default: the unnamed one. */
   name?: string;
-  /** Records at enqueue, not at commit: for suites that wrap each test in a transaction and roll it back. Default false. */
+  /** Records at enqueue, not at commit: for suites that wrap each test in a transaction and roll it back. Default: false. */
   capture?: boolean;
-  /** Transports that stay what they are, by name: for tests of `@OnOutboxEvent` handlers. */
+  /** Keeps these transports as they are, by name: for tests of `@OnOutboxEvent` handlers. */
   keep?: readonly string[];
   /** Replaces options of the application, such as `{ database: { setup: 'create' } }`. */
   options?: Partial<OutboxOptions>;
+  /** Replaces the clock of polls and timeouts, such as by a `FakeClock`. */
   clock?: Clock;
 }
-/** What we use of the TestingModuleBuilder of @nestjs/testing. */
+/** The part of the TestingModuleBuilder of @nestjs/testing that is used here. */
 export interface OverridableBuilder {
   overrideProvider(token: unknown): { useValue(value: unknown): unknown };
 }

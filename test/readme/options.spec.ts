@@ -33,7 +33,16 @@ describe('the page of options', () => {
     ['lib/transports/rabbitmq/options.ts', 'RabbitMqOptions', 19],
     ['lib/transports/nest-client/client-proxy.ts', 'ClientProxyOptions', 5],
     ['lib/transports/in-process/in-process.ts', 'InProcessOptions', 1],
-  ])('%s says of each option what it does, in a sentence', (file, name, count) => {
+    ['lib/enqueue/events/outbox-event.decorator.ts', 'OutboxEventOptions', 11],
+    ['lib/enqueue/options.ts', 'MessageSettings', 8],
+    ['lib/enqueue/options.ts', 'EnqueueOptions', 1],
+    ['lib/enqueue/options.ts', 'PlainMessage', 5],
+    ['lib/outbox-message.ts', 'KafkaMessageOptions', 2],
+    ['lib/outbox-message.ts', 'RabbitMqMessageOptions', 7],
+    ['lib/prometheus/options.ts', 'OutboxPrometheusOptions', 5],
+    ['lib/otel/options.ts', 'OutboxTracingOptions', 3],
+    ['lib/testing/override-outbox.ts', 'OverrideOutboxOptions', 5],
+  ])('%s: %s says of each option what it does, in a sentence', (file, name, count) => {
     const comments = [...commentsOf(file, name)].filter(([path]) => !path.includes('.'));
     expect(comments.length).toBeGreaterThanOrEqual(count);
     expect(comments.filter(([, text]) => !SENTENCE.test(text) || text.startsWith('Default'))).toEqual([]);

@@ -25,32 +25,36 @@ import {
 } from './event-metadata.js';
 
 export interface OutboxEventOptions<T> {
-  /** Stable name of the event, stored with each message. Never the class's name, which changes with a refactoring. */
+  /** Names the event in each message. Use a stable name, not the class's, which changes with a refactoring. */
   type: string;
-  /** Default: `type`. */
+  /** Says where the transport sends the message. Default: `type`. */
   topic?: string | ((event: T) => string);
-  /** Messages of one key are published in order. `null`: this one is unordered. Left out: all of this class are. */
+  /** Orders the messages with the same key. `null` leaves a message unordered. Without this option all messages of the class are. */
   key?: ((event: T) => string | null) | null;
+  /** Sets the headers of the message. */
   headers?: HeadersInput | ((event: T) => HeadersInput);
-  /** Of the payload's shape; (type, version) belongs to one class. Default 1. */
+  /** Is the version of the payload's shape. Type and version together belong to one class. Default: 1. */
   version?: number;
-  /** Name or names; several: one message for each. Default: the module's default transport. */
+  /** Names the transport, or several: each gets a message. Default: the module's default transport. */
   transport?: string | readonly string[];
-  /** Broker-specific settings, by kind of transport. */
+  /** Sets settings of one broker, by its kind: `{ kafka: { partition: 3 } }`. */
   options?: MessageOptions | ((event: T) => MessageOptions);
   /**
-   * Overrides the module's, for messages of this class, within the bounds of its options: `initial` and `min` to 1 h, `max` to
-   * 7 d, `maxAge` from 1 s; `initial` below 100 ms and `max` below 1 s count only where the module's are below. All but
-   * `classify` is stored with each message, so that `backoff` cannot be a function here. `classify` counts in every process
-   * that has loaded the class, and is asked first: when it says `undefined`, the module's is asked.
+   * Overrides the module's `retry` for messages of this class, within the bounds of its options.
+   *
+   * `initial` and `min` are at most 1 h, `max` at most 7 d, `maxAge` at least 1 s. An `initial` below 100 ms or a `max` below 1 s
+   * counts only where the module's is below, too. All members but `classify` are stored with each message, so that `backoff` cannot
+   * be a function here. `classify` counts in every process that has loaded the class. When it returns `undefined`, the module's
+   * `classify` decides.
    */
   retry?: Omit<RetryOptions, 'backoff' | 'errorHistory'> & { backoff?: 'exponential' | 'fixed' };
+  /** Overrides the module's `onDead` for messages of this class. */
   onDead?: 'block' | 'skip';
-  /** Default: the serializer's, `application/octet-stream` for bytes. */
+  /** Says how the payload is encoded. Default: the serializer's, or `application/octet-stream` for bytes. */
   contentType?: string;
-  /** What is serialized instead of the event itself. */
+  /** Returns the value that is serialized instead of the event itself. */
   payload?: (event: T) => unknown;
-  /** Makes an event, or a promise of it, of a deserialized payload for `@OnOutboxEvent` handlers; without it they get the payload as it is. */
+  /** Turns a deserialized payload into an event, or a promise of it, for `@OnOutboxEvent` handlers. */
   revive?: (payload: unknown) => T | Promise<T>;
 }
 
