@@ -5,8 +5,17 @@ export { OutboxService, type OutboxWriter } from './enqueue/outbox.service.js';
 export { OutboxAdmin, type MessagePage } from './admin/outbox-admin.js';
 export type { MessageQuery, PageOptions } from './admin/message-query.js';
 export type { AuditEntry, AuditPage } from './admin/audit.js';
-export type { BulkOptions, BulkProgress, BulkReport } from './admin/bulk-options.js';
-export type { BulkSelection } from './admin/bulk-selection.js';
+export type {
+  BulkOptions,
+  BulkProgress,
+  BulkReport,
+  ChangeOptions,
+  ChangeReport,
+  DryRun,
+  OperatorCount,
+} from './admin/bulk-options.js';
+export type { MessageSelection } from './admin/message-selection.js';
+export type { ReleaseOptions, ReleaseReport } from './admin/operator-actions.js';
 export type { ReplayOptions, ReplayProgress, ReplayReport } from './admin/replay/replay-options.js';
 export type { ReplayCount, ReplayPreview } from './admin/replay/replay-preview.js';
 export type { ReplaySelection } from './admin/replay/replay-selection.js';
@@ -55,9 +64,8 @@ export type { KafkaMessageOptions, RabbitMqMessageOptions } from './outbox-messa
 export type { EnqueueOptions, EnqueueReport, MessageSettings, PlainMessage, ReportOption } from './enqueue/options.js';
 export type { OutboxStore } from './store/outbox-store.js';
 export type { BrokenLeases, LeaseSelection } from './admin/break-leases.js';
-export type { DryRun, MessageSelection, OperatorCount } from './admin/selection.js';
 export type { AuditAction, AuditOutcome } from './store/bulk-store.js';
-export type { MessageState, OperatorReport } from './store/admin-store.js';
+export type { MessageState } from './store/admin-store.js';
 export type { RelayStatus, TransportStatus, RunReport } from './relay/relay.js';
 export type { FailingOperation } from './relay/database-failures.js';
 

@@ -111,7 +111,19 @@ const ROOMS = {
   terminus: ['observe', 'enqueue', 'relay'],
   // Beside all: it loads the public entry point as an application does, and imports its types.
   cli: ['time', 'options', 'observe', 'doctor', 'nest', 'entry', 'data-layers/typeorm'],
-  testing: ['message', 'time', 'options', 'store', 'transports', 'observe', 'enqueue', 'relay', 'nest', 'entry'],
+  testing: [
+    'message',
+    'time',
+    'options',
+    'store',
+    'transports',
+    'observe',
+    'admin',
+    'enqueue',
+    'relay',
+    'nest',
+    'entry',
+  ],
 };
 /** Files of lib/ itself that belong to a room. */
 const ROOM_OF_FILE = {

@@ -25,6 +25,8 @@ export async function audited(
 export class ChunkedRows {
   done = 0;
   skipped = 0;
+  /** The limit left out a row. */
+  more = false;
   /** @internal */ chunks = 0;
 
   constructor(
@@ -40,21 +42,23 @@ export class ChunkedRows {
   /**
    * @param fraction of the action that is done with these
    * @param write how many it changed; `undefined`: the action has ended
-   * @returns `false`: the action has ended
+   * @returns `false`: the action has ended, or its limit is reached
    */
   async each<T>(
     rows: readonly T[],
     fraction: number,
     write: (some: readonly T[]) => Promise<number | undefined>,
   ): Promise<boolean> {
-    const { chunkSize, pause, signal, progress } = this.options;
+    const { chunkSize, pause, limit, signal, progress } = this.options;
     // A look that found nothing, with more to look at: whoever waits hears that it goes on.
     if (rows.length === 0 && fraction > 0 && fraction < 1)
       progress({ done: this.done, skipped: this.skipped, fraction });
-    for (let from = 0; from < rows.length; from += chunkSize) {
+    for (let from = 0; from < rows.length;) {
+      if ((this.more = this.done >= limit)) return false;
       if (this.chunks++ > 0) await rest(pause, signal);
       if (this.isAborted) return false;
-      const some = rows.slice(from, from + chunkSize);
+      const some = rows.slice(from, from + Math.min(chunkSize, limit - this.done));
+      from += some.length;
       const changed = await write(some);
       if (changed === undefined) return false;
       this.done += changed;

@@ -18,6 +18,20 @@ export interface BulkOptions {
   /** Called after each chunk, and after a look that found nothing and is not the last. What it throws ends the action. */
   progress?: (progress: BulkProgress) => void;
 }
+/** How `requeue`, `discard` and `cancel` run. */
+export interface ChangeOptions extends BulkOptions {
+  /** The most messages to change, each counted once for each of its transports. Default: all. It does not go with `ids`. */
+  limit?: number;
+}
+/** An action that is only counted. */
+export interface DryRun {
+  /** Nothing is changed. */
+  dryRun: true;
+}
+/** What a call would find now, each message counted once for each of its transports. Those that are being sent are counted. */
+export interface OperatorCount {
+  readonly count: number;
+}
 export interface BulkProgress {
   /** Messages that were changed, each counted once for each of its transports. */
   readonly done: number;
@@ -32,12 +46,27 @@ export interface BulkReport extends Pick<BulkProgress, 'done' | 'skipped'> {
   /** `aborted`: by its signal, or by `stop()`. */
   readonly outcome: 'done' | 'aborted';
 }
+/** What `requeue`, `discard` or `cancel` did. The three lists are of `ids`, and empty without these. */
+export interface ChangeReport extends BulkReport {
+  /** Ids that were changed. After `cancel` only those that no transport will publish, or not the one that the selection names. */
+  readonly changed: readonly string[];
+  /**
+   * Those that are there and stay: ready, being sent, or in a state that the call does not change. After `cancel` also those that
+   * another transport still has, and those for which the time to look for them everywhere was too short.
+   */
+  readonly tooLate: readonly string[];
+  /** Those of which nothing waits that all of the selection names. */
+  readonly notFound: readonly string[];
+  /** Its `limit` ended it: there are more. */
+  readonly more: boolean;
+}
 
 export interface CheckedOptions {
   readonly actor: string;
   readonly chunkSize: number;
   /** Milliseconds. */
   readonly pause: number;
+  readonly limit: number;
   readonly signal: AbortSignal | undefined;
   readonly progress: (progress: BulkProgress) => void;
 }
@@ -49,18 +78,27 @@ const MAX_PAUSE = 600_000;
 /** @param also names of options that this action has besides */
 export function checkedOptions(
   action: Change | 'replay' | 'purge',
-  options: BulkOptions,
+  options: ChangeOptions,
   also: readonly string[] = [],
 ): CheckedOptions {
   if (typeof options !== 'object' || options === null)
     refuse(action, `options must be an object, not ${typeName(options)}`);
   refuseUnknown(options, [...NAMES, ...also], action);
-  const { by, chunkSize = 500, pause = 0, signal, progress = () => undefined } = options;
+  const { by, chunkSize = 500, pause = 0, limit = Infinity, signal, progress = () => undefined } = options;
   if (!Number.isInteger(chunkSize) || chunkSize < 1 || chunkSize > MAX_CHUNK)
     refuse(action, `chunkSize must be a whole number from 1 to ${MAX_CHUNK}`);
+  if (limit !== Infinity && (!Number.isInteger(limit) || limit < 1))
+    refuse(action, 'limit must be a whole number from 1');
   const ms = milliseconds(pause);
   if (ms === undefined || ms > MAX_PAUSE) refuse(action, `pause must be a duration up to '10m'`);
   if (signal !== undefined && !(signal instanceof AbortSignal)) refuse(action, 'signal must be an AbortSignal');
   if (typeof progress !== 'function') refuse(action, `progress must be a function, not ${typeName(progress)}`);
-  return { actor: actorOf(action, by), chunkSize, pause: ms, signal, progress };
+  return { actor: actorOf(action, by), chunkSize, pause: ms, limit, signal, progress };
+}
+
+export function checkedDryRun(subject: string, options: Partial<DryRun>): boolean {
+  const dryRun: unknown = options.dryRun ?? false;
+  return typeof dryRun === 'boolean'
+    ? dryRun
+    : refuse(subject, `dryRun must be true or false, not ${typeName(dryRun)}`);
 }

@@ -7,6 +7,8 @@ import type { RowContent } from '../store/inspect-store.js';
 export interface ContentView {
   /** Names, each with `***`: as in the log, no value is shown. */
   readonly headers: Readonly<Record<string, '***'>>;
+  /** What transports do with it, such as its expiration, as JSON text without what encryption wrote; `null`: none. */
+  readonly options: string | null;
   /** `null`: a tombstone. */
   readonly payloadBytes: number | null;
   /** The key with which the payload is encrypted; `null`: it is in clear. */
@@ -29,6 +31,7 @@ export function contentView(content: Omit<RowContent, 'errors'>, withPayload: bo
   const shown = withPayload && encryptionKeyId === null ? previewOf(content) : undefined;
   return {
     headers: maskedHeaders(content.headers),
+    options: shownOptions(content.options),
     payloadBytes: content.payloadBytes,
     encryptionKeyId,
     ...(shown === undefined ? {} : { payload: shown }),
@@ -40,6 +43,12 @@ function maskedHeaders(json: string | null): Record<string, '***'> {
   const headers = json === null ? {} : (parsed(json, decodeHeaders) ?? {});
   for (const name of Object.keys(headers)) masked[printable(name)] = '***';
   return masked;
+}
+
+function shownOptions(json: string | null): string | null {
+  if (json === null) return null;
+  const { [ENCRYPTION_OPTION]: _, ...options } = Object(parsed(json, JSON.parse)) as Record<string, unknown>;
+  return Object.keys(options).length === 0 ? null : printable(JSON.stringify(options));
 }
 
 /** @returns `''` where the key has no name */

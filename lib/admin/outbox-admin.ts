@@ -1,9 +1,8 @@
-import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import { parseUuid } from '../message/uuid-v7.js';
 import { refuse, refuseUnknown } from '../options/refuse.js';
 import { typeName } from '../options/text-checks.js';
-import type { Change, TransportStats } from '../store/admin-store.js';
+import type { TransportStats } from '../store/admin-store.js';
 import type { BulkStore } from '../store/bulk-store.js';
 import {
   KEPT_SHOWN,
@@ -16,12 +15,24 @@ import { revisionOf } from '../store/edit/revision.js';
 import type { InspectStore, StoredRow } from '../store/inspect-store.js';
 import type { Roles } from '../store/outbox-store.js';
 import { systemClock } from '../time/clock.js';
-import { actorOf } from './actor.js';
-import { audited } from './audited-run.js';
 import { auditPage, checkedAuditId, checkedAuditPage, type AuditPage } from './audit.js';
-import { checkedOptions, type BulkOptions, type BulkReport } from './bulk-options.js';
-import { countMeant, runBulk } from './bulk-run.js';
-import { checkedBulk, filterText, type BulkSelection } from './bulk-selection.js';
+import {
+  checkedDryRun,
+  checkedOptions,
+  type BulkOptions,
+  type ChangeOptions,
+  type ChangeReport,
+  type DryRun,
+  type OperatorCount,
+} from './bulk-options.js';
+import { filterText, type MessageSelection } from './message-selection.js';
+import {
+  OperatorActions,
+  refuseStore,
+  type ActionSources,
+  type ReleaseOptions,
+  type ReleaseReport,
+} from './operator-actions.js';
 import { bucketStates, type BucketState } from './bucket-table.js';
 import { notThere, reasonsOf } from './explanation.js';
 import type { Explanation, ExplainSources } from './explanation-reason.js';
@@ -58,10 +69,8 @@ import { preview, replay } from './replay/replay.js';
 import { checkedReplayOptions, type ReplayOptions, type ReplayReport } from './replay/replay-options.js';
 import type { ReplayPreview } from './replay/replay-preview.js';
 import { checkedReplay, type ReplaySelection } from './replay/replay-selection.js';
-import type { DryRun, OperatorCount } from './selection.js';
 import {
   checkedPage,
-  checkedText,
   checkedQuery,
   readCursor,
   writeCursor,
@@ -83,15 +92,11 @@ export interface MessagePage {
   readonly complete: boolean;
 }
 
-export interface AdminSources {
+export interface AdminSources extends ActionSources {
   readonly store: Roles<
     'inspect' | 'bulk' | 'edits' | 'purge' | 'replay' | 'partitions' | 'pauses' | 'setup' | 'leases' | 'admin'
   >;
   readonly options: Pick<ResolvedOptions, 'coordination' | 'buckets' | 'ordering' | 'transports'>;
-  /** @throws OutboxMessageError `UNKNOWN_TRANSPORT` */
-  numberOf(name: string, known: ReadonlyMap<string, number>, subject: string): number;
-  /** Messages may be due, as an operator changed them. Must return at once. */
-  changed(where: 'ready' | 'parked'): void;
   /** Relays have something to hear, of all instances. Must return at once. */
   pausesChanged(): void;
   /** Makes the new version of a message. */
@@ -106,7 +111,11 @@ const PAGE_TIME = 200;
  * stands in an audit.
  */
 export class OutboxAdmin {
-  constructor(/** @internal */ readonly sources: AdminSources) {}
+  /** @internal */ readonly actions: OperatorActions;
+
+  constructor(/** @internal */ readonly sources: AdminSources) {
+    this.actions = new OperatorActions(sources);
+  }
 
   /**
    * Messages page by page, in all their transports. A message that moves between two pages may be seen twice, or not at all.
@@ -207,56 +216,35 @@ export class OutboxAdmin {
    * @throws OutboxMessageError `INVALID_MESSAGE`, `UNKNOWN_TRANSPORT`: the filter or an option is none
    * @throws OutboxConfigurationError `SCHEMA_MISSING`: the tables have no audit yet; nothing was changed
    */
-  requeue(selection: BulkSelection, options: BulkOptions & DryRun): Promise<OperatorCount>;
-  requeue(selection: BulkSelection, options?: BulkOptions): Promise<BulkReport>;
-  requeue(selection: BulkSelection, options: BulkOptions & Partial<DryRun> = {}): Promise<BulkReport | OperatorCount> {
-    return this.act('requeue', selection, options);
+  requeue(selection: MessageSelection, options: ChangeOptions & DryRun): Promise<OperatorCount>;
+  requeue(selection: MessageSelection, options?: ChangeOptions): Promise<ChangeReport>;
+  requeue(...action: [MessageSelection, ChangeOptions?]): Promise<ChangeReport | OperatorCount> {
+    return this.actions.change('requeue', ...action);
   }
 
   /** The same: deletes it. What it blocked goes on. */
-  discard(selection: BulkSelection, options: BulkOptions & DryRun): Promise<OperatorCount>;
-  discard(selection: BulkSelection, options?: BulkOptions): Promise<BulkReport>;
-  discard(selection: BulkSelection, options: BulkOptions & Partial<DryRun> = {}): Promise<BulkReport | OperatorCount> {
-    return this.act('discard', selection, options);
+  discard(selection: MessageSelection, options: ChangeOptions & DryRun): Promise<OperatorCount>;
+  discard(selection: MessageSelection, options?: ChangeOptions): Promise<ChangeReport>;
+  discard(...action: [MessageSelection, ChangeOptions?]): Promise<ChangeReport | OperatorCount> {
+    return this.actions.change('discard', ...action);
   }
 
   /**
    * The same for what was not published yet, whatever its state is: also what is scheduled, and what is ready in buckets from which
-   * nobody publishes now. A count does not have what is ready.
+   * nobody publishes now.
    */
-  cancel(selection: BulkSelection, options: BulkOptions & DryRun): Promise<OperatorCount>;
-  cancel(selection: BulkSelection, options?: BulkOptions): Promise<BulkReport>;
-  cancel(selection: BulkSelection, options: BulkOptions & Partial<DryRun> = {}): Promise<BulkReport | OperatorCount> {
-    return this.act('cancel', selection, options);
+  cancel(selection: MessageSelection, options: ChangeOptions & DryRun): Promise<OperatorCount>;
+  cancel(selection: MessageSelection, options?: ChangeOptions): Promise<ChangeReport>;
+  cancel(...action: [MessageSelection, ChangeOptions?]): Promise<ChangeReport | OperatorCount> {
+    return this.actions.change('cancel', ...action);
   }
 
   /**
    * Lets a blocked key go on: its dead messages stay dead, but block no longer.
    * @throws OutboxMessageError, OutboxConfigurationError as `requeue` does
    */
-  async release(
-    key: string,
-    options: { transport?: string; by?: string } = {},
-  ): Promise<{ released: number; auditId: string }> {
-    if (typeof options !== 'object' || options === null)
-      refuse('release', `options must be an object, not ${typeName(options)}`);
-    refuseUnknown(options, ['transport', 'by'], 'release');
-    const checked = checkedText('release', 'key', key) ?? refuse('release', 'key must be a string that is not empty');
-    const { transport, by } = options;
-    const actor = actorOf('release', by);
-    const { number } = await this.known(transport, 'release');
-    const auditId = await this.bulk.begin({ action: 'release', actor, filter: JSON.stringify({ key, transport }) });
-    const filter = { key: checked, ...(number === undefined ? {} : { transport: number }) };
-    let released = 0;
-    await audited(
-      (...ended) => this.bulk.end(auditId, ...ended),
-      async () => {
-        released = (await this.bulk.release(auditId, filter)) ?? 0;
-        return true;
-      },
-    );
-    this.sources.changed('parked');
-    return { released, auditId };
+  release(key: string, options?: ReleaseOptions): Promise<ReleaseReport> {
+    return this.actions.release(key, options);
   }
 
   /**
@@ -395,27 +383,12 @@ export class OutboxAdmin {
     return this.bulk.end(checkedAuditId('stop', 'auditId', auditId), 'aborted', null);
   }
 
-  /** @internal */ async act(
-    change: Change,
-    selection: BulkSelection,
-    options: BulkOptions & Partial<DryRun>,
-  ): Promise<BulkReport | OperatorCount> {
-    const meant = checkedBulk(change, selection);
-    const checked = checkedOptions(change, options);
-    const dryRun = checkedDryRun(change, options);
-    const { number } = await this.known(meant.transport, change);
-    const sources = { bulk: this.bulk, inspect: this.inspect, changed: () => this.sources.changed('parked') };
-    const action = { change, meant, transport: number };
-    if (dryRun) return { count: await countMeant(sources, action) };
-    return runBulk(sources, action, checked, filterText(selection));
-  }
-
   /** @internal */ get bulk(): BulkStore {
-    return this.sources.store.bulk ?? refuseStore('bulk', 'a BulkStore');
+    return this.actions.bulk;
   }
 
   /** @internal */ get inspect(): InspectStore {
-    return this.sources.store.inspect ?? refuseStore('inspect', 'an InspectStore');
+    return this.actions.inspect;
   }
 
   /** @internal What a message was; nothing where the tables have no audit yet: nobody could edit there. */
@@ -510,19 +483,6 @@ interface Known {
 function pageOf(rows: readonly StoredRow[], names: Known['names'], next: string | null, limit: number): MessagePage {
   const messages = rows.map((row) => toFound(row, names));
   return { messages, next, complete: next === null || rows.length >= limit };
-}
-
-function refuseStore(part: string, what: string): never {
-  throw new OutboxConfigurationError('UNSUPPORTED_DATABASE', `OutboxAdmin: this store has no ${part}.`, {
-    hint: `Use the stores of the package, or give yours ${what}.`,
-  });
-}
-
-function checkedDryRun(subject: string, options: Partial<DryRun>): boolean {
-  const dryRun: unknown = options.dryRun ?? false;
-  return typeof dryRun === 'boolean'
-    ? dryRun
-    : refuse(subject, `dryRun must be true or false, not ${typeName(dryRun)}`);
 }
 
 const checkedId = (subject: string, id: unknown): string => parseUuid(id) ?? refuse(subject, 'the id is no UUID');

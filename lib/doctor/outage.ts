@@ -106,7 +106,14 @@ export function judgeOutage(budget: OutageBudget, wanted: number): Finding {
   const hasRoom = limits.some(({ limit: name }) => name === 'disk' || name === 'tableBytes');
   if (rate?.perSecond !== 0 && (!hasRoom || messageBytes === null)) {
     const [text, fix] = hasRoom ? NO_SIZE : NO_ROOM;
-    return found('outage-budget', 'note', { text, evidence }, 'For how long the broker may be down is not known.', fix);
+    const unknown = { ...evidence, lastsSeconds: null, limit: null }; // what is left would be of the numbers alone
+    return found(
+      'outage-budget',
+      'note',
+      { text, evidence: unknown },
+      'For how long the broker may be down is not known.',
+      fix,
+    );
   }
   const text =
     until === undefined

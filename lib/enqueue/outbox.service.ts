@@ -1,10 +1,11 @@
+import type { ChangeOptions, ChangeReport, DryRun, OperatorCount } from '../admin/bulk-options.js';
 import { breakLeases, checkLeaseSelection, type BrokenLeases, type LeaseSelection } from '../admin/break-leases.js';
+import type { MessageSelection } from '../admin/message-selection.js';
+import { OperatorActions, type ReleaseOptions, type ReleaseReport } from '../admin/operator-actions.js';
 import type { OutboxHealth } from '../observe/health.js';
 import type { OutboxStats } from '../observe/stats.js';
 import { OutboxConfigurationError, OutboxMessageError } from '../outbox.errors.js';
 import type { EntityManager, TransactionHandle } from '../outbox.options.js';
-import type { Change, MessageFilter, OperatorReport } from '../store/admin-store.js';
-import { refuse } from '../options/refuse.js';
 import { Enqueuer, refuseForArray } from './enqueuer.js';
 import type {
   AnyEvent,
@@ -16,7 +17,6 @@ import type {
 } from './options.js';
 import type { EnqueueRuntime, OutboxEventSource } from './runtime.js';
 import { numberOf } from './destinations.js';
-import { toFilter, type DryRun, type MessageSelection, type OperatorCount } from '../admin/selection.js';
 import { typeName } from '../options/text-checks.js';
 import { CurrentTransaction } from '../transaction/current-transaction.js';
 import { checkTransaction, type OutboxTransactionOptions } from '../transaction/options.js';
@@ -48,12 +48,14 @@ export class OutboxService<TEvent extends object = AnyEvent> {
   /** @internal */ readonly scope: TransactionScope;
   /** @internal */ readonly current: CurrentTransaction;
   /** @internal */ readonly enqueuer: Enqueuer;
+  /** @internal */ readonly actions: OperatorActions;
 
   constructor(/** @internal */ readonly runtime: EnqueueRuntime) {
-    const { dataLayer, options, hooks } = runtime;
+    const { dataLayer, options, hooks, store } = runtime;
     this.scope = TransactionScope.of(dataLayer);
     this.current = new CurrentTransaction(dataLayer, this.scope, options.currentManager);
     this.enqueuer = new Enqueuer(runtime);
+    this.actions = new OperatorActions({ store, options, numberOf, changed: (where) => runtime.committed(where) });
     dataLayer.watchTransactions(
       () => this.scope.current(),
       (text) => hooks.emit('warning', { text }),
@@ -155,41 +157,35 @@ export class OutboxService<TEvent extends object = AnyEvent> {
 
   /**
    * Dead messages are tried again now, with all their attempts, in their old place of the order; by `ids` or `state` also those
-   * that wait or are blocked. With `dryRun: true` it only counts them.
+   * that wait or are blocked. `OutboxAdmin` has the same, and its audit has each call. With `dryRun: true` it only counts them.
    */
-  requeue(selection: MessageSelection & DryRun): Promise<OperatorCount>;
-  requeue(selection: MessageSelection): Promise<OperatorReport>;
-  requeue(selection: MessageSelection & Partial<DryRun>): Promise<OperatorCount | OperatorReport> {
-    return this.changeOrCount('requeue', selection);
+  requeue(selection: MessageSelection, options: ChangeOptions & DryRun): Promise<OperatorCount>;
+  requeue(selection: MessageSelection, options?: ChangeOptions): Promise<ChangeReport>;
+  requeue(...action: [MessageSelection, ChangeOptions?]): Promise<ChangeReport | OperatorCount> {
+    return this.actions.change('requeue', ...action);
+  }
+
+  /** Deletes dead messages; what they blocked goes on. By `ids` or `state` also those that wait or are blocked. */
+  discard(selection: MessageSelection, options: ChangeOptions & DryRun): Promise<OperatorCount>;
+  discard(selection: MessageSelection, options?: ChangeOptions): Promise<ChangeReport>;
+  discard(...action: [MessageSelection, ChangeOptions?]): Promise<ChangeReport | OperatorCount> {
+    return this.actions.change('discard', ...action);
   }
 
   /**
-   * Deletes dead messages; what they blocked goes on. By `ids` or `state` also those that wait or are blocked. With
-   * `dryRun: true` it only counts them.
+   * Deletes messages that have not been published: of `ids`, those in `changed` will not be, and those in `tooLate` may be. One with
+   * several transports is `changed` when none of them will publish it any more, or, if the selection names a transport, when
+   * that one will not.
    */
-  discard(selection: MessageSelection & DryRun): Promise<OperatorCount>;
-  discard(selection: MessageSelection): Promise<OperatorReport>;
-  discard(selection: MessageSelection & Partial<DryRun>): Promise<OperatorCount | OperatorReport> {
-    return this.changeOrCount('discard', selection);
-  }
-
-  /**
-   * Deletes messages that have not been published: `done` will not be, `tooLate` may be. One with several transports is
-   * `done` when none of them will publish it any more, or, if the selection names a transport, when that one will not.
-   */
-  async cancel(selection: MessageSelection): Promise<OperatorReport> {
-    return this.operate(await this.runtime.store.admin.cancel(await this.filter('cancel', selection)));
+  cancel(selection: MessageSelection, options: ChangeOptions & DryRun): Promise<OperatorCount>;
+  cancel(selection: MessageSelection, options?: ChangeOptions): Promise<ChangeReport>;
+  cancel(...action: [MessageSelection, ChangeOptions?]): Promise<ChangeReport | OperatorCount> {
+    return this.actions.change('cancel', ...action);
   }
 
   /** Lets a blocked key go on: its dead messages stay dead, but block no longer. */
-  async release(key: string, options: { transport?: string } = {}): Promise<{ released: number }> {
-    const { key: checked, transport } = await this.filter('release', { ...options, key });
-    const report = await this.runtime.store.admin.release({
-      key: checked as string,
-      ...(transport === undefined ? {} : { transport }),
-    });
-    this.runtime.committed('parked');
-    return report;
+  release(key: string, options?: ReleaseOptions): Promise<ReleaseReport> {
+    return this.actions.release(key, options);
   }
 
   /**
@@ -212,29 +208,5 @@ export class OutboxService<TEvent extends object = AnyEvent> {
   /** Whether messages are being published, and what is wrong if not. It takes 2 s at most: without the counts, if they take longer. */
   health(): Promise<OutboxHealth> {
     return this.runtime.report.health();
-  }
-
-  /** @internal */ async changeOrCount(
-    change: 'requeue' | 'discard',
-    selection: MessageSelection & Partial<DryRun>,
-  ): Promise<OperatorCount | OperatorReport> {
-    const filter = await this.filter(change, selection);
-    const dryRun: unknown = selection.dryRun ?? false;
-    if (typeof dryRun !== 'boolean') refuse(change, `dryRun must be true or false, not ${typeName(dryRun)}`);
-    if (dryRun) return { count: await this.runtime.store.admin.count(change, filter) };
-    return this.operate(await this.runtime.store.admin[change](filter));
-  }
-  /** @internal A transport that left the options has rows all the same: its name stands in the database. */
-  async filter(operation: Change | 'release', selection: MessageSelection): Promise<MessageFilter> {
-    const { transportIds, store } = this.runtime;
-    const transport: unknown = (selection as MessageSelection | undefined)?.transport;
-    const isOurs = typeof transport !== 'string' || transportIds.has(transport);
-    const known = isOurs ? transportIds : await store.setup.transports();
-    return toFilter(operation, selection, (name, subject) => numberOf(name, known, subject), known.size);
-  }
-  /** @internal Changed rows may be due at once: also those of what is too late, as another transport still has it. */
-  operate(report: OperatorReport): OperatorReport {
-    if (report.done.length > 0 || report.tooLate.length > 0) this.runtime.committed('parked');
-    return report;
   }
 }

@@ -1,6 +1,6 @@
 import type { ParkedState } from '../outbox-message.js';
 
-/** SEAM: what operators, the application and the cleaner do. `OutboxStore` says what holds for all roles. */
+/** SEAM: what operators and `health()` ask, and what the cleaner does. `OutboxStore` says what holds for all roles. */
 
 export type Change = 'requeue' | 'discard' | 'cancel';
 /** Where a message can be that waits. */
@@ -12,50 +12,7 @@ export const CHANGES: Readonly<Record<Change, readonly ParkedState[]>> = {
   cancel: ['scheduled', 'waiting', 'blocked', 'dead'],
 };
 
-/** All given conditions must hold. An empty filter is refused by the service. */
-export interface MessageFilter {
-  readonly ids?: readonly string[];
-  readonly transport?: number;
-  readonly key?: string;
-  readonly topic?: string;
-  readonly type?: string;
-  /** Of parked messages these alone, and what is ready only where it is named. Default: all that the call can change. */
-  readonly states?: readonly MessageState[];
-  /** Highest number of rows to touch: a message has one for each of its transports. */
-  readonly limit: number;
-}
-export interface OperatorReport {
-  /** Ids that were changed. After `cancel` only those that no transport will publish, or not the one that the filter names. */
-  readonly done: string[];
-  /**
-   * Those that can no longer be stopped: ready, or being sent right now; of `filter.ids`, or, without ids, of what the
-   * filter names, at most `filter.limit`; never one of `done`. Of `filter.ids` also what is there all the same: left out by
-   * the limit, or in another state than the filter's (scheduled is what only `cancel` changes). After `cancel` also those that one transport let go of and
-   * another one still has. Looked for after the change, and through a long backlog for two seconds at most: of
-   * one too long for that every id counts as ready, and a filter's messages are named as far as they were found.
-   */
-  readonly tooLate: string[];
-  /** Of `filter.ids`: those of which nothing is there that all of the filter names (settled, never there, or of another type). */
-  readonly notFound: string[];
-  /**
-   * Rows that the filter names and that the limit left out: call again. 0: there were no more. Counted before the change, and
-   * no further than {@link LEFT_COUNT_LIMIT}.
-   */
-  readonly left: number;
-}
-/** A count of what a limit left out stops here. */
-export const LEFT_COUNT_LIMIT = 100_000;
 export interface AdminStore {
-  /** Dead, waiting or blocked → due now, attempts 0, in its old place of the key's order. */
-  requeue(filter: MessageFilter): Promise<OperatorReport>;
-  /** Deletes dead, waiting or blocked rows; the key's next row becomes due. */
-  discard(filter: MessageFilter): Promise<OperatorReport>;
-  /** Deletes scheduled, waiting, blocked or dead rows that nobody is sending, then looks what other transports have of them. */
-  cancel(filter: MessageFilter): Promise<OperatorReport>;
-  /** Lets a blocked key go on: its dead rows stop blocking, its first waiting or blocked row becomes due. */
-  release(filter: { key: string; transport?: number }): Promise<{ released: number }>;
-  /** How many rows the call would change, `filter.limit` at most. Those that are being sent are counted. */
-  count(change: Exclude<Change, 'cancel'>, filter: MessageFilter): Promise<number>;
   stats(): Promise<TransportStats[]>;
   /**
    * How many messages of a transport wait for a retry, and how many behind them, by topic: among `limit` of each at most, so that it

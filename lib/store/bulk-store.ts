@@ -1,9 +1,9 @@
 import { OutboxConfigurationError, OutboxTransactionConflictError } from '../outbox.errors.js';
 import type { NewMessage, ParkedState } from '../outbox-message.js';
 import type { Change } from './admin-store.js';
-import type { RowFilter, StoredRow } from './inspect-store.js';
+import type { RowFilter, RowsById, StoredRow } from './inspect-store.js';
 
-/** SEAM: actions of operators that go through many rows, and the table that says who did what. */
+/** SEAM: actions of operators, and the table that says who did what. */
 
 export type AuditAction = Change | 'release' | 'replay' | 'edit' | 'purge' | 'pause' | 'resume';
 export type AuditOutcome = 'done' | 'aborted' | 'failed';
@@ -79,24 +79,35 @@ export interface BulkStore {
   bounds(): Promise<Bounds>;
   /** Parked rows in the order of their numbers, each once. Only reads. */
   find(request: BulkRequest): Promise<BulkPage>;
+  /**
+   * Rows of these ids, in all transports: what is ready and what is parked, in the order in which messages move. Only reads, and takes
+   * some seconds at most.
+   * @param bucket where they all are, if it is known: nothing else that is ready is looked through then
+   */
+  locate(ids: readonly string[], bucket?: number): Promise<RowsById>;
   /** Writes a new row into the audit table. @returns its number */
   begin(action: NewAction): Promise<string>;
   /**
    * Changes rows that are in one of these states and are not being sent, in one transaction with the counts of the audit row.
-   * @returns how many; `undefined`: the action has ended, or its row is gone, and nothing was changed
+   * `requeue`: due now, attempts 0, in its old place of the key's order. `discard` and `cancel`: deleted, and the key's next row
+   * becomes due.
+   * @returns the id of each row that was changed; `undefined`: the action has ended, or its row is gone, and nothing was changed
    */
   change(
     audit: string,
     change: Change,
     states: readonly ParkedState[],
     rows: readonly BulkRow[],
-  ): Promise<number | undefined>;
+  ): Promise<string[] | undefined>;
   /**
    * The same of ready rows that nobody can begin to send: deletes them. A store may need several transactions: what those before
    * the end of the action did stays, and is in the audit.
    */
-  cancelReady(audit: string, rows: readonly StoredRow[]): Promise<number | undefined>;
-  /** The same of one key: {@link AdminStore.release}. */
+  cancelReady(audit: string, rows: readonly StoredRow[]): Promise<string[] | undefined>;
+  /**
+   * Lets a blocked key go on: its dead rows stop blocking, its first waiting or blocked row becomes due.
+   * @returns how many dead rows block no longer; `undefined` as `change`
+   */
   release(audit: string, filter: { key: string; transport?: number }): Promise<number | undefined>;
   /** @returns whether it was this call that ended it */
   end(audit: string, outcome: AuditOutcome, error: string | null): Promise<boolean>;

@@ -12,6 +12,8 @@ export interface IdTable {
   /** What is left to look at when the ids were not near. Default: `all`. */
   rest?(ids: readonly string[], deadline: number): Promise<StoredRow[] | undefined>;
 }
+/** A table that has none. */
+export const NOWHERE: IdTable = { all: async () => [], near: async () => [] };
 /** In the order in which messages move: none slips through. */
 export interface IdTables {
   readonly ready: IdTable;

@@ -29,7 +29,7 @@ export interface OutboxStore {
   readonly parked: ParkedStore;
   /** Rows that stay locked while they are published (`coordination: 'rowLock'`). */
   readonly rowLocks: RowLockStore;
-  /** What operators count and change, and what `health()` asks. */
+  /** What operators count, and what `health()` asks. */
   readonly admin: AdminStore;
   /** Deletes what is old. */
   readonly cleaner: CleanStore;
@@ -39,7 +39,7 @@ export interface OutboxStore {
   readonly inspect?: InspectStore;
   /** What `OutboxDoctor` asks of the server. Absent: it refuses. */
   readonly diagnose?: DiagnoseStore;
-  /** What `OutboxAdmin` does, and writes down. Absent: it refuses. */
+  /** What operators do, and what is written down of it. Absent: `OutboxAdmin`, and these methods of `OutboxService`, refuse. */
   readonly bulk?: BulkStore;
   /** What `OutboxPartitionMaintainer` works with. Absent: it refuses. */
   readonly partitions?: PartitionStore;

@@ -98,6 +98,7 @@ describeOnEach([], 'the command line', (kind) => {
     expect(doctor.stdout).toMatch(/^ {2}do {7}Start a process with relay: true/m);
     expect(doctor.stdout).toMatch(/^warning outage-budget: .* until the disk is full; wanted are 2h\.$/m);
     expect(doctor.stdout).not.toMatch(/^ok /m);
+    expect(doctor.stdout).toMatch(/^No broker was asked: .* Give --module/m);
     expect(doctor.stdout).toMatch(
       /^ {2}do {7}OutboxAdmin\.failures\(\).*\n {2}shell {4}npx nestjs-outbox dead\n {2}shell {4}npx nestjs-outbox requeue --type <type>\n/m,
     );
@@ -137,7 +138,7 @@ describeOnEach([], 'the command line', (kind) => {
       lines: [{ action: 'discard', dryRun: true, count: 3 }],
     });
     expect(await stuck.total()).toMatchObject({ dead: 4 });
-    expect((await cli.json([...selection, '--limit', '2', '--yes'])).lines).toMatchObject([{ done: 2, left: 1 }]);
+    expect((await cli.json([...selection, '--limit', '2', '--yes'])).lines).toMatchObject([{ done: 2, more: true }]);
     expect(await cli.run([...selection, '--yes'])).toEqual({
       code: 0,
       stdout: 'Discarded 1 message.\n',
@@ -151,13 +152,14 @@ describeOnEach([], 'the command line', (kind) => {
     expect(await stuck.total()).toMatchObject({ dead: 1, blockedKeys: 0 });
     expect(await cli.json(['discard', held, '--yes'])).toMatchObject({ code: 0, lines: [{ done: 1 }] });
 
-    // What a filter means stands in the audit, and what ids or a limit name does not.
-    expect((await cli.json(['audit', '--limit', '3'])).lines).toMatchObject([
+    expect((await cli.json(['audit', '--limit', '5'])).lines).toMatchObject([
+      { action: 'discard', done: 1, outcome: 'done', filter: JSON.stringify({ ids: [held] }) },
       { action: 'release', done: 1, outcome: 'done' },
       { action: 'discard', done: 0, outcome: 'done' },
       { action: 'discard', done: 1, outcome: 'done', filter: JSON.stringify({ type }) },
+      { action: 'discard', done: 2, outcome: 'done' },
     ]);
-    expect((await cli.run(['audit', '--limit', '1'])).stdout).toMatch(/^ *ID +ACTION +BY .*\n *\d+ +release /);
+    expect((await cli.run(['audit', '--limit', '1'])).stdout).toMatch(/^ *ID +ACTION +BY .*\n *\d+ +discard /);
   });
 });
 

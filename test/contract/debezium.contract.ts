@@ -102,7 +102,7 @@ export function describeDebezium(kind: DatabaseKind, start: ReturnType<typeof us
       { key: 'k', payload: 'first', ...TEXT },
     );
     expect(payloads(await run.routed(1))).toEqual(['first']);
-    expect(await run.outbox.cancel({ ids: [cancelled as string] })).toMatchObject({ done: [cancelled] });
+    expect(await run.outbox.cancel({ ids: [cancelled as string] })).toMatchObject({ changed: [cancelled] });
     await Promise.all([run.source.moveDue(), run.source.moveDue()]);
     expect(payloads(await run.routed(3))).toEqual(['first', 'second', 'third']);
     expect((await run.outbox.stats()).total).toMatchObject({ ready: 3, scheduled: 1 });

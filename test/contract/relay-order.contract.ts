@@ -5,6 +5,7 @@ import { gate } from '../support/transport-relay.js';
 import { createHarness, ScriptedTransport, wrapped, type Harness } from '../support/relay.js';
 import { until } from '../support/until.js';
 import type { DatabaseKind } from '../support/services.js';
+import { operatorOf } from '../support/operator.js';
 
 const text = (value: string | number) => Buffer.from(String(value));
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
@@ -41,7 +42,7 @@ export function describeOrder(kind: DatabaseKind): void {
       await until(async () => (await blocked()) === 2 || transport.published.length > 0);
       expect(transport.texts).toEqual([]);
       transport.behave = () => PUBLISHED;
-      await harness.store.admin.requeue({ ids: [first as string], limit: 1 });
+      await operatorOf(harness.store).requeue({ ids: [first as string] });
       await transport.until(() => transport.published.length === 3);
       expect(transport.texts).toEqual(['1', '2', '3']);
     });
@@ -70,7 +71,7 @@ export function describeOrder(kind: DatabaseKind): void {
       await dispatcher.start();
       await hooks.until('dead', 3);
       await dispatcher.stop();
-      await harness.store.admin.requeue({ ids, limit: 10 });
+      await operatorOf(harness.store).requeue({ ids });
       let failures = 1;
       transport.behave = (message) => (String(message.payload) === '1' && failures-- > 0 ? rejected() : PUBLISHED);
       await harness.relay({ default: transport }).dispatcher.start();
@@ -127,7 +128,7 @@ export function describeOrder(kind: DatabaseKind): void {
       await begun.opened;
       if (String(payload) === '5') {
         await harness.enqueue([{ key: 'hot', payload: text('scheduled'), delay: 1 }]);
-        await harness.store.admin.requeue({ ids: [dead as string], limit: 1 });
+        await operatorOf(harness.store).requeue({ ids: [dead as string] });
         await looks.next();
       }
       if (last < MOST) await next(1);

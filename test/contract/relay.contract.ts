@@ -3,6 +3,7 @@ import { PUBLISHED, type PublishResult } from '../../lib/transports/transport.js
 import type { OutboxMessage } from '../../lib/outbox-message.js';
 import { until } from '../support/until.js';
 import { broken, createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
+import { operatorOf } from '../support/operator.js';
 
 const text = (value: string | number) => Buffer.from(String(value));
 const rejected = (error = 'no'): PublishResult => ({ ok: false, blame: 'message', error: new Error(error) });
@@ -95,8 +96,7 @@ export function describeRelay(kind: Parameters<typeof createHarness>[0]): void {
     expect(hooks.of('dead').map(({ attempts }) => attempts)).toEqual([2, 2]);
     await until(async () => (await harness.count('parked')) === 3);
     transport.behave = () => PUBLISHED;
-    const { released } = await harness.store.admin.release({ key: 'a' });
-    expect(released).toBeGreaterThan(0);
+    expect(await operatorOf(harness.store).release('a')).toBeGreaterThan(0);
     await transport.until(() => transport.texts.includes('a2'));
   });
 
@@ -109,7 +109,7 @@ export function describeRelay(kind: Parameters<typeof createHarness>[0]): void {
     await dispatcher.start();
     await hooks.until('dead');
     transport.behave = () => PUBLISHED;
-    expect(await harness.store.admin.requeue({ ids: [id as string], limit: 10 })).toMatchObject({ done: [id] });
+    expect(await operatorOf(harness.store).requeue({ ids: [id as string] })).toMatchObject({ changed: [id] });
     await transport.until(() => transport.published.length === 3);
     expect(transport.texts).toEqual(['1', '2', '3']);
   });

@@ -14,14 +14,6 @@ const ALSO_CHAOS = {
 
 export const MARIADB = [
   {
-    name: 'mariadb-key-outlives-its-message',
-    breaks:
-      'the dedup key of a cancelled message stays where somebody holds it, and the next enqueue with it writes nothing',
-    file: 'lib/store/mysql/ops/admin.ts',
-    from: `if (action !== 'requeue') await this.keys.after(outcome.changed);`,
-    to: '',
-  },
-  {
     name: 'mariadb-key-freed-beside-another-transport',
     breaks: 'a dedup key is free though another transport still has the message parked',
     file: 'lib/store/mysql/ready/dedup-keys.ts',

@@ -82,10 +82,8 @@ async function main(): Promise<void> {
   tell({ ready: true });
 }
 
-/** As many at once as each release takes. */
-const LIMIT = 100_000;
 async function requeueAll(outbox: OutboxService): Promise<void> {
-  while ((await outbox.requeue({ type: 'filled', limit: LIMIT })).done.length === LIMIT);
+  await outbox.requeue({ type: 'filled' });
 }
 
 class Writer {

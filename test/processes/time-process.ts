@@ -7,6 +7,7 @@ import { outboxEntities, type OutboxMessageRow } from '../../lib/data-layers/typ
 import { createHarness, newMessage, ScriptedTransport } from '../support/relay.js';
 import { until } from '../support/until.js';
 import type { DatabaseKind } from '../support/services.js';
+import { operatorOf } from '../support/operator.js';
 
 const { kind, instants } = JSON.parse(process.env['TIME'] as string) as {
   kind: DatabaseKind;
@@ -51,7 +52,7 @@ async function main(): Promise<object> {
       row.dueAt?.toISOString(),
     );
     await reader.destroy();
-    await store.admin.cancel({ limit: 100 });
+    await operatorOf(store).cancel({ state: 'scheduled' });
 
     await enqueue([{}]);
     const age = async (created: string): Promise<number | null | undefined> => {

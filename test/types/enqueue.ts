@@ -2,8 +2,7 @@
 import type { EntityManager, QueryRunner, Repository } from 'typeorm';
 import { OutboxEvent } from '../../lib/enqueue/events/outbox-event.decorator.js';
 import type { EnqueueReport } from '../../lib/enqueue/options.js';
-import type { OperatorCount } from '../../lib/admin/selection.js';
-import type { OperatorReport } from '../../lib/store/admin-store.js';
+import type { ChangeReport, OperatorCount } from '../../lib/admin/bulk-options.js';
 import type { PlainMessage } from '../../lib/enqueue/options.js';
 import type { OutboxService } from '../../lib/enqueue/outbox.service.js';
 
@@ -136,12 +135,12 @@ export async function calls<T extends object>(
   await outbox.enqueue('event');
   // @ts-expect-error not an isolation level
   await outbox.transaction(async () => 1, { isolation: 'HIGH' });
-  await outbox.requeue({ type: 'order.placed', limit: 5 });
-  const { count }: OperatorCount = await outbox.discard({ state: ['dead', 'blocked'], dryRun: true });
-  const { done }: OperatorReport = await outbox.requeue({ type: 'order.placed', state: 'dead' });
+  await outbox.requeue({ type: 'order.placed' }, { limit: 5, by: 'ann' });
+  const { count }: OperatorCount = await outbox.discard({ state: ['dead', 'blocked'] }, { dryRun: true });
+  const { done }: ChangeReport = await outbox.requeue({ type: 'order.placed', state: 'dead' });
   // @ts-expect-error not a state
   await outbox.requeue({ state: 'deaf' });
-  // @ts-expect-error a cancellation is not counted
+  // @ts-expect-error an option, not a condition
   await outbox.cancel({ type: 'order.placed', dryRun: true });
   // @ts-expect-error not a condition
   await outbox.requeue({ status: 'dead' });

@@ -1,16 +1,9 @@
-import type { MessageQuery } from '../../index.js';
-import { changeCommand, countFound } from './change.js';
-
-const STATES = ['ready', 'scheduled', 'waiting', 'blocked', 'dead'] as const;
+import { changeCommand } from './change.js';
 
 export const CANCEL = changeCommand({
   name: 'cancel',
   summary: 'Delete messages that have not been published',
-  states: STATES,
+  states: ['ready', 'scheduled', 'waiting', 'blocked', 'dead'],
   past: 'Cancelled',
   loss: 'they are deleted, and never sent',
-  count: (outbox, { limit = Infinity, ids, state, ...filter }) => {
-    const query = { ...filter, ...(ids === undefined ? {} : { ids }), state: state ?? STATES };
-    return countFound(outbox, query as MessageQuery, limit);
-  },
 });

@@ -6,6 +6,4 @@ export const DISCARD = changeCommand({
   states: ['dead', 'waiting', 'blocked'],
   past: 'Discarded',
   loss: 'they are deleted, and never sent',
-  count: async ({ service, answer }, selection) =>
-    (await answer(service.discard({ ...selection, dryRun: true }))).count,
 });

@@ -51,6 +51,8 @@ export const DOCTOR: CliCommand = {
       });
     if (json) terminal.out(jsonLine({ ...report, findings: report.findings.map(withCommands) }));
     else for (const line of linesOf(report, all === true, terminal)) terminal.out(line);
+    if (!json && source.kind === 'database' && skipBrokers !== true)
+      terminal.out('\nNo broker was asked: a database names none. Give --module to ask those of the application.');
     return report.severity === 'ok' || report.severity === 'note' ? EXIT.ok : EXIT.nothing;
   },
 };
@@ -79,11 +81,20 @@ function findingLines(finding: Finding, { colors }: Terminal): string[] {
   return [
     `${paint(severity, STYLES[severity], colors)} ${code}: ${printable(text)}`,
     ...line('means', consequence),
-    ...line('do', fix),
+    ...line('do', fix === null ? null : withFlags(fix)),
     ...commandsOf(finding).flatMap((command) => line('shell', command)),
     ...line('evidence', facts.join(', ')),
   ];
 }
+
+/** Options of `diagnose()`, as this command has them. */
+const withFlags = (fix: string): string =>
+  fix.replace(/ to diagnose\(\)/g, '').replace(/\b(freeBytes|tableBytes|heldFor)\b/g, (name) => FLAGS[name] ?? name);
+const FLAGS: Readonly<Record<string, string>> = {
+  freeBytes: '--free-bytes',
+  tableBytes: '--table-bytes',
+  heldFor: '--held-for',
+};
 
 /** Of what is as it should be there are none. */
 function commandsOf({ severity, text, fix }: Finding): string[] {

@@ -3,7 +3,6 @@ import { checkConfirmable, confirm, CONFIRM_OPTIONS, isDryRun } from '../confirm
 import { EXIT } from '../exit-code.js';
 import { jsonLine } from '../terminal.js';
 import { messages } from '../words.js';
-import { countFound } from './change.js';
 
 /** Counted before it asks. */
 const MOST_COUNTED = 1_000;
@@ -18,7 +17,9 @@ export const RELEASE: CliCommand = {
     checkConfirmable('release', given, terminal);
     const outbox = await open();
     const of = transport === undefined ? {} : { transport };
-    const count = await countFound(outbox, { key, state: 'dead', ...of }, MOST_COUNTED);
+    const dead = { key, state: 'dead', ...of } as const;
+    const counting = outbox.admin.requeue(dead, { dryRun: true, limit: MOST_COUNTED });
+    const { count } = await outbox.answer(counting);
     if (isDryRun(given)) {
       if (json) terminal.out(jsonLine({ action: 'release', dryRun: true, count }));
       else
@@ -29,8 +30,8 @@ export const RELEASE: CliCommand = {
     }
     if (count > 0)
       await confirm(`release the key past ${messages(count)}; later ones of it are sent before them`, given, terminal);
-    const { released } = await outbox.answer(outbox.admin.release(key, of));
-    if (json) terminal.out(jsonLine({ action: 'release', released }));
+    const { released, auditId } = await outbox.answer(outbox.admin.release(key, of));
+    if (json) terminal.out(jsonLine({ action: 'release', released, auditId }));
     else terminal.out(`Released ${messages(released)}.`);
     return released === 0 ? EXIT.nothing : EXIT.ok;
   },

@@ -5,6 +5,4 @@ export const REQUEUE = changeCommand({
   summary: 'Let dead messages be tried again, in their old place of the order',
   states: ['dead', 'waiting', 'blocked'],
   past: 'Requeued',
-  count: async ({ service, answer }, selection) =>
-    (await answer(service.requeue({ ...selection, dryRun: true }))).count,
 });

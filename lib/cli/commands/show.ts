@@ -51,6 +51,7 @@ function linesOf(message: TransportDetails, { colors }: Terminal): string[] {
     ...(message.lastError === null ? [] : [['last error', message.lastError] as [string, string]]),
     ...errors.map(({ attempt, at, error }): [string, string] => [`error ${attempt}`, `${iso(at)} ${error}`]),
     ['headers', Object.keys(headers).join(', ') || 'none'],
+    ...(message.options === null ? [] : [['options', message.options] as [string, string]]),
     ['payload', size + encrypted],
     ...(message.revision === null ? [] : [['revision', message.revision] as [string, string]]),
   ];

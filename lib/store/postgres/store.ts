@@ -67,7 +67,7 @@ export class PostgresStore implements OutboxStore {
     this.admin = new PostgresAdmin(admin, names, settings);
     this.inspect = new PostgresInspect(admin, names, settings);
     this.diagnose = new PostgresDiagnose(database, names, settings);
-    this.bulk = new PostgresBulk(admin, names, this.admin);
+    this.bulk = new PostgresBulk(admin, names, this.admin, this.inspect.lookup);
     this.partitions = new PostgresPartitions(database, names, settings.prefix);
     this.aging = new PostgresAging(admin, names);
     this.edits = new PostgresEdit(admin, names, settings, { admin: this.admin, audits: this.bulk.audits });

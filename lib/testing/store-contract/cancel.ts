@@ -1,43 +1,19 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import type { OperatorReport } from '../../store/admin-store.js';
 import type { Lease } from '../../store/lease-store.js';
-import { settled, type OwnedTransport, type StoreRun } from './harness.js';
+import { settled, type Outcome, type OwnedTransport, type StoreRun } from './harness.js';
 
 const LATER = 3_600_000;
 const ROUNDS = 20;
 
-/** What `done` says of a message of several transports: none of them will publish it any more. */
+/** What `changed` says of a message of several transports: none of them will publish it any more. */
 export function describeCancel(run: StoreRun): void {
   const { describe, it } = run.runner;
   const both = async (): Promise<[OwnedTransport, OwnedTransport]> => [await run.owned(), await run.owned()];
-  const all = (id: string): Record<'done' | 'tooLate' | 'notFound', OperatorReport> => ({
-    done: { done: [id], tooLate: [], notFound: [], left: 0 },
-    tooLate: { done: [], tooLate: [id], notFound: [], left: 0 },
-    notFound: { done: [], tooLate: [], notFound: [id], left: 0 },
-  });
-
-  describe('cancel by a filter', () => {
-    it('O1: says how many rows of the filter its limit left out', async () => {
-      const owned = await run.owned();
-      await owned.insert(...Array.from({ length: 5 }, () => ({ delay: LATER, topic: 'a' })), {
-        delay: LATER,
-        topic: 'b',
-      });
-      const { transport } = owned;
-      const cancel = async (limit: number): Promise<number[]> => {
-        const { done, left } = await run.store.admin.cancel({ transport, topic: 'a', limit });
-        return [done.length, left];
-      };
-      assert.deepEqual(
-        [await cancel(2), await cancel(3), await cancel(3)],
-        [
-          [2, 3],
-          [3, 0],
-          [0, 0],
-        ],
-      );
-    });
+  const all = (id: string, done = 1): Record<'changed' | 'tooLate' | 'notFound', Outcome> => ({
+    changed: { done, changed: [id], tooLate: [], notFound: [] },
+    tooLate: { done, changed: [], tooLate: [id], notFound: [] },
+    notFound: { done: 0, changed: [], tooLate: [], notFound: [id] },
   });
 
   describe('cancel of what is ready', () => {
@@ -46,21 +22,20 @@ export function describeCancel(run: StoreRun): void {
       const { transport } = owned;
       const ids = await owned.insert({ key: null, topic: 'a' }, { key: null }, { key: null, topic: 'a' });
       const [first, second, third] = ids as [string, string, string];
-      const some = await run.other.admin.cancel({ transport, topic: 'a', limit: 1 });
-      assert.deepEqual([some.done, some.tooLate], [[first], [third]]);
-      assert.deepEqual((await run.other.admin.cancel({ ids: [third], limit: 1 })).done, [third]);
+      assert.deepEqual((await run.operator.cancel({ ids: [first, second], transport, topic: 'a' })).changed, [first]);
+      assert.deepEqual((await run.operator.cancel({ ids: [third] })).changed, [third]);
       await owned.acquire(run.store, 60_000);
-      assert.deepEqual((await run.other.admin.cancel({ ids: [second], limit: 1 })).tooLate, [second]);
+      assert.deepEqual((await run.operator.cancel({ ids: [second] })).tooLate, [second]);
       await run.store.leases.giveBack(run.owner, owned.leases);
-      assert.deepEqual((await run.other.admin.cancel({ transport, limit: 10 })).done, [second]);
-      assert.deepEqual((await run.other.admin.cancel({ ids, limit: 10 })).notFound, ids);
+      assert.deepEqual((await run.operator.cancel({ ids: [second], transport })).changed, [second]);
+      assert.deepEqual((await run.operator.cancel({ ids })).notFound, ids);
     });
 
     it('O5: is done where the owner says that it is idle, as long as it says so', async () => {
       const owned = await run.owned();
       const ids = await owned.insert(...Array.from({ length: 6 }, (_, bucket) => ({ key: null, bucket })));
-      const cancelled = async (): Promise<string[]> =>
-        (await run.other.admin.cancel({ transport: owned.transport, limit: 1 })).done;
+      const cancelled = async (): Promise<readonly string[]> =>
+        (await run.operator.cancel({ ids, transport: owned.transport })).changed;
       const idle = (owner: string, leases: readonly Lease[], is = true) => run.store.leases.noteIdle(owner, leases, is);
       const of = (...buckets: number[]) => owned.leases.filter(({ bucket }) => buckets.includes(bucket));
       await idle(randomUUID(), owned.leases);
@@ -70,7 +45,7 @@ export function describeCancel(run: StoreRun): void {
       );
       assert.deepEqual(await cancelled(), [], 'only its owner can say so, in its epoch');
       await idle(run.owner, of(1, 3));
-      assert.deepEqual([await cancelled(), await cancelled(), await cancelled()], [[ids[1]], [ids[3]], []]);
+      assert.deepEqual([await cancelled(), await cancelled()], [[ids[1], ids[3]], []]);
       await idle(run.owner, of(2, 4));
       await idle(run.owner, of(2), false);
       await run.store.leases.renew(run.owner, 60_000);
@@ -90,18 +65,15 @@ export function describeCancel(run: StoreRun): void {
       const [id, ofOther] = ids as [string, string];
       for (const transport of [owned.transport, undefined])
         for (const how of ['cancel', 'discard', 'requeue'] as const)
-          assert.deepEqual(
-            await run.other.admin[how]({ ids, key: 'cart-7', limit: 10, ...(transport && { transport }) }),
-            {
-              done: [],
-              tooLate: [id],
-              notFound: [ofOther],
-              left: 0,
-            },
-          );
+          assert.deepEqual(await run.operator[how]({ ids, key: 'cart-7', transport }), {
+            done: 0,
+            changed: [],
+            tooLate: [id],
+            notFound: [ofOther],
+          });
       await run.store.leases.giveBack(run.owner, owned.leases);
-      const cancel = (): Promise<OperatorReport> => run.other.admin.cancel({ ids, key: 'cart-7', limit: 10 });
-      assert.deepEqual(await cancel(), { done: [id], tooLate: [], notFound: [ofOther], left: 0 });
+      const cancel = (): Promise<Outcome> => run.operator.cancel({ ids, key: 'cart-7' });
+      assert.deepEqual(await cancel(), { done: 1, changed: [id], tooLate: [], notFound: [ofOther] });
       assert.deepEqual((await cancel()).notFound, ids);
       assert.deepEqual(await owned.readyIds(), [ofOther]);
     });
@@ -110,7 +82,7 @@ export function describeCancel(run: StoreRun): void {
       const owned = await run.owned();
       const old = `00000000-0001-7${randomUUID().slice(15)}`;
       await owned.insert({}, { id: old }, {});
-      assert.deepEqual(await run.other.admin.cancel({ ids: [old], limit: 10 }), all(old).tooLate);
+      assert.deepEqual(await run.operator.cancel({ ids: [old] }), all(old, 0).tooLate);
     });
   });
 
@@ -119,14 +91,14 @@ export function describeCancel(run: StoreRun): void {
       const [one, two] = await both();
       const [id] = (await one.insert({ key: null, delay: LATER })) as [string];
       await two.insert({ id, key: null });
-      const cancel = () => run.other.admin.cancel({ ids: [id], limit: 10 });
+      const cancel = () => run.operator.cancel({ ids: [id] });
       assert.deepEqual(await cancel(), all(id).tooLate);
       await one.parked({ id, key: null });
       await two.park(await two.ready());
       assert.equal((await two.take()).messages.length, 1);
       assert.deepEqual(await cancel(), all(id).tooLate);
       await run.store.leases.giveBack(run.owner, two.leases);
-      assert.deepEqual(await cancel(), all(id).done);
+      assert.deepEqual(await cancel(), all(id).changed);
       assert.deepEqual(await cancel(), all(id).notFound);
     });
 
@@ -135,27 +107,7 @@ export function describeCancel(run: StoreRun): void {
       const id = await one.parked({ key: null });
       await two.insert({ id, key: null });
       await two.settle(await two.ready());
-      assert.deepEqual(await run.other.admin.cancel({ ids: [id], limit: 10 }), all(id).done);
-    });
-
-    it('is too late for what the limit leaves to one of them', async () => {
-      const [one, two] = await both();
-      const [id] = (await one.insert({ delay: LATER })) as [string];
-      await two.insert({ id, delay: LATER });
-      assert.deepEqual(await run.other.admin.cancel({ ids: [id], limit: 1 }), { ...all(id).tooLate, left: 1 });
-      assert.deepEqual(await run.other.admin.cancel({ ids: [id], limit: 1 }), all(id).done);
-    });
-
-    it('answers a filter without ids in the same way', async () => {
-      const [one, two] = await both();
-      const topic = randomUUID();
-      const [id, alone] = (await one.insert({ topic, delay: LATER }, { topic, delay: LATER, bucket: 2 })) as [
-        string,
-        string,
-      ];
-      await two.insert({ id, topic });
-      const report = await run.other.admin.cancel({ topic, limit: 10 });
-      assert.deepEqual(report, { done: [alone], tooLate: [id], notFound: [], left: 0 });
+      assert.deepEqual(await run.operator.cancel({ ids: [id] }), all(id).changed);
     });
 
     it('is of one of them alone when the filter names it', async () => {
@@ -163,8 +115,8 @@ export function describeCancel(run: StoreRun): void {
       const [id] = (await one.insert({ delay: LATER })) as [string];
       await two.insert({ id });
       const { transport } = one;
-      assert.deepEqual(await run.other.admin.cancel({ ids: [id], transport, limit: 10 }), all(id).done);
-      assert.deepEqual(await run.other.admin.cancel({ ids: [id], transport, limit: 10 }), all(id).notFound);
+      assert.deepEqual(await run.operator.cancel({ ids: [id], transport }), all(id).changed);
+      assert.deepEqual(await run.operator.cancel({ ids: [id], transport }), all(id).notFound);
       assert.deepEqual(await two.readyIds(), [id]);
     });
 
@@ -172,7 +124,7 @@ export function describeCancel(run: StoreRun): void {
       const [one, two] = await both();
       const id = await one.parked({ key: null }, { state: 'dead', delay: null });
       await two.insert({ id, key: null });
-      assert.deepEqual(await run.other.admin.discard({ ids: [id], limit: 10 }), all(id).done);
+      assert.deepEqual(await run.operator.discard({ ids: [id] }), all(id).changed);
     });
 
     it('misses none that is parked meanwhile', async () => {
@@ -182,11 +134,11 @@ export function describeCancel(run: StoreRun): void {
         await two.insert({ id, key: null });
         const [message] = await two.ready();
         const [report] = await Promise.all([
-          run.other.admin.cancel({ ids: [id], limit: 10 }),
+          run.operator.cancel({ ids: [id] }),
           two.park([message as NonNullable<typeof message>]),
         ]);
         const { messages } = await two.take();
-        assert.deepEqual(report, messages.length === 0 ? all(id).done : all(id).tooLate);
+        assert.deepEqual(report, messages.length === 0 ? all(id).changed : all(id).tooLate);
         await run.store.ready.settle(two.transport, messages.map(settled), 'delete');
       }
     });

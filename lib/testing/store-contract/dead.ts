@@ -7,7 +7,7 @@ export function describeDead(run: StoreRun): void {
   const { describe, it } = run.runner;
   const { inOrder } = run;
   async function dieAgain(owned: OwnedTransport, id: string): Promise<void> {
-    assert.deepEqual((await run.store.admin.requeue({ ids: [id], limit: 10 })).done, [id]);
+    assert.deepEqual((await run.operator.requeue({ ids: [id] })).changed, [id]);
     const { messages } = await owned.take();
     assert.equal(messages[0]?.attempts, 0);
     const entries = messages.map((message) => repark(message, { state: 'dead', delay: null }));

@@ -2,9 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { NewMessage } from '../../outbox-message.js';
 import { OutboxTransactionConflictError } from '../../outbox.errors.js';
-import type { MessageFilter } from '../../store/admin-store.js';
-import type { BulkStore } from '../../store/bulk-store.js';
-import { eventually, type OpenTransaction, type OwnedTransport, type StoreRun } from './harness.js';
+import { eventually, Operator, type Named, type OwnedTransport, type StoreRun } from './harness.js';
 
 const LATER = 3_600_000;
 const ROUNDS = 5;
@@ -16,25 +14,29 @@ export function describeDedupKeys(run: StoreRun): void {
   describe('dedup keys of what is deleted', () => {
     describeOneTransport(run);
     describeSeveralTransports(run);
-    describeActions(run);
 
-    it('O4: a transaction that found the key taken keeps nobody from cancelling, and the key is free when it has ended', async () => {
-      const owned = await run.owned();
-      const dedupKey = randomUUID();
-      const [id] = (await owned.insert({ dedupKey, delay: LATER })) as [string];
-      const open = await run.harness.begin();
-      const { duplicates } = await run.store.writer.insert(open.tx, [owned.message({ dedupKey })]);
-      assert.deepEqual([...duplicates.values()], [id]);
-      const cancelled = run.other.admin.cancel({ ids: [id], limit: 10 });
-      // By a question that a busy server answers at once: the key is waited for, and not for long.
-      await eventually('its row is deleted', async () => {
-        const { nextIn } = await run.store.parked.due(owned.transport, [1], 1);
-        return nextIn === null || undefined;
+    for (const [state, delay] of [
+      ['scheduled', LATER],
+      ['ready', null],
+    ] as const) {
+      it(`O4: a transaction that found the key taken keeps nobody from cancelling, and the key is free when it has ended: ${state}`, async () => {
+        const owned = await run.owned({ leased: false });
+        const dedupKey = randomUUID();
+        const [id] = (await owned.insert({ dedupKey, delay })) as [string];
+        const open = await run.harness.begin();
+        const { duplicates } = await run.store.writer.insert(open.tx, [owned.message({ dedupKey })]);
+        assert.deepEqual([...duplicates.values()], [id]);
+        const cancelled = run.operator.cancel({ ids: [id] });
+        // By a question that a busy server answers at once: the key is waited for, and not for long.
+        await eventually('its row is deleted', async () => {
+          const { nextIn } = await run.store.parked.due(owned.transport, [1], 1);
+          return (nextIn === null && (await owned.readyIds()).length === 0) || undefined;
+        });
+        await open.commit();
+        assert.deepEqual((await cancelled).changed, [id]);
+        assert.equal(await holderOf(owned, dedupKey), undefined);
       });
-      await open.commit();
-      assert.deepEqual((await cancelled).done, [id]);
-      assert.equal(await holderOf(owned, dedupKey), undefined);
-    });
+    }
 
     it('O4: cancelled while others enqueue with the key: each is told of a message that is there, or writes one, and none fails', async () => {
       const owned = await run.owned();
@@ -45,7 +47,7 @@ export function describeDedupKeys(run: StoreRun): void {
 
 function describeOneTransport(run: StoreRun): void {
   const { it } = run.runner;
-  const remove = (how: 'cancel' | 'discard', filter: MessageFilter) => run.other.admin[how](filter);
+  const remove = (how: 'cancel' | 'discard', named: Named) => run.operator[how](named);
 
   for (const how of ['cancel', 'discard'] as const) {
     for (const state of ['waiting', 'blocked', 'dead'] as const) {
@@ -56,7 +58,7 @@ function describeOneTransport(run: StoreRun): void {
         const id = await owned.parked({ dedupKey, key: null }, entry);
         const neighbour = await owned.parked({ dedupKey: other, key: null }, entry);
         assert.equal(await holderOf(owned, dedupKey), id);
-        assert.deepEqual((await remove(how, { ids: [id], limit: 10 })).done, [id]);
+        assert.deepEqual((await remove(how, { ids: [id] })).changed, [id]);
         assert.equal(await holderOf(owned, dedupKey), undefined);
         assert.equal(await holderOf(owned, other), neighbour);
       });
@@ -68,7 +70,7 @@ function describeOneTransport(run: StoreRun): void {
     const dedupKeys = Array.from({ length: 3 }, () => randomUUID());
     const topic = randomUUID();
     await owned.insert(...dedupKeys.map((dedupKey) => ({ dedupKey, topic, delay: LATER })), { topic, delay: LATER });
-    assert.equal((await remove('cancel', { topic, limit: 10 })).done.length, 4);
+    assert.equal((await remove('cancel', { topic })).done, 4);
     for (const dedupKey of dedupKeys) assert.equal(await holderOf(owned, dedupKey), undefined);
   });
 
@@ -76,11 +78,11 @@ function describeOneTransport(run: StoreRun): void {
     const owned = await run.owned({ leased: false });
     const [dedupKey, late] = [randomUUID(), randomUUID()];
     const [id] = (await owned.insert({ dedupKey })) as [string];
-    assert.deepEqual((await remove('cancel', { ids: [id], limit: 10 })).done, [id]);
+    assert.deepEqual((await remove('cancel', { ids: [id] })).changed, [id]);
     assert.equal(await holderOf(owned, dedupKey), undefined);
     const [second] = (await owned.insert({ dedupKey: late })) as [string];
     await owned.acquire(run.store, 60_000);
-    assert.deepEqual((await remove('cancel', { ids: [second], limit: 10 })).tooLate, [second]);
+    assert.deepEqual((await remove('cancel', { ids: [second] })).tooLate, [second]);
     assert.equal(await holderOf(owned, late), second);
   });
 
@@ -89,7 +91,7 @@ function describeOneTransport(run: StoreRun): void {
     const dedupKey = randomUUID();
     const [id] = (await owned.insert({ dedupKey })) as [string];
     await owned.settle(await owned.ready(), 'archive');
-    assert.deepEqual((await remove('cancel', { ids: [id], limit: 10 })).notFound, [id]);
+    assert.deepEqual((await remove('cancel', { ids: [id] })).notFound, [id]);
     assert.equal(await holderOf(owned, dedupKey), id);
   });
 }
@@ -112,11 +114,11 @@ function describeSeveralTransports(run: StoreRun): void {
       const { one, two, id, dedupKey } = await both(state === 'scheduled' ? { delay: LATER } : {});
       if (state !== 'scheduled') await one.park(await one.ready(), { delay: LATER });
       if (state === 'waiting') await two.park(await two.ready(), { delay: LATER });
-      const cancel = ({ transport }: OwnedTransport) => run.other.admin.cancel({ ids: [id], transport, limit: 10 });
-      assert.deepEqual((await cancel(one)).done, [id]);
+      const cancel = ({ transport }: OwnedTransport) => run.operator.cancel({ ids: [id], transport });
+      assert.deepEqual((await cancel(one)).changed, [id]);
       assert.equal(await holderOf(one, dedupKey), id);
       if (state === 'ready') await two.park(await two.ready(), { delay: LATER });
-      assert.deepEqual((await cancel(two)).done, [id]);
+      assert.deepEqual((await cancel(two)).changed, [id]);
       assert.equal(await holderOf(one, dedupKey), undefined);
     });
   }
@@ -125,7 +127,7 @@ function describeSeveralTransports(run: StoreRun): void {
     const { one, two, id, dedupKey } = await both({});
     await one.park(await one.ready(), { state: 'dead', delay: null });
     await two.settle(await two.ready(), 'archive');
-    assert.deepEqual((await run.other.admin.discard({ ids: [id], limit: 10 })).done, [id]);
+    assert.deepEqual((await run.operator.discard({ ids: [id] })).changed, [id]);
     assert.equal(await holderOf(one, dedupKey), undefined);
   });
 
@@ -133,78 +135,15 @@ function describeSeveralTransports(run: StoreRun): void {
     for (let round = 0; round < ROUNDS; round++) {
       const { one, two, id, dedupKey } = await both({ delay: LATER });
       const cancel = ({ transport }: OwnedTransport, i: number) =>
-        (i === 0 ? run.store : run.other).admin.cancel({ ids: [id], transport, limit: 10 });
+        (i === 0 ? new Operator(run.store, run.harness.settings) : run.operator).cancel({ ids: [id], transport });
       const reports = await Promise.all([one, two].map(cancel));
       assert.deepEqual(
-        reports.map(({ done }) => done),
+        reports.map(({ changed }) => changed),
         [[id], [id]],
       );
       assert.equal(await holderOf(one, dedupKey), undefined);
     }
   });
-}
-
-/** As one call does, so does an action that goes through many rows. A store without `bulk` has none. */
-function describeActions(run: StoreRun): void {
-  const { it } = run.runner;
-  const kinds = [
-    ['cancel', 'ready'],
-    ['cancel', 'scheduled'],
-    ['discard', 'dead'],
-  ] as const;
-  for (const [how, state] of kinds) {
-    it(`O4: an action to ${how} what is ${state} frees its key, and no other one`, () => removed(run, how, state));
-    it(`O4: so it does when a transaction that found the key taken goes on: ${how}, ${state}`, async () => {
-      const open = await run.harness.begin();
-      await removed(run, how, state, open);
-    });
-  }
-}
-
-/** @param open finds the key taken, and ends when the row is gone */
-async function removed(
-  run: StoreRun,
-  how: 'cancel' | 'discard',
-  state: 'ready' | 'scheduled' | 'dead',
-  open?: OpenTransaction,
-): Promise<void> {
-  const { bulk } = run.other;
-  const { inspect } = run.store; // not by the connection on which the key is waited for
-  if (bulk === undefined || inspect === undefined) return open?.rollback();
-  const owned = await run.owned();
-  const { transport } = owned;
-  const write = async (dedupKey: string): Promise<string> => {
-    const message = { dedupKey, key: null, ...(state === 'scheduled' ? { delay: LATER } : {}) };
-    if (state === 'dead') return owned.parked(message, { state, delay: null });
-    return (await owned.insert(message))[0] as string;
-  };
-  const [dedupKey, other] = [randomUUID(), randomUUID()];
-  const [id, neighbour] = [await write(dedupKey), await write(other)];
-  await run.store.leases.giveBack(run.owner, owned.leases);
-  if (open !== undefined) await run.store.writer.insert(open.tx, [owned.message({ dedupKey })]);
-  const rows = async () => (await inspect.page({ state, transport, after: null, limit: 10 })).rows;
-  const audit = await bulk.begin({ action: how, actor: 'test', filter: '{}' });
-  const ours = (await rows()).filter((row) => row.id === id);
-  const change = state === 'ready' ? bulk.cancelReady(audit, ours) : changeParked(bulk, audit, how, transport, id);
-  await eventually('its row is deleted', async () => (await rows()).length === 1 || undefined);
-  await open?.commit();
-  assert.equal(await change, 1);
-  assert.equal(await holderOf(owned, dedupKey), undefined);
-  assert.equal(await holderOf(owned, other), neighbour);
-}
-
-async function changeParked(
-  bulk: BulkStore,
-  audit: string,
-  how: 'cancel' | 'discard',
-  transport: number,
-  id: string,
-): Promise<number | undefined> {
-  const states = how === 'cancel' ? (['scheduled'] as const) : (['dead'] as const);
-  const bounds = await bulk.bounds();
-  const request = { bounds, after: null, backwards: false, limit: 10, withErrors: false };
-  const { rows } = await bulk.find({ filter: { ids: [id], transport, states }, ...request });
-  return bulk.change(audit, how, states, rows);
 }
 
 /** Who has the key, as an enqueue is told that writes nothing. */
@@ -239,17 +178,17 @@ async function cancelAmongEnqueues(owned: OwnedTransport): Promise<void> {
     return { id: message.id, holder: duplicates.get(0) };
   };
   let isCancelled = false;
-  const cancelled = run.other.admin.cancel({ ids: [first], limit: 10 }).finally(() => (isCancelled = true));
+  const cancelled = run.operator.cancel({ ids: [first] }).finally(() => (isCancelled = true));
   const writers = Array.from({ length: WRITERS }, async () => {
     const results = [await enqueue()];
     while (!isCancelled) results.push(await enqueue());
     return results;
   });
-  const [{ done }, enqueued] = await Promise.all([cancelled, Promise.all(writers).then((all) => all.flat())]);
-  assert.deepEqual(done, [first]);
+  const [{ changed }, enqueued] = await Promise.all([cancelled, Promise.all(writers).then((all) => all.flat())]);
+  assert.deepEqual(changed, [first]);
   const written = enqueued.filter(({ holder }) => holder === undefined).map(({ id }) => id);
   assert.ok(written.length <= 1, 'one message has a key');
   for (const { holder } of enqueued) assert.ok([undefined, first, ...written].includes(holder));
   assert.equal(await holderOf(owned, dedupKey), written[0]);
-  assert.deepEqual((await run.store.admin.cancel({ ids: written, limit: 10 })).done, written);
+  for (const id of written) assert.deepEqual((await run.operator.cancel({ ids: [id] })).changed, written);
 }

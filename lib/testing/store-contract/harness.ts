@@ -1,7 +1,11 @@
 import { randomBytes, randomUUID } from 'node:crypto';
+import type { ChangeReport } from '../../admin/bulk-options.js';
+import type { MessageSelection } from '../../admin/message-selection.js';
+import { OperatorActions } from '../../admin/operator-actions.js';
 import { bucketOf } from '../../message/bucket-of.js';
 import type { NewMessage, OutboxMessage } from '../../outbox-message.js';
 import type { SqlExecutor } from '../../store/executor.js';
+import type { Change } from '../../store/admin-store.js';
 import type { Lease } from '../../store/lease-store.js';
 import type { OutboxStore, SchemaSettings } from '../../store/outbox-store.js';
 import type { ParkEntry, SettledMessage, WriteReport } from '../../store/ready-store.js';
@@ -43,6 +47,8 @@ export interface StoreHarness {
 export class StoreRun {
   store!: OutboxStore;
   other!: OutboxStore;
+  /** At {@link other}. */
+  operator!: Operator;
   readonly owner = randomUUID();
   readonly runner: ContractRunner;
   /** Numbers of transports that tests have had. @internal */
@@ -82,6 +88,7 @@ export class StoreRun {
     await this.harness.start();
     this.store = await this.harness.open();
     this.other = await this.harness.open();
+    this.operator = new Operator(this.other, this.harness.settings);
   }
   async stop(): Promise<void> {
     await Promise.all([this.store?.close(), this.other?.close()]);
@@ -108,6 +115,41 @@ export class StoreRun {
       await transaction.rollback();
       throw error;
     }
+  }
+}
+
+/** What an operator named: by the number of the transport, which has no name that everybody knows. */
+export type Named = Omit<MessageSelection, 'transport'> & { readonly transport?: number | undefined };
+export type Outcome = Pick<ChangeReport, 'done' | 'changed' | 'tooLate' | 'notFound'>;
+
+/** Somebody who requeues, discards, cancels and releases, in the way that `OutboxService` and `OutboxAdmin` do it. */
+export class Operator {
+  /** @internal */ readonly actions: OperatorActions;
+
+  constructor(
+    readonly store: OutboxStore,
+    options: Pick<SchemaSettings, 'buckets' | 'ordering'>,
+  ) {
+    this.actions = new OperatorActions({ store, options, numberOf: Number, changed: () => undefined });
+  }
+
+  requeue(named: Named): Promise<Outcome> {
+    return this.change('requeue', named);
+  }
+  discard(named: Named): Promise<Outcome> {
+    return this.change('discard', named);
+  }
+  cancel(named: Named): Promise<Outcome> {
+    return this.change('cancel', named);
+  }
+  async release(key: string, transport?: number): Promise<number> {
+    return (await this.actions.release(key, transport === undefined ? {} : { transport: String(transport) })).released;
+  }
+
+  /** @internal */ async change(change: Change, { transport, ...named }: Named): Promise<Outcome> {
+    const selection = { ...named, ...(transport === undefined ? {} : { transport: String(transport) }) };
+    const { done, changed, tooLate, notFound } = (await this.actions.change(change, selection)) as ChangeReport;
+    return { done, changed, tooLate, notFound };
   }
 }
 

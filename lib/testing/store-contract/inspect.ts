@@ -172,7 +172,7 @@ function describeById(run: StoreRun): void {
       assert.deepEqual(found?.preview, n === 3 ? null : payload.subarray(0, 4));
     }
     const [row] = (await inspect.byIds([parked])).rows as [StoredRow];
-    await run.store.admin.discard({ ids: [parked], limit: 1 });
+    await run.operator.discard({ ids: [parked] });
     assert.equal(await inspect.content(row, 0), undefined);
   });
 }

@@ -83,7 +83,7 @@ export function describeRowLocks(run: StoreRun): void {
       assert.deepEqual(await collect(owned), []);
       const [ready] = await owned.insert({ key: null });
       assert.deepEqual(idsOf(await collect(owned, all)), [ready]);
-      assert.deepEqual((await run.store.admin.requeue({ ids: [dead as string], limit: 1 })).done, [dead]);
+      assert.deepEqual((await run.operator.requeue({ ids: [dead as string] })).changed, [dead]);
       assert.deepEqual(idsOf(await collect(owned, all)), [dead]);
     });
 

@@ -89,7 +89,7 @@ export function describeRaces(run: StoreRun): void {
       const write = async (entry: ReparkEntry) =>
         (await run.store.parked.repark(run.owner, owned.leases, [entry])).affected;
       assert.equal(await write(former), 1);
-      assert.deepEqual((await run.store.admin.requeue({ ids: [id], limit: 1 })).done, [id]);
+      assert.deepEqual((await run.operator.requeue({ ids: [id] })).changed, [id]);
       const again = await take();
       assert.equal(again.attempts, 0);
       assert.equal(await write(former), 0);
@@ -102,14 +102,14 @@ export function describeRaces(run: StoreRun): void {
       const owned = await run.owned();
       for (let round = 0; round < ROUNDS; round++) {
         const [id] = (await owned.insert({ delay: 0, key: round % 2 ? 'k' : null })) as [string];
-        const [taken, cancelled] = await Promise.all([owned.take(), run.other.admin.cancel({ ids: [id], limit: 1 })]);
+        const [taken, cancelled] = await Promise.all([owned.take(), run.operator.cancel({ ids: [id] })]);
         const sent = taken.messages.length === 1;
         outcomes.add(sent ? 'sent' : 'cancelled');
         assert.deepEqual(
           cancelled,
           sent
-            ? { done: [], tooLate: [id], notFound: [], left: 0 }
-            : { done: [id], tooLate: [], notFound: [], left: 0 },
+            ? { done: 0, changed: [], tooLate: [id], notFound: [] }
+            : { done: 1, changed: [id], tooLate: [], notFound: [] },
         );
         await owned.settle(taken.messages);
       }
@@ -127,10 +127,10 @@ export function describeRaces(run: StoreRun): void {
           await run.store.leases.noteIdle(run.owner, owned.leases, false);
           return owned.ready();
         };
-        const [messages, { done, tooLate }] = await Promise.all([read(), run.other.admin.cancel({ ids, limit: 10 })]);
+        const [messages, { changed, tooLate }] = await Promise.all([read(), run.operator.cancel({ ids })]);
         const found = messages.map(({ id }) => id);
         outcomes.add(found.length === 0 ? 'cancelled' : 'read');
-        assert.deepEqual([...found, ...done].sort(), [...ids].sort());
+        assert.deepEqual([...found, ...changed].sort(), [...ids].sort());
         assert.deepEqual([...tooLate].sort(), [...found].sort());
         await owned.settle(messages);
       }
@@ -183,7 +183,7 @@ export function describeRaces(run: StoreRun): void {
 function describeRequeuedMeanwhile(run: StoreRun): void {
   const takeRequeued = async (owned: OwnedTransport, id: string): Promise<string[]> => {
     const due = (await owned.due()).rows;
-    assert.deepEqual((await run.other.admin.requeue({ ids: [id], limit: 1 })).done, [id]);
+    assert.deepEqual((await run.operator.requeue({ ids: [id] })).changed, [id]);
     const { transport, leases } = owned;
     const taken = await run.store.parked.take({ owner: run.owner, transport, leases, due, keys: [], perKey: 1 });
     return taken.messages.map((message) => message.id);
@@ -202,7 +202,7 @@ function describeRequeuedMeanwhile(run: StoreRun): void {
     await owned.park([dead], { state: 'dead', delay: null });
     await owned.park([later], { blocks: false });
     assert.deepEqual(await takeRequeued(owned, second), []);
-    await run.other.admin.discard({ ids: [first], limit: 1 });
+    await run.operator.discard({ ids: [first] });
     assert.deepEqual(
       (await owned.take()).messages.map(({ id }) => id),
       [second],

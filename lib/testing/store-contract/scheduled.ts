@@ -28,7 +28,7 @@ export function describeScheduled(run: StoreRun): void {
         await owned.park(await owned.ready(), BLOCKED);
         const later = await owned.parked({}, BLOCKED);
         assert.deepEqual((await owned.take(['k'])).messages, []);
-        assert.deepEqual((await run.store.admin.discard({ ids: [first], limit: 1 })).done, [first]);
+        assert.deepEqual((await run.operator.discard({ ids: [first] })).changed, [first]);
         const { messages } = await owned.take(['k']);
         assert.deepEqual(idsOf(messages), [parked, ready, before, after, later]);
         assert.equal((await owned.settle(messages)).affected, 5);
@@ -91,7 +91,7 @@ export function describeUnordered(run: StoreRun): void {
       assert.deepEqual(new Set(rows.map(({ key }) => key)), new Set([null]));
       const { messages, clear } = await owned.take();
       assert.deepEqual([new Set(idsOf(messages)), clear], [new Set([...scheduled, failed]), []]);
-      assert.deepEqual((await run.store.admin.requeue({ ids: [dead], limit: 1 })).done, [dead]);
+      assert.deepEqual((await run.operator.requeue({ ids: [dead] })).changed, [dead]);
       assert.deepEqual(idsOf((await owned.take()).messages), [dead]);
       assert.deepEqual(await run.store.parked.blockingKeys(owned.transport, owned.allBuckets, 10), []);
     });
@@ -128,7 +128,7 @@ export function describeGlobalOrder(run: StoreRun): void {
         const first = await take(owned);
         assert.deepEqual([first.messages, first.clear], [[], []]);
         assert.deepEqual((await owned.due()).rows, []);
-        assert.deepEqual((await run.store.admin.discard({ ids: [failed], limit: 1 })).done, [failed]);
+        assert.deepEqual((await run.operator.discard({ ids: [failed] })).changed, [failed]);
         const { messages } = await take(owned);
         assert.deepEqual(idsOf(messages), [keyed, keyless, before, after]);
         assert.deepEqual((await take(owned)).messages, [], 'one unit at a time');
@@ -145,7 +145,7 @@ export function describeGlobalOrder(run: StoreRun): void {
         await owned.parked({ bucket: 0, key: 'a' }, dead),
         await owned.parked({ bucket: 0, key: null }, dead),
       ];
-      assert.equal((await run.store.admin.requeue({ ids, limit: 10 })).done.length, 3);
+      assert.equal((await run.operator.requeue({ ids })).done, 3);
       const first = await take(owned);
       assert.deepEqual(idsOf(first.messages), ids.slice(0, 1));
       const { bucket, parkedId, attempts } = first.messages[0] as OutboxMessage;

@@ -12,45 +12,44 @@ export function describeStates(run: StoreRun): void {
       const owned = await run.owned();
       const { transport } = owned;
       const [dead, blocked, waiting, ready] = await oneOfEach(owned);
-      const filter = { transport, states: ['dead'], limit: 10 } as const;
-      assert.equal(await run.other.admin.count('discard', filter), 1);
-      assert.deepEqual(await run.other.admin.discard(filter), { done: [dead], tooLate: [], notFound: [], left: 0 });
-      assert.equal(await run.other.admin.count('discard', filter), 0);
-      assert.equal(await run.other.admin.count('discard', { transport, limit: 10 }), 2);
-      assert.equal(await run.other.admin.count('discard', { transport, limit: 1 }), 1);
+      assert.equal((await run.operator.discard({ transport, state: 'dead' })).done, 1);
+      assert.deepEqual((await run.operator.discard({ ids: [dead] })).notFound, [dead]);
+      assert.equal((await run.operator.discard({ transport })).done, 0, 'what is dead is meant');
       assert.deepEqual(await owned.readyIds(), [ready]);
       if (run.ordered) assert.deepEqual((await owned.take()).messages[0]?.id, blocked);
-      const others = { transport, states: ['waiting', 'blocked'], limit: 10 } as const;
-      const { done, tooLate } = await run.other.admin.discard(others);
-      assert.deepEqual(new Set([...done, ...tooLate]), new Set([blocked, waiting]));
+      const { changed, tooLate } = await run.operator.discard({
+        ids: [blocked, waiting],
+        transport,
+        state: ['waiting', 'blocked'],
+      });
+      assert.deepEqual(new Set([...changed, ...tooLate]), new Set([blocked, waiting]));
     });
 
-    it('U1: requeue of what is dead changes nothing else, and counts no more', async () => {
+    it('U1: requeue of what is dead changes nothing else', async () => {
       const owned = await run.owned();
       const { transport } = owned;
       const [dead] = await oneOfEach(owned);
-      const filter = { transport, states: ['dead'], limit: 10 } as const;
-      assert.equal(await run.other.admin.count('requeue', filter), 1);
-      assert.deepEqual(await run.other.admin.requeue(filter), { done: [dead], tooLate: [], notFound: [], left: 0 });
-      assert.deepEqual((await run.other.admin.requeue(filter)).done, []);
+      assert.equal((await run.operator.requeue({ transport, state: 'dead' })).done, 1);
+      assert.equal((await run.operator.requeue({ transport, state: 'dead' })).done, 0);
+      assert.deepEqual((await run.operator.requeue({ ids: [dead], state: 'dead' })).tooLate, [dead]);
     });
 
     it('U1: with ids too, and says of what is in another state that it is there', async () => {
       const owned = await run.owned();
       const ids = await oneOfEach(owned);
-      const report = await run.other.admin.discard({ ids, states: ['dead'], limit: 10 });
-      assert.deepEqual([report.done, new Set(report.tooLate), report.notFound], [[ids[0]], new Set(ids.slice(1)), []]);
+      const report = await run.operator.discard({ ids, state: 'dead' });
+      assert.deepEqual(report, { done: 1, changed: ids.slice(0, 1), tooLate: ids.slice(1), notFound: [] });
     });
 
     it('U1: cancel takes what is scheduled and leaves what is ready, or the other way round', async () => {
       const owned = await run.owned({ leased: false });
       const { transport } = owned;
       const [scheduled, ready] = await owned.insert({ key: null, delay: LATER }, { key: null });
-      const cancel = (state: 'scheduled' | 'ready') =>
-        run.other.admin.cancel({ transport, states: [state], limit: 10 });
-      assert.deepEqual(await cancel('scheduled'), { done: [scheduled], tooLate: [], notFound: [], left: 0 });
+      assert.equal((await run.operator.cancel({ transport, state: 'scheduled' })).done, 1);
+      assert.deepEqual((await run.operator.cancel({ ids: [scheduled as string] })).notFound, [scheduled]);
       assert.deepEqual(await owned.readyIds(), [ready]);
-      assert.deepEqual((await cancel('ready')).done, [ready]);
+      const ids = [ready as string];
+      assert.deepEqual((await run.operator.cancel({ ids, state: 'ready' })).changed, ids);
     });
   });
 }

@@ -5,8 +5,8 @@ import { settled, type OwnedTransport, type StoreRun } from './harness.js';
 const LATER = 3_600_000;
 type Remove = (run: StoreRun, message: OutboxMessage, owned: OwnedTransport) => Promise<unknown>;
 const REMOVALS: Readonly<Record<string, Remove>> = {
-  discard: ({ other }, { id }) => other.admin.discard({ ids: [id], limit: 1 }),
-  cancel: ({ other }, { id }) => other.admin.cancel({ ids: [id], limit: 1 }),
+  discard: ({ operator }, { id }) => operator.discard({ ids: [id] }),
+  cancel: ({ operator }, { id }) => operator.cancel({ ids: [id] }),
   cleanDead: async ({ other }) => {
     while ((await other.cleaner.cleanDead(0, 100, false)) > 0);
   },
@@ -88,23 +88,23 @@ export function describeGlobalWake(run: StoreRun): void {
     it('when a key before it is released', async () => {
       const owned = await run.owned();
       const [, next] = await parked(owned, ['a', 'dead'], ['b', 'blocked'], ['a', 'blocked']);
-      assert.deepEqual(await run.other.admin.release({ key: 'a', transport: owned.transport }), { released: 1 });
+      assert.deepEqual(await run.operator.release('a', owned.transport), 1);
       assert.deepEqual(await dueIds(owned), [next?.id]);
     });
 
     it('when it waits for its next try and its own key is released, not another one', async () => {
       const owned = await run.owned();
       const [first] = await parked(owned, ['b', 'waiting'], ['a', 'blocked']);
-      assert.deepEqual(await run.other.admin.release({ key: 'a', transport: owned.transport }), { released: 0 });
+      assert.deepEqual(await run.operator.release('a', owned.transport), 0);
       assert.deepEqual((await owned.due()).rows, []);
-      assert.deepEqual(await run.other.admin.release({ key: 'b', transport: owned.transport }), { released: 0 });
+      assert.deepEqual(await run.operator.release('b', owned.transport), 0);
       assert.deepEqual(await dueIds(owned), [first?.id]);
     });
 
     it('also when nothing of the released key is there', async () => {
       const owned = await run.owned();
       const [first] = await parked(owned, ['b', 'blocked']);
-      assert.deepEqual(await run.other.admin.release({ key: 'none', transport: owned.transport }), { released: 0 });
+      assert.deepEqual(await run.operator.release('none', owned.transport), 0);
       assert.deepEqual(await dueIds(owned), [first?.id]);
     });
   });

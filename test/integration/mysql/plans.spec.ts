@@ -245,7 +245,7 @@ describeOnMysqlFamily('plans', (kind) => {
     const { rows } = await run('select id from outbox_dedup where length(dedup_key) > 20');
     const ids = rows.map(([id]) => String(id));
     expect(ids).toHaveLength(200);
-    const { keys } = store.admin;
+    const { keys } = store.admin.parts;
     const free = async () => {
       const found = await keys.of(ids);
       await database.connection('admin').transaction((tx) => keys.free(tx, found, found));

@@ -30,7 +30,7 @@ describeOnMysqlFamily('waking a key', (kind) => {
       expect((await run.store.parked.repark(run.owner, owned.leases, failed)).affected).toBe(1);
       return heads;
     });
-    expect((await run.other.admin.discard({ ids: [second?.id as string], limit: 1 })).done).toEqual([second?.id]);
+    expect((await run.operator.discard({ ids: [second?.id as string] })).changed).toEqual([second?.id]);
     expect((await owned.due()).rows).toEqual([]);
   });
 });

@@ -14,15 +14,35 @@ describe.each(DATABASES)('Operators on %s', (kind) => {
     afterAll(() => db?.drop());
     beforeEach(() => db.clear());
 
-    it('O1: a filter takes all that it names, and a limit says how many it left out', async () => {
+    it('O1: a filter takes all that it names, and a limit says that it left some out', async () => {
       const outbox = db.outbox();
       const messages = Array.from({ length: 2_500 }, () => ({ type: 'reminder', key: null, payload: 1, delay: LATER }));
       await outbox.enqueueOutsideTransaction(messages);
-      const some = await outbox.cancel({ type: 'reminder', limit: 200 });
-      expect([some.done.length, some.left]).toEqual([200, 2_300]);
-      const { done, tooLate, left } = await outbox.cancel({ type: 'reminder' });
-      expect([done.length, tooLate, left]).toEqual([2_300, [], 0]);
+      expect(await outbox.cancel({ type: 'reminder' }, { dryRun: true })).toEqual({ count: 2_500 });
+      expect(await outbox.cancel({ type: 'reminder' }, { limit: 200 })).toMatchObject({ done: 200, more: true });
+      expect(await outbox.cancel({ type: 'reminder' })).toMatchObject({ done: 2_300, more: false });
       expect(await db.rows()).toEqual([]);
+    });
+
+    it('O1: a limit tells also of what is ready that it left some out', async () => {
+      const outbox = db.outbox();
+      await outbox.enqueueOutsideTransaction(Array.from({ length: 5 }, () => ({ type: 'now', key: null, payload: 1 })));
+      await outbox.enqueueOutsideTransaction({ type: 'now', key: null, payload: 1, delay: LATER });
+      expect(await outbox.cancel({ type: 'now' }, { limit: 1 })).toMatchObject({ done: 1, more: true });
+      expect(await outbox.cancel({ type: 'now' }, { limit: 3 })).toMatchObject({ done: 3, more: true });
+      expect(await outbox.cancel({ type: 'now' }, { limit: 2 })).toMatchObject({ done: 2, more: false });
+    });
+
+    it('by id stands in the audit, too, with who did it', async () => {
+      const outbox = db.outbox();
+      const ids = await outbox.enqueueOutsideTransaction([{ type: 'a', payload: 1, delay: LATER }]);
+      const { auditId } = await outbox.cancel({ ids }, { by: 'ann' });
+      const released = await outbox.release('nobody');
+      const rows = (await db.store.bulk?.audit(null, 2)) ?? [];
+      expect(rows).toMatchObject([
+        { id: released.auditId, action: 'release', done: 0, outcome: 'done' },
+        { id: auditId, action: 'cancel', actor: 'ann', filter: JSON.stringify({ ids }), done: 1, outcome: 'done' },
+      ]);
     });
 
     it('O2: a transport that left the options is named, and emptied by its name', async () => {
@@ -35,8 +55,7 @@ describe.each(DATABASES)('Operators on %s', (kind) => {
         ready: 600,
         configured: false,
       });
-      const { done, tooLate } = await after.cancel({ transport: 'other' });
-      expect([done.length, tooLate]).toEqual([600, []]);
+      expect(await after.cancel({ transport: 'other' })).toMatchObject({ done: 600, skipped: 0 });
       expect(await db.rows()).toEqual([]);
     });
   });

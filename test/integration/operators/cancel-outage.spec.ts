@@ -1,10 +1,11 @@
-import type { OperatorReport } from '../../../lib/store/admin-store.js';
+import type { Outcome } from '../../../lib/testing/store-contract/harness.js';
 import { rabbitmq } from '../../../lib/transports/rabbitmq/index.js';
 import { RabbitMqObserver } from '../../support/rabbitmq.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { describeOnEach, requiredUrl } from '../../support/services.js';
 import { TcpProxy } from '../../support/tcp-proxy.js';
 import { until } from '../../support/until.js';
+import { operatorOf } from '../../support/operator.js';
 
 /** MySQL has MariaDB's statements; fewer rounds show that its locks are the same. */
 const ROUNDS = { postgres: 25, mariadb: 25, mysql: 8 };
@@ -39,9 +40,9 @@ describeOnEach(['rabbitmq'], 'a cancel while the broker is away', (kind) => {
   }
   const enqueue = (count: number): Promise<string[]> =>
     harness.enqueue(Array.from({ length: count }, (_, n) => ({ topic, key: `k${n % 7}` })));
-  const cancel = (ids: readonly string[]): Promise<OperatorReport> => harness.store.admin.cancel({ ids, limit: 1_000 });
+  const cancel = (ids: readonly string[]): Promise<Outcome> => operatorOf(harness.store).cancel({ ids });
   /** The circuit is open, and the leases say so. */
-  const cancelled = (id: string): Promise<void> => until(async () => (await cancel([id])).done.length === 1);
+  const cancelled = (id: string): Promise<void> => until(async () => (await cancel([id])).changed.length === 1);
   async function leave(): Promise<void> {
     await proxy.refuse();
     proxy.cut();
@@ -57,7 +58,11 @@ describeOnEach(['rabbitmq'], 'a cancel while the broker is away', (kind) => {
     await cancelled(ids[0] as string);
     const some = ids.filter((_, n) => n % 2 === 0);
     const report = await cancel(some);
-    expect([report.done.sort(), report.tooLate, report.notFound]).toEqual([some.slice(1).sort(), [], [some[0]]]);
+    expect([[...report.changed].sort(), report.tooLate, report.notFound]).toEqual([
+      some.slice(1).sort(),
+      [],
+      [some[0]],
+    ]);
     const left = ids.filter((_, n) => n % 2 === 1);
     await proxy.accept();
     const found = await observer.receivedAll(topic, [...before, ...left]);
@@ -65,7 +70,7 @@ describeOnEach(['rabbitmq'], 'a cancel while the broker is away', (kind) => {
     await until(async () => (await harness.count('ready')) === 0);
     const [late] = (await enqueue(1)) as [string];
     await observer.receivedAll(topic, [late]);
-    expect((await cancel([late])).done).toEqual([]);
+    expect((await cancel([late])).changed).toEqual([]);
   });
 
   it('O5: is done or too late while the broker comes back; nothing that is done is published', async () => {
@@ -78,12 +83,12 @@ describeOnEach(['rabbitmq'], 'a cancel while the broker is away', (kind) => {
       await cancelled(first);
       await proxy.accept();
       const isBack = observer.received(topic, others.length + 1);
-      for (const id of rest) for (const each of (await cancel([id])).done) done.add(each);
+      for (const id of rest) for (const each of (await cancel([id])).changed) done.add(each);
       others.push(...rest.filter((id) => !done.has(id)));
       // On and on until it is back: one at least comes too late.
       for (let isLate = false; !isLate;) {
         const [id] = (await enqueue(1)) as [string];
-        isLate = (await cancel([id])).done.length === 0;
+        isLate = (await cancel([id])).changed.length === 0;
         if (isLate) others.push(id);
         else done.add(id);
       }
@@ -115,14 +120,13 @@ describeOnEach([], 'a cancel while a broker takes nothing', (kind) => {
     const { dispatcher } = harness.relay({ default: transport }, {}, { random: () => 0 });
     const ids = await harness.enqueue([{ key: 'a' }, { key: 'a' }, { key: 'a' }]);
     await dispatcher.start();
-    const cancel = (id: string | undefined): Promise<OperatorReport> =>
-      harness.store.admin.cancel({ ids: [id!], limit: 1 });
+    const cancel = (id: string | undefined): Promise<Outcome> => operatorOf(harness.store).cancel({ ids: [id!] });
     for (const id of ids) {
       await until(() => answer !== undefined);
-      for (const each of ids) expect((await cancel(each)).done).toEqual([]);
+      for (const each of ids) expect((await cancel(each)).changed).toEqual([]);
       answer?.();
       answer = undefined;
-      await until(async () => (await cancel(id)).done.length === 1);
+      await until(async () => (await cancel(id)).changed.length === 1);
     }
     expect(transport.attempted.length).toBeGreaterThanOrEqual(ids.length);
     expect(await harness.count('ready')).toBe(0);

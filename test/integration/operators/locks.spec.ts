@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import type { QueryRunner } from 'typeorm';
-import type { MessageFilter } from '../../../lib/store/admin-store.js';
+import type { Named } from '../../../lib/testing/store-contract/harness.js';
 import { revisionOf } from '../../../lib/store/edit/revision.js';
 import type { PostgresStore } from '../../../lib/store/postgres/store.js';
 import { series } from '../../support/databases.js';
 import { MariaDbStores } from '../../support/mariadb-store.js';
+import { operatorOf } from '../../support/operator.js';
 import { PostgresFixture, SETTINGS, until } from '../../support/postgres-store.js';
 import { newMessage } from '../../support/relay.js';
 import { describeWith, describeOnMysqlFamily } from '../../support/services.js';
@@ -12,7 +13,7 @@ import { describeWith, describeOnMysqlFamily } from '../../support/services.js';
 /** Rows of an operator's transaction, at most. */
 const MOST = 500;
 const ROWS = 6_000;
-const ALL = { transport: 0, limit: 100_000 };
+const ALL: Named = { transport: 0, state: ['dead', 'waiting'] };
 const ACTIONS = ['requeue', 'discard', 'cancel'] as const;
 
 describeWith('postgres', 'PostgreSQL operators change many rows', () => {
@@ -62,14 +63,14 @@ describeWith('postgres', 'PostgreSQL operators change many rows', () => {
     const gates = fixture.application.createQueryRunner();
     try {
       await gates.query(`select pg_advisory_lock(1), pg_advisory_lock(${ROWS})`);
-      const requeued = store.admin.requeue(ALL);
+      const requeued = operatorOf(store).requeue(ALL);
       await waiting(gates, 1);
       const renewed = store.leases.renew(owner, 600_000);
       await waiting(gates, 2);
       await gates.query('select pg_advisory_unlock(1)');
       expect(await renewed).toHaveLength(leases.length); // while the last row is still to be changed
       await gates.query(`select pg_advisory_unlock(${ROWS})`);
-      expect(new Set((await requeued).done)).toEqual(new Set(ids));
+      expect((await requeued).done).toBe(ids.length);
     } finally {
       await gates.query('select pg_advisory_unlock_all()');
       await gates.release();
@@ -79,18 +80,14 @@ describeWith('postgres', 'PostgreSQL operators change many rows', () => {
   it.each(ACTIONS)('%s: in short transactions, and tells all of it', async (action) => {
     const ids = await dead(ROWS);
     await watch();
-    const limited = await store.admin[action]({ ...ALL, limit: 2 * MOST + 1 });
-    expect(new Set(limited.done)).toEqual(new Set(ids.slice(0, 2 * MOST + 1)));
     const late = ids.slice(-3);
     const epoch = `select epoch from outbox_leases l where l.transport = o.transport and l.bucket = o.bucket`;
     await store.leases.acquire({ owner: randomUUID(), transport: 0, leaseMs: 600_000, limit: SETTINGS.buckets });
     await query(`update outbox_parked o set state = 2, sending_epoch = (${epoch}) where id = any($1)`, [late]);
     const absent = randomUUID();
-    const report = await store.admin[action]({ ids: [...ids.slice(2 * MOST + 1), absent, absent], limit: 100_000 });
-    expect(new Set(report.done)).toEqual(new Set(ids.slice(2 * MOST + 1, -3)));
-    expect(report.done).toHaveLength(ROWS - 2 * MOST - 4);
-    expect(report.tooLate).toEqual(late);
-    expect(report.notFound).toEqual([absent]);
+    const report = await operatorOf(store)[action]({ ids: [...ids, absent, absent] });
+    expect(report).toMatchObject({ done: ROWS - 3, tooLate: late, notFound: [absent] });
+    expect(new Set(report.changed)).toEqual(new Set(ids.slice(0, -3)));
     const [most] = await query(
       `select max(touched)::integer as rows from (select sum(touched) as touched from changes group by tx) x`,
     );
@@ -100,47 +97,30 @@ describeWith('postgres', 'PostgreSQL operators change many rows', () => {
   it('a failure leaves what was changed before it, and the rest to the next call', async () => {
     const ids = await dead(ROWS);
     await onRow(`old.type = 'row ${ROWS}'`, `raise exception 'not this one'`);
-    await expect(store.admin.requeue(ALL)).rejects.toThrow('not this one');
+    await expect(operatorOf(store).requeue(ALL)).rejects.toThrow('not this one');
     const [{ rows } = {}] = await query('select count(*)::integer as rows from outbox_parked where state = 2');
     expect(rows).toBe(ROWS - MOST);
     await query('drop trigger on_row on outbox_parked');
-    expect(new Set((await store.admin.requeue(ALL)).done)).toEqual(new Set(ids));
+    expect((await operatorOf(store).requeue(ALL)).done).toBe(ids.length);
   });
 
   it.each(['discard', 'cancel'] as const)('%s: wakes nothing that is to be deleted itself', async (action) => {
     await dead(3 * MOST, `'k'`);
     await query(`update outbox_parked set bucket = 0`);
     await query(`update outbox_parked set state = 3, died_at = null where type <> 'row 1'`);
+    await query(`update outbox_parked set type = 'row 1' where type <> 'row ${3 * MOST}'`);
     await watch();
-    const filter: MessageFilter = { key: 'k', limit: 3 * MOST - 1 };
-    expect((await store.admin[action](filter)).done).toHaveLength(3 * MOST - 1);
+    expect((await operatorOf(store)[action]({ type: 'row 1', state: ['dead', 'blocked'] })).done).toBe(3 * MOST - 1);
     const woken = await query(`select sum(touched)::integer as rows from changes where what = 'UPDATE'`);
     expect(woken).toEqual([{ rows: 1 }]); // the one behind them
   });
 
   /** What an operator does to the one dead row, or to the one that is ready; and how the answer looks. */
   const CALLS: Record<string, (id: string, ready: string) => Promise<[answer: unknown, expected: unknown]>> = {
-    requeue: async (id) => [await store.admin.requeue({ ids: [id], limit: 1 }), { done: [id] }],
-    discard: async (id) => [await store.admin.discard({ ids: [id], limit: 1 }), { done: [id] }],
-    release: async () => [await store.admin.release({ key: 'k' }), { released: 1 }],
-    'cancel of what is ready': async (_, id) => [await store.admin.cancel({ ids: [id], limit: 1 }), { done: [id] }],
-    'a bulk action': async () => {
-      const { bulk } = store;
-      const audit = await bulk.begin({ action: 'requeue', actor: 'ann', filter: '{}' });
-      const request = {
-        filter: { states: ['dead'] },
-        after: null,
-        backwards: false,
-        limit: 1,
-        withErrors: false,
-      } as const;
-      const { rows } = await bulk.find({ ...request, bounds: await bulk.bounds() });
-      const changed = await bulk.change(audit, 'requeue', ['dead'], rows);
-      return [
-        [changed, (await bulk.audit(null, 1))[0]],
-        [1, { done: 1, skipped: 0 }],
-      ] as never;
-    },
+    requeue: async (id) => [await operatorOf(store).requeue({ ids: [id] }), { changed: [id] }],
+    discard: async (id) => [await operatorOf(store).discard({ ids: [id] }), { changed: [id] }],
+    release: async () => [{ released: await operatorOf(store).release('k') }, { released: 1 }],
+    'cancel of what is ready': async (_, id) => [await operatorOf(store).cancel({ ids: [id] }), { changed: [id] }],
     edit: async (id) => {
       const { edits } = store;
       const [{ rowId } = { rowId: '' }] = await edits.places(id);
@@ -200,7 +180,9 @@ describeOnMysqlFamily('operators change many rows', (kind) => {
         select 0, 0, uuid(), 't', 'k', if(seq = 1, 4, 3), 1, seq from ${series(kind, 3 * MOST)}`);
       await query('create table woken (id char(36))');
       await query('create trigger note after update on outbox_parked for each row insert into woken values (old.id)');
-      expect((await store.admin[action]({ key: 'k', limit: 3 * MOST - 1 })).done).toHaveLength(3 * MOST - 1);
+      await query(`update outbox_parked set type = 'deleted' where seq < ${3 * MOST}`);
+      const states = ['dead', 'blocked'] as const;
+      expect((await operatorOf(store)[action]({ type: 'deleted', state: states })).done).toBe(3 * MOST - 1);
       expect(await query('select id from woken')).toEqual(await query('select id from outbox_parked'));
     } finally {
       await store.close();
@@ -214,20 +196,20 @@ describeOnMysqlFamily('operators change many rows', (kind) => {
     const store = stores.open();
     try {
       await store.setup.registerTransports(['default'], 'default');
-      const ids = Array.from({ length: ALL.limit }, () => randomUUID());
+      const ids = Array.from({ length: 10_000 }, () => randomUUID());
       const there = [ids[0] as string, ids.at(-1) as string];
       const { tx, commit } = await stores.begin();
       const messages = there.map((id) => newMessage({ id }, stores.settings.buckets));
       await store.writer.insert(tx, messages);
       await commit();
       const call = async (action: (typeof ACTIONS)[number]): Promise<unknown> => {
-        const { done, tooLate, notFound, left } = await store.admin[action]({ ids, limit: ALL.limit });
-        return [done.sort(), tooLate.sort(), notFound.length, left];
+        const { changed, tooLate, notFound } = await operatorOf(store)[action]({ ids });
+        return [[...changed].sort(), [...tooLate].sort(), notFound.length];
       };
       const sorted = there.toSorted();
-      expect(await call('requeue')).toEqual([[], sorted, ids.length - 2, 0]);
-      expect(await call('discard')).toEqual([[], sorted, ids.length - 2, 0]);
-      expect(await call('cancel')).toEqual([sorted, [], ids.length - 2, 0]);
+      expect(await call('requeue')).toEqual([[], sorted, ids.length - 2]);
+      expect(await call('discard')).toEqual([[], sorted, ids.length - 2]);
+      expect(await call('cancel')).toEqual([sorted, [], ids.length - 2]);
     } finally {
       await store.close();
       await stores.stop();

@@ -7,6 +7,7 @@ import { parkEntry, settled } from '../../../lib/testing/store-contract/harness.
 import { ExplainingDatabase, nodesOf, type Explained } from '../../support/explaining-database.js';
 import { DATABASE, PostgresFixture, SETTINGS } from '../../support/postgres-store.js';
 import { describeWith } from '../../support/services.js';
+import { operatorOf } from '../../support/operator.js';
 
 const ROWS = 500_000;
 const BLOCKED = 100_000;
@@ -167,7 +168,7 @@ describeWith('postgres', 'PostgreSQL plans', () => {
     await store.leases.beat({ owner, transports: [0], info: '' }, 600_000);
     await store.leases.expire();
     const some = await fixture.application.query(`select id from outbox_parked where state = 1 limit 100`);
-    await store.admin.cancel({ ids: some.map(({ id }: { id: string }) => id), limit: 100 });
+    await operatorOf(store).cancel({ ids: some.map(({ id }: { id: string }) => id) });
     await store.cleaner.cleanArchive(0, 500);
     await store.cleaner.cleanDead(0, 500, false);
     await store.cleaner.cleanDedup(0, 500);

@@ -9,6 +9,7 @@ import type { TakeResult } from '../../../lib/store/parked-store.js';
 import { OpenTransaction } from '../../support/open-transactions.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { describeWith, DATABASES } from '../../support/services.js';
+import { operatorOf } from '../../support/operator.js';
 
 /** What an operator's `release` or `requeue` does to a key's first row at the moment when the relay takes the key. */
 describe.each(DATABASES)('%s: taking what changes at that moment', (kind) => {
@@ -130,7 +131,7 @@ describeWith('postgres', 'postgres: taking what changes between two statements',
       const { messages } = await parked.connections.write().transaction((tx) => {
         const run = async (sql: Sql): Promise<SqlResult> => {
           if (sql.statement === parked.sql.send.text)
-            expect((await harness.store.admin.discard({ ids: [first as string], limit: 1 })).done).toEqual([first]);
+            expect((await operatorOf(harness.store).discard({ ids: [first as string] })).changed).toEqual([first]);
           return tx.run(sql);
         };
         return takeIn({ run }, parked.sql, request, 'text');

@@ -4,6 +4,7 @@ import { transactionExecutor } from '../../../lib/data-layers/typeorm/transactio
 import { createHarness, newMessage, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { describeWith } from '../../support/services.js';
 import { until } from '../../support/until.js';
+import { operatorOf } from '../../support/operator.js';
 
 /** From here on neighbours are the same to a JavaScript number. */
 const START = 2n ** 53n - 2n;
@@ -81,11 +82,11 @@ describe.each(APPLICATIONS)('%s, with %j', (kind, driver) => {
       expect(stats).toMatchObject({ ready: 0, scheduled: 1, blocked: 2, dead: 2, blockedKeys: 2 });
 
       refuses = false;
-      const one = (name: string) => ({ ids: [id(name)], limit: 1 });
-      expect(await harness.store.admin.requeue(one('revived'))).toMatchObject({ done: [id('revived')] });
-      expect(await harness.store.admin.discard(one('gone'))).toMatchObject({ done: [id('gone')] });
-      expect(await harness.store.admin.cancel(one('never'))).toMatchObject({ done: [id('never')] });
-      expect(await harness.store.admin.cancel(one('hot'))).toMatchObject({ notFound: [id('hot')] });
+      const one = (name: string) => ({ ids: [id(name)] });
+      expect(await operatorOf(harness.store).requeue(one('revived'))).toMatchObject({ changed: [id('revived')] });
+      expect(await operatorOf(harness.store).discard(one('gone'))).toMatchObject({ changed: [id('gone')] });
+      expect(await operatorOf(harness.store).cancel(one('never'))).toMatchObject({ changed: [id('never')] });
+      expect(await operatorOf(harness.store).cancel(one('hot'))).toMatchObject({ notFound: [id('hot')] });
       dispatcher.nudge();
       await until(async () => (await harness.count('archive')) === 8);
       expect([await harness.count('ready'), await harness.count('parked')]).toEqual([0, 0]);

@@ -3,6 +3,7 @@ import type { DeadLetterEvent } from '../../../lib/outbox.options.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { describeOnMysqlFamily, describeWith, type DatabaseKind } from '../../support/services.js';
 import { until } from '../../support/until.js';
+import { operatorOf } from '../../support/operator.js';
 
 const LONG = 3_000_000;
 
@@ -59,7 +60,7 @@ describe('J11: a row that is longer than anybody may write', () => {
           values (1, gen_random_uuid(), ${long}, ${long}, ${long}, ${long}, ${long}, '1', 4, now(), 'was ${TOO_LARGE}')`);
         await harness.relay({ default: transport }).dispatcher.start();
         await until(() => letters.length === 1);
-        await harness.store.admin.requeue({ limit: 10 });
+        await operatorOf(harness.store).requeue({ state: 'dead' });
         await until(() => letters.length === 2);
         expect(transport.attempted).toEqual([]);
         const topic = 'x'.repeat(ROW_LIMITS.topic);

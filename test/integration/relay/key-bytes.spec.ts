@@ -2,6 +2,7 @@ import type { PublishResult } from '../../../lib/transports/transport.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { describeOnMysqlFamily } from '../../support/services.js';
 import { until } from '../../support/until.js';
+import { operatorOf } from '../../support/operator.js';
 
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
 /** What a message of these bytes says its key is. */
@@ -55,9 +56,9 @@ describeOnMysqlFamily('keys that are no UTF-8, written by another program', (kin
     expect(await store.parked.blockingKeys(0, [0], 10, new Map([[0, named('fd')]]))).toHaveLength(1);
     expect(await store.parked.blockedAmong(0, [...keys, { bucket: 0, key: named('fe') }])).toHaveLength(2);
 
-    expect(await store.admin.release({ key: named('ff') })).toEqual({ released: 1 });
+    expect(await operatorOf(store).release(named('ff'))).toBe(1);
     await transport.until(() => transport.published.length === 3);
-    expect((await store.admin.discard({ key: named('fd'), limit: 10 })).done).toHaveLength(2);
+    expect((await operatorOf(store).discard({ key: named('fd'), state: ['dead', 'blocked'] })).done).toBe(2);
     await write(['fd', 'fd 3']);
     await transport.until(() => transport.texts.includes('fd 3'));
     expect(transport.texts.slice(2)).toEqual(['ff 2', 'fd 3']);

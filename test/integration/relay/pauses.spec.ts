@@ -4,6 +4,7 @@ import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { describeWith, DATABASES } from '../../support/services.js';
 import { until } from '../../support/until.js';
+import { operatorOf } from '../../support/operator.js';
 
 const ALL = { transport: 0, topic: null, key: null };
 const ACTION = { scope: ALL, actor: 'ana', filter: '{}' } as const;
@@ -264,8 +265,8 @@ describe.each(DATABASES)('a transport that is paused, on %s', (kind) => {
         const ids = await harness.enqueue([{ key: 'a' }, { key: 'b' }]);
         const left = new Set(ids);
         await until(async () => {
-          const { done } = await harness.store.admin.cancel({ ids: [...left], limit: 10 });
-          for (const id of done) left.delete(id);
+          const { changed } = await operatorOf(harness.store).cancel({ ids: [...left] });
+          for (const id of changed) left.delete(id);
           return left.size === 0;
         });
         await harness.store.pauses?.resume(ACTION);

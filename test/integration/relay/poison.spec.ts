@@ -4,6 +4,7 @@ import { gate } from '../../support/transport-relay.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { describeOnEach } from '../../support/services.js';
 import { until } from '../../support/until.js';
+import { operatorOf } from '../../support/operator.js';
 
 const text = (value: string | number) => Buffer.from(String(value));
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
@@ -72,9 +73,9 @@ describeOnEach([], 'one poison among many', (kind) => {
     await until(async () => (await harness.store.admin.stats())[0]!.blocked === 6);
     expect((await harness.store.admin.stats())[0]).toMatchObject({ dead: 4, blocked: 6, blockedKeys: 3, scheduled: 1 });
     transport.behave = () => PUBLISHED;
-    await harness.store.admin.release({ key: 'released' });
-    await harness.store.admin.requeue({ ids: [ids[6]!], limit: 10 });
-    await harness.store.admin.discard({ ids: [ids[9]!], limit: 10 });
+    await operatorOf(harness.store).release('released');
+    await operatorOf(harness.store).requeue({ ids: [ids[6]!] });
+    await operatorOf(harness.store).discard({ ids: [ids[9]!] });
     dispatcher.nudge();
     await transport.until(() => transport.published.length === 9);
     const order = (key: string) => transport.texts.filter((each) => each.startsWith(key)).slice();
@@ -96,13 +97,13 @@ describeOnEach([], 'one poison among many', (kind) => {
     await hooks.until('dead', 1_000, 60_000);
     transport.behave = () => PUBLISHED;
     transport.attempted.length = 0;
-    const done = await Promise.all([harness.store, store].map((each) => each.admin.requeue({ ids, limit: 1_000 })));
+    const done = await Promise.all([harness.store, store].map((each) => operatorOf(each).requeue({ ids })));
     dispatcher.nudge();
     await transport.until(() => transport.published.length === 1_000, 60_000);
     await dispatcher.drain({ timeout: 60_000 });
     expect(transport.attempted.map(({ id }) => id).sort()).toEqual([...ids].sort());
     // Which of the two freed a letter is told to one, or to both while it still waits.
-    expect(new Set(done.flatMap((each) => each.done)).size).toBe(1_000);
+    expect(new Set(done.flatMap((each) => each.changed)).size).toBe(1_000);
     expect(await harness.count('parked')).toBe(0);
   });
 

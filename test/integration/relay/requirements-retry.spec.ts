@@ -3,6 +3,7 @@ import { createHarness, RecordedHooks, ScriptedTransport, type Harness } from '.
 import { allow, refuse } from '../../support/refusing-database.js';
 import { describeWith, DATABASES } from '../../support/services.js';
 import { until } from '../../support/until.js';
+import { operatorOf } from '../../support/operator.js';
 
 const text = (value: string | number) => Buffer.from(String(value));
 const rejected = (error: unknown = new Error('no')): PublishResult => ({ ok: false, blame: 'message', error });
@@ -194,11 +195,11 @@ describe.each(DATABASES)('attempts, delays and errors on %s', (kind) => {
       const { dispatcher, hooks } = harness.relay({ default: transport });
       await dispatcher.start();
       await hooks.until('dead', 1);
-      expect(await harness.store.admin.requeue({ ids: [id as string], limit: 1 })).toMatchObject({ done: [id] });
+      expect(await operatorOf(harness.store).requeue({ ids: [id as string] })).toMatchObject({ changed: [id] });
       dispatcher.nudge();
       expect(await hooks.until('dead', 2)).toMatchObject({ id, attempts: 3 });
       expect(transport.attempted).toHaveLength(6);
-      expect(await harness.store.admin.discard({ ids: [id as string], limit: 1 })).toMatchObject({ done: [id] });
+      expect(await operatorOf(harness.store).discard({ ids: [id as string] })).toMatchObject({ changed: [id] });
       await transport.until(() => transport.texts.includes('next'));
       expect(transport.attempted).toHaveLength(7);
       await until(async () => (await harness.count('parked')) === 0);

@@ -3,6 +3,7 @@ import { createHarness, ScriptedTransport, type Harness } from '../../support/re
 import { describeWith, DATABASES } from '../../support/services.js';
 import { gate } from '../../support/transport-relay.js';
 import { until } from '../../support/until.js';
+import { operatorOf } from '../../support/operator.js';
 
 /** Connects when the test lets it, whether that was broken off or not. */
 class SlowToConnect extends ScriptedTransport {
@@ -51,7 +52,7 @@ for (const kind of DATABASES)
       await connecting;
       // Once its rows are locked. InnoDB's list of transactions is made anew 100 ms after the last look at it.
       await until(async () => (await endSessionsWithLocks()) === 1, 60_000, 150);
-      expect((await store.admin.cancel({ ids: [cancelled], limit: 1 })).done).toEqual([cancelled]);
+      expect((await operatorOf(store).cancel({ ids: [cancelled] })).changed).toEqual([cancelled]);
       transport.connected.open();
 
       const [next] = await harness.enqueue([{}]);

@@ -1,6 +1,7 @@
 import { createHarness, ScriptedTransport, wrapped, type Harness } from '../../support/relay.js';
 import { describeOnEach } from '../../support/services.js';
 import { until } from '../../support/until.js';
+import { operatorOf } from '../../support/operator.js';
 
 const CROWD = 600;
 const BATCH = 100;
@@ -47,8 +48,8 @@ describeOnEach([], 'A crowd of second copies, as two replays of one window make 
 
     transport.behave = () => ({ ok: true });
     const ids = bad.slice(0, CROWD / 2);
-    const { done } = await harness.store.admin.requeue({ ids, limit: CROWD });
-    expect(new Set(done)).toEqual(new Set(ids));
+    const { changed } = await operatorOf(harness.store).requeue({ ids });
+    expect(new Set(changed)).toEqual(new Set(ids));
     await transport.until(() => transport.published.length === 2 * CROWD, 60_000);
     await until(async () => (await harness.count('parked')) === CROWD);
   });

@@ -4,6 +4,7 @@ import { takeChunks } from '../../support/lost-chunks.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { describeWith, describeOnMysqlFamily } from '../../support/services.js';
 import { until } from '../../support/until.js';
+import { operatorOf } from '../../support/operator.js';
 
 const text = (value: string) => Buffer.from(value);
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
@@ -44,7 +45,7 @@ describeOnMysqlFamily('a message that cannot be parked beside another of its id'
     expect([await harness.count('ready'), await harness.count('parked')]).toEqual([1, 2]);
     expect(transport.attempted).toHaveLength(4);
 
-    await harness.store.admin.discard({ ids: [id as string], limit: 1 });
+    await operatorOf(harness.store).discard({ ids: [id as string] });
     expect(await hooks.until('dead', 3)).toMatchObject({ id });
     expect([await harness.count('ready'), await harness.count('parked')]).toEqual([0, 2]);
   });

@@ -1,3 +1,4 @@
+import type { AuditRow } from '../../../lib/store/bulk-store.js';
 import { compareSeq, type OutboxMessage } from '../../../lib/outbox-message.js';
 import { OutboxConfigurationError } from '../../../lib/outbox.errors.js';
 import type { Lease } from '../../../lib/store/lease-store.js';
@@ -39,6 +40,7 @@ export class MemoryDatabase {
   readonly ready = new Map<string, Map<string, ReadyRow>>();
   readonly parked = new Map<string, ParkedRow>();
   readonly archive = new Set<ArchiveRow>();
+  readonly audits: AuditRow[] = [];
   readonly dedup = new Map<string, DedupRow>();
   /** `transport bucket` → row. */
   readonly leases = new Map<string, LeaseRow>();

@@ -1,11 +1,5 @@
 import type { NewMessage, Place } from '../../../lib/outbox-message.js';
-import type {
-  Change,
-  DedupReport,
-  GlanceRequest,
-  MessageFilter,
-  OperatorReport,
-} from '../../../lib/store/admin-store.js';
+import type { DedupReport, GlanceRequest } from '../../../lib/store/admin-store.js';
 import type { SqlExecutor } from '../../../lib/store/executor.js';
 import type { Acquired, Beat, HeldLease, Instance, Lease, LeaseStore } from '../../../lib/store/lease-store.js';
 import { LockTurns } from '../../../lib/store/lock-turns.js';
@@ -31,6 +25,7 @@ import type {
   WriteReport,
 } from '../../../lib/store/ready-store.js';
 import * as admin from './memory-admin.js';
+import { MemoryBulk } from './memory-bulk.js';
 import * as clean from './memory-clean.js';
 import type { MemoryDatabase } from './memory-database.js';
 import { MemoryInsert } from './memory-insert.js';
@@ -56,6 +51,7 @@ export class MemoryStore implements OutboxStore {
   readonly admin = this;
   readonly cleaner = this;
   readonly setup = this;
+  readonly bulk = new MemoryBulk(this);
   session = 0;
   readonly bucketsPerRead?: number;
   readonly probe?: NonNullable<ReadyStore['probe']>;
@@ -230,13 +226,6 @@ export class MemoryStore implements OutboxStore {
     }
   }
 
-  requeue = (filter: MessageFilter): Promise<OperatorReport> => this.change('requeue', filter);
-  discard = (filter: MessageFilter): Promise<OperatorReport> => this.change('discard', filter);
-  cancel = (filter: MessageFilter): Promise<OperatorReport> => this.change('cancel', filter);
-  count = (how: Change, filter: MessageFilter) => this.call('count', () => admin.count(this.database, how, filter));
-  release(filter: { key: string; transport?: number }): Promise<{ released: number }> {
-    return this.write('release', () => admin.release(this.database, filter));
-  }
   stats = () => this.call('stats', () => admin.stats(this.database));
   glance = (request: GlanceRequest) => this.call('glance', () => admin.glance(this.database, request));
 
@@ -259,26 +248,6 @@ export class MemoryStore implements OutboxStore {
   }
   transports = (): Promise<ReadonlyMap<string, number>> => this.call('transports', () => this.database.transports);
   warnings = (): Promise<string[]> => this.call('warnings', () => []);
-
-  /** @internal */ async change(how: Change, filter: MessageFilter): Promise<OperatorReport> {
-    const changed = await this.unblocked(() => this.call(how, () => this.changeFound(how, filter)));
-    const seek = (name: string, ids: readonly string[], of: Partial<MessageFilter> = {}): Promise<Set<string>> =>
-      this.call(name, () => admin.whereabouts(this.database, ids, of));
-    const left = admin.mayBeElsewhere(this.database, how, filter) ? [...(await seek('elsewhere', changed.done))] : [];
-    if (filter.ids === undefined) {
-      const late = await this.call('tooLate', () => admin.tooLate(this.database, how, filter, changed.sawAll));
-      return admin.report(filter, changed, left, late);
-    }
-    const others = [...new Set(filter.ids)].filter((id) => !changed.done.includes(id));
-    const late = others.length === 0 ? [] : await seek('whereabouts', others, filter);
-    return admin.report(filter, changed, left, [...late]);
-  }
-
-  /** @internal */ changeFound(how: Change, filter: MessageFilter): admin.Changed | Blocked {
-    const changed = admin.change(this.database, how, filter);
-    if (!(changed instanceof Blocked) && changed.done.length > 0) this.database.write(() => undefined);
-    return changed;
-  }
 
   /** The only way to the database. @internal */
   call<T>(operation: string, effect: () => T): Promise<T> {

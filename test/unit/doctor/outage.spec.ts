@@ -78,6 +78,7 @@ describe('the outage budget', () => {
     expect(judgeOutage(budget(), 1_000)).toMatchObject({
       severity: 'note',
       fix: 'Give freeBytes or tableBytes to diagnose().',
+      evidence: { lastsSeconds: null, limit: null },
     });
     const sizeless = budget({ last: growth({ rowBytes: null }), freeBytes: 10 });
     expect(judgeOutage(sizeless, 1_000)).toMatchObject({

@@ -1,46 +1,50 @@
 import { OutboxService } from '../../../lib/enqueue/outbox.service.js';
-import type { MessageSelection } from '../../../lib/admin/selection.js';
-import type { AdminStore, MessageFilter, OperatorReport } from '../../../lib/store/admin-store.js';
+import type { MessageSelection } from '../../../lib/admin/message-selection.js';
+import type { BulkFilter, BulkRow, BulkStore, NewAction } from '../../../lib/store/bulk-store.js';
 import { definition, enqueueOptions, enqueueRuntime, refusal } from '../../support/enqueue.js';
 
 const V7 = '01931d2f-0a5b-7c3d-8e4f-0123456789ab';
 const V4 = '01931D2F-0A5B-4C3D-8E4F-0123456789AB';
 
-function setup(report: Partial<OperatorReport> = {}) {
-  const filters: unknown[] = [];
-  const counted: unknown[] = [];
+const ROW: BulkRow = { rowId: '1', id: V7, transport: 0, bucket: 3, seq: '1', error: '' };
+
+/** @param changed ids of the rows that the store changes */
+function setup(changed: string[] = []) {
+  const filters: BulkFilter[] = [];
+  const begun: NewAction[] = [];
+  const released: unknown[] = [];
   let nudges = 0;
-  const operate = async (filter: MessageFilter): Promise<OperatorReport> => {
-    filters.push(filter);
-    return { done: [], tooLate: [], notFound: [], left: 0, ...report };
-  };
-  const transportsThere = { transports: async () => new Map(Object.entries({ main: 0, audit: 1, former: 2 })) };
-  const admin: Partial<AdminStore> = {
-    requeue: operate,
-    discard: operate,
-    cancel: operate,
-    count: async (change, filter) => {
-      counted.push(change, filter);
-      return 7;
-    },
-    release: async (filter) => {
+  const bulk: Partial<BulkStore> = {
+    bounds: async () => ({ from: '1', upTo: '1', at: 'now', now: new Date() }),
+    find: async ({ filter }) => {
       filters.push(filter);
-      return { released: 1 };
+      return { rows: changed.length > 0 ? [ROW] : [], next: null };
     },
+    locate: async () => ({ rows: [], isComplete: true }),
+    begin: async (action) => String(begun.push(action)),
+    change: async () => changed,
+    release: async (_, filter) => {
+      released.push(filter);
+      return 1;
+    },
+    end: async () => true,
   };
+  const inspect = { page: async () => ({ rows: [], next: null }) };
+  const transportsThere = { transports: async () => new Map(Object.entries({ main: 0, audit: 1, former: 2 })) };
   const transports = new Map([
     ['main', definition()],
     ['audit', definition()],
   ]);
   const parts = {
     options: enqueueOptions({ transports }),
-    store: { admin, setup: transportsThere } as never,
+    store: { bulk, inspect, setup: transportsThere } as never,
     committed: () => void nudges++,
   };
   return {
     outbox: new OutboxService(enqueueRuntime({ source: {}, watchTransactions: () => undefined } as never, parts)),
     filters,
-    counted,
+    begun,
+    released,
     nudges: () => nudges,
   };
 }
@@ -62,29 +66,35 @@ describe('breakLeases', () => {
 });
 
 describe('requeue, discard and cancel', () => {
-  it.each(['requeue', 'discard', 'cancel'] as const)('%s translates its filter', async (operation) => {
-    const { outbox, filters } = setup();
-    await outbox[operation]({ ids: [V7, V4], transport: 'audit', key: 'k', topic: 't', type: 'x' });
-    expect(filters).toEqual([
-      { ids: [V7, V4.toLowerCase()], transport: 1, key: 'k', topic: 't', type: 'x', limit: 100_000 },
-    ]);
-  });
+  it.each(['requeue', 'discard', 'cancel'] as const)(
+    '%s translates its filter, and says who acts',
+    async (operation) => {
+      const { outbox, filters, begun } = setup();
+      const selection = { ids: [V7, V4], transport: 'audit', key: 'k', topic: 't', type: 'x' };
+      await outbox[operation](selection, { by: 'ann' });
+      const texts = { key: 'k', topic: 't', type: 'x' };
+      expect(filters).toEqual([
+        { ...texts, ids: [V7, V4.toLowerCase()], transport: 1, states: expect.arrayContaining(['dead']) },
+      ]);
+      expect(begun).toEqual([{ action: operation, actor: 'ann', filter: expect.stringContaining(V7) }]);
+    },
+  );
 
   it.each<[MessageSelection, unknown]>([
     [{ type: 'x' }, ['dead']],
     [{ type: 'x', state: 'blocked' }, ['blocked']],
-    [{ state: ['dead', 'waiting', 'blocked'] }, ['dead', 'waiting', 'blocked']],
-    [{ ids: [V7] }, undefined],
+    [{ state: ['dead', 'waiting', 'blocked'] }, ['waiting', 'blocked', 'dead']],
+    [{ ids: [V7] }, ['waiting', 'blocked', 'dead']],
     [{ ids: [V7], state: 'dead' }, ['dead']],
   ])(
     'U1: requeue and discard mean what is dead, unless ids or a state say otherwise: %j',
     async (selection, states) => {
       for (const operation of ['requeue', 'discard'] as const) {
-        const { outbox, filters, counted } = setup();
+        const { outbox, filters, begun } = setup([V7]);
+        expect(await outbox[operation](selection, { dryRun: true })).toEqual({ count: 1 });
+        expect(begun).toEqual([]);
         await outbox[operation](selection);
-        expect((filters[0] as MessageFilter).states).toEqual(states);
-        expect(await outbox[operation]({ ...selection, dryRun: true })).toEqual({ count: 7 });
-        expect([filters.length, counted]).toEqual([1, [operation, filters[0]]]);
+        expect(filters.map((filter) => filter.states)).toEqual([states, states]);
       }
     },
   );
@@ -93,9 +103,7 @@ describe('requeue, discard and cancel', () => {
     const { outbox, filters } = setup();
     await outbox.cancel({ type: 'x' });
     await outbox.cancel({ type: 'x', state: ['scheduled', 'ready'] });
-    expect(filters.map((filter) => (filter as MessageFilter).states)).toEqual([undefined, ['scheduled', 'ready']]);
-    const dryRun = await refusal(() => outbox.cancel({ type: 'x', dryRun: true } as MessageSelection));
-    expect(dryRun.message).toMatch(/cancel: unknown field 'dryRun'/);
+    expect(filters.map(({ states }) => states)).toEqual([['scheduled', 'waiting', 'blocked', 'dead'], ['scheduled']]);
   });
 
   it('takes the name of a transport that is in the tables only', async () => {
@@ -105,31 +113,28 @@ describe('requeue, discard and cancel', () => {
   });
 
   it('tells the relay when something changed', async () => {
-    const changed = setup({ done: [V7] });
+    const changed = setup([V7]);
     await changed.outbox.requeue({ type: 'x' });
     expect(changed.nudges()).toBe(1);
-    const forOne = setup({ tooLate: [V7] }); // of two transports, one of which let go of it
-    await forOne.outbox.cancel({ ids: [V7] });
-    expect(forOne.nudges()).toBe(1);
     const unchanged = setup();
     await unchanged.outbox.requeue({ type: 'x' });
     expect(unchanged.nudges()).toBe(0);
   });
 
-  it('takes as many ids as there are, for each of the two transports, and a limit', async () => {
-    const { outbox, filters } = setup();
-    await outbox.cancel({ ids: Array.from({ length: 60_000 }, () => V7) });
-    await outbox.cancel({ type: 'x', limit: 5 });
-    expect(filters).toMatchObject([{ limit: 120_000 }, { type: 'x', limit: 5 }]);
+  it('takes 10,000 ids at most, and no limit beside them', async () => {
+    const { outbox } = setup();
+    const many = Array.from({ length: 10_001 }, () => V7);
+    expect((await refusal(() => outbox.cancel({ ids: many }))).message).toMatch('ids has 10001 ids, more than 10000');
+    const both = await refusal(() => outbox.cancel({ ids: [V7] }, { limit: 5 }));
+    expect(both.message).toMatch('cancel: limit does not go with ids');
   });
 
   it.each<[unknown, string, RegExp]>([
     [
       {},
       'INVALID_MESSAGE',
-      /requeue: the filter is empty. Give at least one of ids, transport, key, topic, type, state/,
+      /requeue: the filter is empty. Give at least one of ids, key, topic, type, transport, state, olderThan/,
     ],
-    [{ limit: 5 }, 'INVALID_MESSAGE', /the filter is empty/],
     [{ type: undefined }, 'INVALID_MESSAGE', /the filter is empty/],
     [undefined, 'INVALID_MESSAGE', /a filter must be an object, not undefined/],
     [{ ids: [] }, 'INVALID_MESSAGE', /ids must be an array with at least one id/],
@@ -140,11 +145,10 @@ describe('requeue, discard and cancel', () => {
     [{ type: 'a\0' }, 'INVALID_MESSAGE', /^requeue: type contains a NUL character/],
     [{ topic: '\0' }, 'INVALID_MESSAGE', /topic contains a NUL character/],
     [{ key: 'a\0b', type: 'x' }, 'INVALID_MESSAGE', /key contains a NUL character/],
-    [{ type: 'x', limit: 0 }, 'INVALID_MESSAGE', /limit must be a whole number from 1/],
+    [{ type: 'x', limit: 5 }, 'INVALID_MESSAGE', /unknown field 'limit'/],
     [{ state: [] }, 'INVALID_MESSAGE', /state must name one of waiting, blocked, dead at least/],
     [{ state: 'ready' }, 'INVALID_MESSAGE', /requeue: state 'ready' is not one of waiting, blocked, dead/],
     [{ state: ['dead', 5] }, 'INVALID_MESSAGE', /state a number is not one of/],
-    [{ type: 'x', dryRun: 'yes' }, 'INVALID_MESSAGE', /dryRun must be true or false, not a string/],
     [{ transport: 'adit' }, 'UNKNOWN_TRANSPORT', /no transport 'adit'. Did you mean 'audit'\?/],
   ])('%# is refused before any SQL', async (selection, code, expected) => {
     const { outbox, filters } = setup();
@@ -157,10 +161,14 @@ describe('requeue, discard and cancel', () => {
 
 describe('release', () => {
   it('names a key, and a transport', async () => {
-    const { outbox, filters, nudges } = setup();
+    const { outbox, released, begun, nudges } = setup();
     await outbox.release('k');
-    expect(await outbox.release('k', { transport: 'audit' })).toEqual({ released: 1 });
-    expect([filters, nudges()]).toEqual([[{ key: 'k' }, { key: 'k', transport: 1 }], 2]);
+    expect(await outbox.release('k', { transport: 'audit', by: 'ann' })).toEqual({ released: 1, auditId: '2' });
+    expect([released, nudges()]).toEqual([[{ key: 'k' }, { key: 'k', transport: 1 }], 2]);
+    expect(begun.map(({ action, actor }) => [action, actor])).toEqual([
+      ['release', expect.stringContaining('@')],
+      ['release', 'ann'],
+    ]);
     expect((await refusal(() => outbox.release(''))).message).toMatch(/^release: key must be/);
     const refused = await refusal(() => outbox.release('canary\0'));
     expect([refused.code, refused.message]).toEqual(['INVALID_MESSAGE', 'release: key contains a NUL character.']);

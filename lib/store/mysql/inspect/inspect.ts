@@ -18,7 +18,6 @@ import {
 } from '../../inspect-store.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import type { Row } from '../columns.js';
-import type { MysqlTooLate } from '../ops/admin-too-late.js';
 import type { MysqlServer } from '../schema/server.js';
 import { times } from '../statements.js';
 import { failuresSelect, readFailures } from './failures.js';
@@ -41,11 +40,10 @@ export class MysqlInspect implements InspectStore {
     server: MysqlServer,
     readonly names: TableNames,
     readonly settings: StoreSettings,
-    readonly search: Pick<MysqlTooLate, 'transportIds' | 'bucketOf'>,
   ) {
     this.select = new TimedSelect(database, server);
-    this.lookup = new MysqlLookup(database, this.select, names, settings, search);
-    this.pages = new MysqlPages(this.select, names, settings, search, this.lookup);
+    this.lookup = new MysqlLookup(database, this.select, names, settings);
+    this.pages = new MysqlPages(this.select, names, settings, this.lookup);
   }
 
   page(request: RowRequest): Promise<RowPage> {
@@ -101,14 +99,14 @@ export class MysqlInspect implements InspectStore {
 
   async failures(request: FailureRequest): ReturnType<InspectStore['failures']> {
     const { transport } = request;
-    const transports = transport === undefined ? await this.search.transportIds() : [transport];
+    const transports = transport === undefined ? await this.lookup.transportIds() : [transport];
     if (transports.length === 0) return { rows: [], looked: 0, cut: false };
     const { rest, values } = failuresSelect(this.names.parked, request, transports);
     return readFailures(await this.run(rest, values), request);
   }
 
   async buckets(transport?: number): Promise<BucketRow[]> {
-    const transports = transport === undefined ? await this.search.transportIds() : [transport];
+    const transports = transport === undefined ? await this.lookup.transportIds() : [transport];
     const all: BucketRow[] = [];
     for (const id of transports) all.push(...(await this.bucketsOf(id)));
     return all;
@@ -148,7 +146,7 @@ export class MysqlInspect implements InspectStore {
   }
 
   async readyUpTo(highest: string, transport?: number): Promise<ReadyRest[]> {
-    const transports = transport === undefined ? await this.search.transportIds() : [transport];
+    const transports = transport === undefined ? await this.lookup.transportIds() : [transport];
     const count = this.settings.ordering === 'global' ? 1 : this.settings.buckets;
     const rest: ReadyRest[] = [];
     for (const id of transports)

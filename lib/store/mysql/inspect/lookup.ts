@@ -1,12 +1,13 @@
 import { keyBytes } from '../../../message/key-bytes.js';
 import type { SqlDatabase } from '../../executor.js';
-import { IdSearch, lookDeadline, type IdTable } from '../../find-by-id.js';
-import type { RowContent, RowsById, StoredRow } from '../../inspect-store.js';
+import { IdSearch, lookDeadline, NOWHERE, type IdTable, type IdTables } from '../../find-by-id.js';
+import { latestOf, type RowContent, type RowsById, type StoredRow } from '../../inspect-store.js';
 import { ROW_LIMITS } from '../../limits.js';
 import type { StoreSettings, TableNames } from '../../names.js';
+import { statement, type Statement } from '../../sql.js';
 import { seekTime, WIDE, writtenBetween, type NumberedRow, type Reach } from '../../seek-time.js';
 import { readTime, type Row } from '../columns.js';
-import type { MysqlTooLate } from '../ops/admin-too-late.js';
+import { bucketSql } from '../schema/tables.js';
 import { marks } from '../statements.js';
 import { readRow, ROW_COLUMNS } from './rows.js';
 import type { TimedSelect } from './select.js';
@@ -14,21 +15,26 @@ import type { TimedSelect } from './select.js';
 /** Messages by id. Only the parked table has an index of them: elsewhere the time in a UUIDv7 leads to the place. */
 export class MysqlLookup {
   /** @internal */ readonly ids: IdSearch;
+  /** Of what waits. @internal */ readonly waiting: IdSearch;
+  /** @internal */ readonly transportsSql: Statement;
+  /** @internal */ readonly bucketSql: Statement;
 
   constructor(
     readonly database: SqlDatabase,
     readonly select: TimedSelect,
     readonly names: TableNames,
     readonly settings: StoreSettings,
-    readonly search: Pick<MysqlTooLate, 'bucketOf' | 'transportIds'>,
   ) {
+    this.transportsSql = statement('all transports', `select id from ${names.transports} order by id`);
+    const ofKey = bucketSql('?', { ...settings, ordering: 'key' });
+    this.bucketSql = statement('bucket of a key', `select ${ofKey} as bucket`);
     const all =
       (table: 'ready' | 'parked' | 'archive', index = ''): IdTable['all'] =>
       async (ids, deadline) => {
         const rest = `${ROW_COLUMNS[table]} from ${names[table]}${index} where id in (${marks(ids.length)})`;
         return (await select.within(deadline, rest, ids))?.map(readRow);
       };
-    this.ids = new IdSearch({
+    const tables = {
       ready: { all: all('ready'), near: (...look) => this.near(...look) },
       parked: { all: all('parked', ' force index (by_id)') },
       archived: {
@@ -36,12 +42,35 @@ export class MysqlLookup {
         near: (...look) => this.archivedNear(...look),
         rest: (ids, deadline) => this.archivedNear(ids, { ...WIDE, published: Infinity }, deadline),
       },
-      transports: async () => (await search.transportIds()).length,
-    });
+      transports: async () => (await this.transportIds()).length,
+    } satisfies IdTables;
+    this.ids = new IdSearch(tables);
+    this.waiting = new IdSearch({ ...tables, archived: NOWHERE });
+  }
+
+  async transportIds(): Promise<number[]> {
+    return (await this.database.connection('admin').run(this.transportsSql.bind())).rows.map(([id]) => Number(id));
   }
 
   byIds(ids: readonly string[]): Promise<RowsById> {
     return this.ids.find(ids);
+  }
+
+  /** Of these ids what waits; what is ready in one bucket alone, if that is known. */
+  async locate(ids: readonly string[], bucket?: number): Promise<RowsById> {
+    if (bucket === undefined) return this.waiting.find(ids);
+    const ready = await this.readyIn(bucket, ids, lookDeadline());
+    const parked = await this.ids.tables.parked.all(ids, lookDeadline());
+    const rows = latestOf([...(ready ?? []), ...(parked ?? [])]);
+    return { rows, isComplete: ready !== undefined && parked !== undefined };
+  }
+
+  /** Of these ids what is ready in a bucket, in all transports. @returns `undefined` when the time is over */
+  async readyIn(bucket: number, ids: readonly string[], deadline: number): Promise<StoredRow[] | undefined> {
+    const transports = await this.transportIds();
+    const rest = `${ROW_COLUMNS.ready} from ${this.names.ready} force index (primary)
+      where transport in (${transports.join(', ')}) and bucket = ? and id in (${marks(ids.length)})`;
+    return (await this.select.within(deadline, rest, [bucket, ...ids]))?.map(readRow);
   }
 
   /** @internal Where rows of these times stand. */
@@ -73,7 +102,7 @@ export class MysqlLookup {
   /** Where all messages of a key are; in a global order they are all in one bucket. */
   async bucketOf(key: string): Promise<number> {
     if (this.settings.ordering === 'global') return 0;
-    const { rows } = await this.database.connection('admin').run(this.search.bucketOf.bind(keyBytes(key)));
+    const { rows } = await this.database.connection('admin').run(this.bucketSql.bind(keyBytes(key)));
     return Number(rows[0]?.[0]);
   }
 

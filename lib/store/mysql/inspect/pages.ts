@@ -2,12 +2,11 @@ import { lookDeadline } from '../../find-by-id.js';
 import { PAGE_LOOK, type RowFilter, type RowPage, type RowRequest } from '../../inspect-store.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import { readPosition, writePosition } from '../../position.js';
-import type { MysqlTooLate } from '../ops/admin-too-late.js';
-import { textConditions, type Conditions } from '../ops/find.js';
 import type { MysqlLookup } from './lookup.js';
 import { readRow, ROW_LENGTH } from './rows.js';
 import type { TimedSelect } from './select.js';
 import { compared, stripOf, type Strip } from './strips.js';
+import { textConditions, type Conditions } from './text-conditions.js';
 
 /** Rows that a look takes from each part at least. */
 const LEAST_LOOK = 50;
@@ -24,13 +23,12 @@ export class MysqlPages {
     readonly select: TimedSelect,
     readonly names: TableNames,
     readonly settings: StoreSettings,
-    readonly search: Pick<MysqlTooLate, 'transportIds'>,
-    readonly lookup: Pick<MysqlLookup, 'numbersBetween' | 'bucketOf'>,
+    readonly lookup: Pick<MysqlLookup, 'numbersBetween' | 'bucketOf' | 'transportIds'>,
   ) {}
 
   async page(request: RowRequest): Promise<RowPage> {
     const { state, key, transport } = request;
-    const transports = transport === undefined ? await this.search.transportIds() : [transport];
+    const transports = transport === undefined ? await this.lookup.transportIds() : [transport];
     const bucket = key === undefined ? undefined : await this.lookup.bucketOf(key);
     const strip = stripOf(state, request, this.names, { transports, bucket });
     if (strip.parts.length === 0) return { rows: [], next: null };

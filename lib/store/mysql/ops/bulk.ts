@@ -15,21 +15,22 @@ import {
   type AuditOutcome,
 } from '../../bulk-store.js';
 import type { SqlDatabase, SqlExecutor } from '../../executor.js';
-import { ERROR_LENGTH, type StoredRow } from '../../inspect-store.js';
+import { ERROR_LENGTH, type RowsById, type StoredRow } from '../../inspect-store.js';
 import type { TableNames } from '../../names.js';
 import { DEAD, SCHEDULED, stateNumber, type Row } from '../columns.js';
+import type { MysqlLookup } from '../inspect/lookup.js';
 import { filterOf } from '../inspect/pages.js';
 import { readDate } from '../inspect/rows.js';
 import { TimedSelect } from '../inspect/select.js';
+import type { Conditions } from '../inspect/text-conditions.js';
 import { inTransaction } from '../retry.js';
 import type { MysqlServer } from '../schema/server.js';
 import { marks } from '../statements.js';
 import type { MysqlAdmin } from './admin.js';
-import { SEARCH_TIMEOUT } from './admin-too-late.js';
 import { MysqlAudit } from './audit.js';
-import type { Conditions } from './find.js';
+import type { MysqlUnowned } from './cancel-unowned.js';
 
-/** What operators do to many rows. It changes what {@link MysqlAdmin} changes, in the same way. */
+/** What operators do to many rows. It changes what {@link MysqlAdmin} and {@link MysqlUnowned} change, in the same way. */
 export class MysqlBulk implements BulkStore {
   /** @internal */ readonly audits: MysqlAudit;
   /** @internal */ readonly select: TimedSelect;
@@ -38,7 +39,7 @@ export class MysqlBulk implements BulkStore {
     readonly database: SqlDatabase,
     server: MysqlServer,
     readonly names: TableNames,
-    readonly admin: MysqlAdmin,
+    readonly parts: { readonly admin: MysqlAdmin; readonly unowned: MysqlUnowned; readonly lookup: MysqlLookup },
   ) {
     this.audits = new MysqlAudit(database, names);
     this.select = new TimedSelect(database, server);
@@ -110,47 +111,49 @@ export class MysqlBulk implements BulkStore {
     return this.audits.begin(action);
   }
 
+  locate(ids: readonly string[], bucket?: number): Promise<RowsById> {
+    return this.parts.lookup.locate(ids, bucket);
+  }
+
   async change(
     audit: string,
     change: Change,
     states: readonly ParkedState[],
     rows: readonly BulkRow[],
-  ): Promise<number | undefined> {
-    const found = rows.map(({ rowId, id, transport, bucket }) => [rowId, id, transport, bucket]);
-    const result = await unlessEnded(
-      this.admin.changeSome(change, states.map(stateNumber), found, searchDeadline(), (tx, done) =>
-        this.audits.count(tx, audit, done, Math.max(0, rows.length - done)),
-      ),
+  ): Promise<string[] | undefined> {
+    const { admin } = this.parts;
+    const changed = await unlessEnded(
+      admin.changeSome(change, states.map(stateNumber), rows, this.counting(audit, rows.length)),
     );
-    if (result === undefined) return undefined;
-    if (change !== 'requeue') await this.admin.keys.after(result.changed);
-    return result.changed.length;
+    if (changed !== undefined && change !== 'requeue') await admin.parts.keys.after(changed);
+    return changed?.map(({ id }) => id);
   }
 
   /** A transaction for each bucket. */
-  async cancelReady(audit: string, rows: readonly StoredRow[]): Promise<number | undefined> {
+  async cancelReady(audit: string, rows: readonly StoredRow[]): Promise<string[] | undefined> {
+    const { unowned } = this.parts;
     const places = new Map<string, StoredRow[]>();
     for (const row of rows) {
       const place = `${row.transport} ${row.bucket}`;
       places.set(place, [...(places.get(place) ?? []), row]);
     }
-    let all = 0;
+    const all: string[] = [];
     for (const found of places.values()) {
-      const count = (tx: SqlExecutor, done: number): Promise<void> =>
-        this.audits.count(tx, audit, done, found.length - done);
-      const deleted = await unlessEnded(
-        this.admin.unowned.removeSome(found[0] as StoredRow, found, searchDeadline(), count),
-      );
+      const deleted = await unlessEnded(unowned.removeSome(found, this.counting(audit, found.length)));
       if (deleted === undefined) return undefined;
-      await this.admin.keys.after(deleted);
-      all += deleted.length;
+      await unowned.keys.after(deleted);
+      for (const { id } of deleted) all.push(id);
     }
     return all;
   }
 
+  /** @internal */ counting(audit: string, asked: number): (tx: SqlExecutor, done: number) => Promise<void> {
+    return (tx, done) => this.audits.count(tx, audit, done, Math.max(0, asked - done));
+  }
+
   release(audit: string, filter: { key: string; transport?: number }): Promise<number | undefined> {
     const work = inTransaction(this.database.connection('admin'), async (tx) => {
-      const released = await this.admin.releaseIn(tx, filter);
+      const released = await this.parts.admin.releaseIn(tx, filter);
       await this.audits.count(tx, audit, released, 0);
       return released;
     });
@@ -168,8 +171,6 @@ export class MysqlBulk implements BulkStore {
     return this.select.inTime(systemClock.monotonic() + BULK_TIMEOUT, rest, values);
   }
 }
-
-const searchDeadline = (): number => systemClock.monotonic() + SEARCH_TIMEOUT;
 
 /** Rows that are left, of those that were there when the action began. */
 function pieceOf({ bounds, after, backwards }: BulkRequest): Conditions {

@@ -1,29 +1,9 @@
-import { systemClock } from '../../../time/clock.js';
-import type { MessageFilter } from '../../admin-store.js';
-import type { Deleted } from '../../elsewhere.js';
 import type { SqlDatabase, SqlExecutor } from '../../executor.js';
 import type { TableNames } from '../../names.js';
 import { statement, type Statement } from '../../sql.js';
-import type { MysqlTooLate } from './admin-too-late.js';
-import type { MysqlDedupKeys } from '../ready/dedup-keys.js';
-import { among, textConditions } from './find.js';
+import type { MysqlDedupKeys, RowOfMessage } from '../ready/dedup-keys.js';
 import { inTransaction } from '../retry.js';
 import { marks } from '../statements.js';
-
-/** Milliseconds to look for them, beyond the first page of the table. */
-const SEARCH_TIMEOUT = 2_000;
-/** Rows of a transaction: a new owner waits for its bucket meanwhile. */
-const PER_TRANSACTION = 500;
-
-interface Place {
-  readonly transport: number;
-  readonly bucket: number;
-}
-interface Found {
-  readonly id: string;
-  readonly seq: string;
-}
-const nameOf = ({ transport, bucket }: Place): string => `${transport} ${bucket}`;
 
 /**
  * Deletes ready messages of buckets that nobody leases, or whose owner says that it publishes nothing of them. Only the owner of
@@ -31,79 +11,42 @@ const nameOf = ({ transport, bucket }: Place): string => `${transport} ${bucket}
  * nobody can begin to send what is deleted.
  */
 export class MysqlUnowned {
-  /** @internal */ readonly buckets: Statement;
   /** @internal */ readonly hold: Statement;
 
   constructor(
     readonly database: SqlDatabase,
     readonly names: TableNames,
-    readonly parts: { search: MysqlTooLate; keys: MysqlDedupKeys },
+    /** @internal */ readonly keys: MysqlDedupKeys,
   ) {
     const unowned = '(owner is null or expires_at <= utc_timestamp(6) or idle_epoch = epoch)';
-    this.buckets = statement('unowned buckets', `select transport, bucket from ${names.leases} where ${unowned}`);
     this.hold = statement(
       'hold bucket',
       `select 1 from ${names.leases} where transport = ? and bucket = ? and ${unowned} lock in share mode`,
     );
   }
 
-  /** @param room the most rows to delete */
-  async cancel(filter: MessageFilter, room: number): Promise<Deleted[]> {
-    if (room <= 0 || filter.ids?.length === 0) return [];
-    const deleted: Deleted[] = [];
-    const deadline = systemClock.monotonic() + SEARCH_TIMEOUT;
-    for (const [place, rows] of await this.find(filter, room))
-      for (let from = 0; from < rows.length; from += PER_TRANSACTION)
-        deleted.push(...(await this.removeSome(place, rows.slice(from, from + PER_TRANSACTION), deadline)));
-    return deleted;
-  }
-
-  /** @internal Where they are, bucket by bucket. */
-  async find(filter: MessageFilter, room: number): Promise<Map<Place, Found[]>> {
-    const places = new Map<string, Place>();
-    const { rows: unowned } = await this.database.connection('admin').run(this.buckets.bind());
-    for (const [transport, bucket] of unowned) {
-      const place = { transport: Number(transport), bucket: Number(bucket) };
-      if (filter.transport === undefined || filter.transport === place.transport) places.set(nameOf(place), place);
-    }
-    const found = new Map<Place, Found[]>();
-    if (places.size === 0) return found;
-    const deadline = systemClock.monotonic() + SEARCH_TIMEOUT;
-    const wanted = filter.ids === undefined ? textConditions(filter) : among(filter.ids, filter);
-    let left = room;
-    const collect = (page: readonly (readonly unknown[])[]): boolean => {
-      for (const [id, transport, bucket, seq] of page) {
-        const place = places.get(nameOf({ transport: Number(transport), bucket: Number(bucket) }));
-        if (place === undefined || left === 0) continue;
-        left -= 1;
-        const row = { id: String(id), seq: String(seq) };
-        const rows = found.get(place);
-        if (rows === undefined) found.set(place, [row]);
-        else rows.push(row);
-      }
-      return left > 0;
-    };
-    for (const range of await this.parts.search.ranges(filter))
-      if (left > 0) await this.parts.search.look(range, wanted, deadline, collect);
-    return found;
-  }
-
-  /** @param also is done in the same transaction */
+  /**
+   * One transaction.
+   * @param rows of one bucket
+   * @param also is done in it
+   * @returns the rows that were deleted
+   */
   async removeSome(
-    { transport, bucket }: Place,
-    found: readonly Found[],
-    deadline: number,
-    also: (tx: SqlExecutor, deleted: number) => Promise<void> = async () => undefined,
-  ): Promise<Deleted[]> {
-    const { keys } = this.parts;
-    const free = await keys.before(
-      found.map(({ id }) => ({ id, transport, bucket })),
-      deadline,
-    );
-    const seqs = found.map(({ seq }) => seq);
+    rows: readonly (RowOfMessage & { readonly seq: string })[],
+    also: (tx: SqlExecutor, deleted: number) => Promise<void>,
+  ): Promise<readonly RowOfMessage[]> {
+    const free = await this.keys.before(rows);
     return inTransaction(this.database.connection('admin'), async (tx) => {
-      const deleted = await this.removeIn(tx, { transport, bucket }, seqs);
-      await keys.free(tx, free, deleted);
+      const [first] = rows;
+      const deleted =
+        first === undefined
+          ? []
+          : await this.removeIn(
+              tx,
+              first,
+              rows.map(({ seq }) => seq),
+            );
+      await this.keys.free(tx, free, deleted);
       await also(tx, deleted.length);
       return deleted;
     });
@@ -111,9 +54,9 @@ export class MysqlUnowned {
 
   /** @internal */ async removeIn(
     tx: SqlExecutor,
-    { transport, bucket }: Place,
+    { transport, bucket }: Pick<RowOfMessage, 'transport' | 'bucket'>,
     seqs: readonly string[],
-  ): Promise<Deleted[]> {
+  ): Promise<RowOfMessage[]> {
     const { ready } = this.names;
     const { rows: held } = await tx.run(this.hold.bind(transport, bucket));
     if (held.length === 0) return [];

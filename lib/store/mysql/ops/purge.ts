@@ -14,7 +14,7 @@ import { inTransaction } from '../retry.js';
 import type { MysqlServer } from '../schema/server.js';
 import { marks } from '../statements.js';
 import type { MysqlAudit } from './audit.js';
-import { textConditions, type Conditions } from './find.js';
+import { textConditions, type Conditions } from '../inspect/text-conditions.js';
 
 const SHAPE = ['time', 'number'] as const;
 const ORDER = 'published_at, archive_id';

@@ -30,7 +30,7 @@ import type { MysqlInsert } from '../ready/insert.js';
 import { retried } from '../retry.js';
 import type { MysqlServer } from '../schema/server.js';
 import { marks } from '../statements.js';
-import type { Conditions } from './find.js';
+import type { Conditions } from '../inspect/text-conditions.js';
 
 /** Reads the archive in the order of the times in it, and inserts as {@link MysqlInsert} does. */
 export class MysqlReplay implements ReplayStore {

@@ -1,18 +1,24 @@
 import { systemClock } from '../../../time/clock.js';
-import type { Deleted } from '../../elsewhere.js';
 import type { SqlDatabase, SqlExecutor } from '../../executor.js';
 import type { TableNames } from '../../names.js';
 import { statement } from '../../sql.js';
-import type { MysqlTooLate } from '../ops/admin-too-late.js';
+import type { MysqlLookup } from '../inspect/lookup.js';
 import { updateOf } from '../capabilities.js';
 import { ID, jsonRows, jsonTable, lookUp } from '../json-rows.js';
 import { DEADLOCK, errnoOf, inTransaction, LOCK_WAIT_TIMEOUT } from '../retry.js';
 
 /** Milliseconds to wait for those who hold a key. */
 const PATIENCE = 5_000;
+/** Milliseconds to look for a message among what is ready. */
+const SEARCH_TIMEOUT = 2_000;
 /** Ids of one look-up. */
 const PAGE = 500;
 
+export interface RowOfMessage {
+  readonly id: string;
+  readonly transport: number;
+  readonly bucket: number;
+}
 /** `claim` tells the row from a later one with the same key. */
 interface DedupKey {
   readonly key: string;
@@ -27,7 +33,7 @@ export class MysqlDedupKeys {
   constructor(
     readonly database: SqlDatabase,
     names: TableNames,
-    readonly search: MysqlTooLate,
+    /** @internal */ readonly lookup: Pick<MysqlLookup, 'readyIn'>,
   ) {
     this.sql = statements(names);
   }
@@ -36,22 +42,37 @@ export class MysqlDedupKeys {
    * Of rows that are to be deleted, the keys that may be free then: no other transport has the message ready. Asked before the
    * transaction, which must not look through a backlog: nothing becomes ready again. What is parked is looked at in it.
    */
-  async before(rows: readonly Deleted[], deadline: number): Promise<DedupKey[]> {
+  async before(rows: readonly RowOfMessage[]): Promise<DedupKey[]> {
     const keys = await this.of(rows.map(({ id }) => id));
     if (keys.length === 0) return keys;
     const ids = new Set(keys.map(({ id }) => id));
-    const ready = await this.search.readyElsewhere(
-      rows.filter(({ id }) => ids.has(id)),
-      deadline,
-    );
-    return keys.filter(({ id }) => !ready.has(id));
+    const held = await this.readyElsewhere(rows.filter(({ id }) => ids.has(id)));
+    return keys.filter(({ id }) => !held.has(id));
+  }
+
+  /** @internal Of messages in these rows, those that another transport has ready, or may have: there was no time to look. */
+  async readyElsewhere(rows: readonly RowOfMessage[]): Promise<Set<string>> {
+    const deadline = systemClock.monotonic() + SEARCH_TIMEOUT;
+    const ours = new Set(rows.map(({ id, transport }) => `${transport} ${id}`));
+    const held = new Set<string>();
+    for (const place of new Set(rows.map(({ bucket }) => bucket))) {
+      const ids = rows.filter(({ bucket }) => bucket === place).map(({ id }) => id);
+      const ready = await this.lookup.readyIn(place, ids, deadline);
+      if (ready === undefined) for (const id of ids) held.add(id);
+      else for (const { id, transport } of ready) if (!ours.has(`${transport} ${id}`)) held.add(id);
+    }
+    return held;
   }
 
   /**
    * Behind the deletion, in its transaction. Waits for nobody: renewals of leases wait for this one, and an enqueue that found a
    * key taken holds it until its own transaction ends. {@link after} has those that somebody holds.
    */
-  async free(tx: SqlExecutor, before: readonly DedupKey[], deleted: readonly Pick<Deleted, 'id'>[]): Promise<void> {
+  async free(
+    tx: SqlExecutor,
+    before: readonly DedupKey[],
+    deleted: readonly Pick<RowOfMessage, 'id'>[],
+  ): Promise<void> {
     const ids = new Set(deleted.map(({ id }) => id));
     const keys = before.filter(({ id }) => ids.has(id));
     if (keys.length === 0) return;
@@ -66,11 +87,11 @@ export class MysqlDedupKeys {
    * Behind the commit: keys that somebody held, or whose message two deleted at once, one transport each. One key after the
    * other: whoever holds one lock alone is in nobody's way. A transaction that goes on for longer than that keeps its key.
    */
-  async after(deleted: readonly Deleted[]): Promise<void> {
+  async after(deleted: readonly RowOfMessage[]): Promise<void> {
     const deadline = systemClock.monotonic() + PATIENCE;
     for (let from = 0; from < deleted.length; from += PAGE) {
       const some = deleted.slice(from, from + PAGE);
-      for (const { key, claim, id } of await this.before(some, deadline)) {
+      for (const { key, claim, id } of await this.before(some)) {
         if (systemClock.monotonic() > deadline) return;
         await this.freeOne({ key, claim, id });
       }

@@ -3,9 +3,9 @@ import type { TableNames } from '../../names.js';
 import type { Sql } from '../../sql.js';
 import { plainArray } from '../arrays.js';
 import { DEAD, stateName, WAITING } from '../columns.js';
-import { conditions } from '../ops/admin-too-late.js';
 import { statement } from '../statement.js';
 import { readDate, utc } from './rows.js';
+import { conditions } from './text-conditions.js';
 
 type Place = readonly [transport: number, bucket: number];
 

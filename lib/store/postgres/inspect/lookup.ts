@@ -1,6 +1,6 @@
 import type { SqlResult } from '../../executor.js';
-import { IdSearch, lookDeadline, type IdTable } from '../../find-by-id.js';
-import type { RowContent, RowsById, StoredRow } from '../../inspect-store.js';
+import { IdSearch, lookDeadline, NOWHERE, type IdTable, type IdTables } from '../../find-by-id.js';
+import { latestOf, type RowContent, type RowsById, type StoredRow } from '../../inspect-store.js';
 import { ROW_LIMITS } from '../../limits.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import { seekTime, WIDE, writtenBetween, type NumberedRow, type Reach } from '../../seek-time.js';
@@ -20,6 +20,7 @@ function asRows(result: SqlResult | undefined): StoredRow[] | undefined {
 export class PostgresLookup {
   /** @internal */ readonly sql: ReturnType<typeof lookupStatements>;
   /** @internal */ readonly search: IdSearch;
+  /** Of what waits. @internal */ readonly waiting: IdSearch;
 
   constructor(
     readonly reads: TimedReads,
@@ -31,7 +32,7 @@ export class PostgresLookup {
       (look: Statement, plan: Plan): IdTable['all'] =>
       async (ids, deadline) =>
         asRows(await reads.within(deadline, plan, look.bind(plainArray(ids))));
-    this.search = new IdSearch({
+    const tables = {
       ready: { all: all(sql.ready, 'any plan'), near: (...look) => this.near(...look) },
       parked: { all: all(sql.parked, 'in order') },
       archived: {
@@ -40,11 +41,25 @@ export class PostgresLookup {
         rest: (ids, deadline) => this.archivedNear(ids, { ...WIDE, published: Infinity }, deadline),
       },
       transports: async () => (await this.transports()).length,
-    });
+    } satisfies IdTables;
+    this.search = new IdSearch(tables);
+    this.waiting = new IdSearch({ ...tables, archived: NOWHERE });
   }
 
   byIds(ids: readonly string[]): Promise<RowsById> {
     return this.search.find(ids);
+  }
+
+  /** Of these ids what waits; what is ready in one bucket alone, if that is known. */
+  async locate(ids: readonly string[], bucket?: number): Promise<RowsById> {
+    if (bucket === undefined) return this.waiting.find(ids);
+    const [transports, named] = [plainArray(await this.transports()), plainArray(ids)];
+    const ready = asRows(
+      await this.reads.within(lookDeadline(), 'by index', this.sql.readyIn.bind(transports, bucket, named)),
+    );
+    const parked = asRows(await this.reads.within(lookDeadline(), 'in order', this.sql.parked.bind(named)));
+    const rows = latestOf([...(ready ?? []), ...(parked ?? [])]);
+    return { rows, isComplete: ready !== undefined && parked !== undefined };
   }
 
   /** @internal Where rows of these times stand. */
@@ -150,6 +165,11 @@ function lookupStatements({ ready, parked, archive, transports }: TableNames) {
   return {
     transports: statement(undefined, `select id from ${transports} order by id`),
     ready: statement(undefined, `select ${ROW_COLUMNS.ready} from ${ready} o where o.id = any(?::uuid[])`),
+    readyIn: statement(
+      undefined,
+      `select ${ROW_COLUMNS.ready} from ${ready} o
+       where o.transport = any(?::smallint[]) and o.bucket = ?::smallint and o.id = any(?::uuid[])`,
+    ),
     readyNear: statement(
       undefined,
       `with meant as materialized (select x.place from ${places} cross join lateral (select o.ctid place from ${ready} o

@@ -5,11 +5,11 @@ import type { StoreSettings, TableNames } from '../../names.js';
 import { readPosition, writePosition } from '../../position.js';
 import type { Sql } from '../../sql.js';
 import { plainArray } from '../arrays.js';
-import { conditions } from '../ops/admin-too-late.js';
 import { statement } from '../statement.js';
 import { readRow, ROW_LENGTH } from './rows.js';
 import type { PostgresLookup } from './lookup.js';
 import { compared, positionOf, shapeOf, stripOf, type Strip } from './strips.js';
+import { conditions } from './text-conditions.js';
 import type { TimedReads } from './timed-reads.js';
 
 /** Milliseconds: by how much clocks may differ, and a transaction may be older than what was committed before it. */

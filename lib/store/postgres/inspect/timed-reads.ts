@@ -7,7 +7,8 @@ import { statement } from '../statement.js';
 /** SQLSTATE of a statement that ran out of time. */
 const CANCELED = '57014';
 
-export type Plan = 'in order' | 'any plan';
+/** `by index` forbids to read a whole table, `in order` also to sort and to collect. */
+export type Plan = 'in order' | 'by index' | 'any plan';
 
 /**
  * Reads that the server ends by itself when their time is over. `in order`: rows come as an index has them, and the read stops
@@ -19,7 +20,7 @@ export class TimedReads {
   constructor(readonly connection: () => SqlConnection) {
     this.limits = statement(
       undefined,
-      `select set_config('enable_seqscan', p.plans, true), set_config('enable_sort', p.plans, true),
+      `select set_config('enable_seqscan', ?, true), set_config('enable_sort', p.plans, true),
          set_config('enable_bitmapscan', p.plans, true), set_config('jit', 'off', true), set_config('statement_timeout', ?, true)
        from (select ?::text as plans) p`,
     );
@@ -43,7 +44,8 @@ export class TimedReads {
       return await this.connection().transaction(async (tx) => {
         const left = (): number => Math.floor(deadline - systemClock.monotonic());
         if (left() <= 0) return undefined;
-        await tx.run(this.limits.bind(String(left()), plan === 'in order' ? 'off' : 'on'));
+        const [scan, sort] = [plan === 'any plan' ? 'on' : 'off', plan === 'in order' ? 'off' : 'on'];
+        await tx.run(this.limits.bind(scan, String(left()), sort));
         return work((sql) => (left() > 0 ? tx.run(sql) : Promise.reject(new TimeIsOver())));
       });
     } catch (error) {

@@ -20,10 +20,6 @@ export function adminStatements(names: TableNames, settings: StoreSettings) {
     cancel: build('cancel'),
   });
   return {
-    findIds: find(names, true),
-    findBy: find(names, false),
-    countIds: count(names, true),
-    countBy: count(names, false),
     lock: statement(
       undefined,
       `select l.transport from ${names.leases} l where (l.transport, l.bucket) in
@@ -38,24 +34,6 @@ export function adminStatements(names: TableNames, settings: StoreSettings) {
     ],
     ...keyStatements(names, settings),
   };
-}
-
-function meant({ parked }: TableNames, byId: boolean): string {
-  return `from ${parked} o
-     where ${byId ? 'o.id = any(?::uuid[]) and ' : ''}o.state = any(?::smallint[])
-       and (?::smallint is null or o.transport = ?) and (?::text is null or o.key = ?)
-       and (?::text is null or o.topic = ?) and (?::text is null or o.type = ?)`;
-}
-
-function find(names: TableNames, byId: boolean): Statement {
-  return statement(
-    undefined,
-    `select o.parked_id, o.transport, o.bucket ${meant(names, byId)} order by o.seq, o.parked_id limit ?`,
-  );
-}
-
-function count(names: TableNames, byId: boolean): Statement {
-  return statement(undefined, `select count(*) from (select 1 ${meant(names, byId)} limit ?) s`);
 }
 
 function changeRows(

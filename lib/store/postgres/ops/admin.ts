@@ -1,34 +1,21 @@
 import type { SqlConnection, SqlExecutor } from '../../executor.js';
-import {
-  LEFT_COUNT_LIMIT,
-  type AdminStore,
-  type MessageFilter,
-  type OperatorReport,
-  type TransportStats,
-  type Change,
-  type GlanceRequest,
-  type TransportGlance,
-} from '../../admin-store.js';
-import type { Deleted } from '../../elsewhere.js';
-import { meansReady, statesOf, transactionsOf } from '../../operator-rows.js';
+import type { ParkedState } from '../../../outbox-message.js';
+import type { AdminStore, Change, GlanceRequest, TransportGlance, TransportStats } from '../../admin-store.js';
 import type { StoreSettings, TableNames } from '../../names.js';
-import type { Sql } from '../../sql.js';
 import { plainArray } from '../arrays.js';
-import { adminStatements, type AdminStatements } from './admin-statements.js';
 import { stateNumber } from '../columns.js';
-import { inTransaction } from '../retry.js';
-import { PostgresTooLate } from './admin-too-late.js';
-import { PostgresUnowned } from './cancel-unowned.js';
+import { TimedReads } from '../inspect/timed-reads.js';
 import { PostgresDedupKeys } from '../ready/dedup-keys.js';
+import { adminStatements, type AdminStatements } from './admin-statements.js';
+import { PostgresUnowned } from './cancel-unowned.js';
 import { PostgresGlance } from './glance.js';
 import { byTopicStatement, readStats, statsStatement } from './stats.js';
 
-/** What operators and the application do to parked messages. Never to one that is being sent. */
+/** What operators ask, and what they do to parked messages. Never to one that is being sent. */
 export class PostgresAdmin implements AdminStore {
   /** @internal */ readonly sql: AdminStatements;
   /** @internal */ readonly statsSql;
   /** @internal */ readonly byTopicSql;
-  /** @internal */ readonly tooLate: PostgresTooLate;
   /** @internal */ readonly glances: PostgresGlance;
   /** @internal */ readonly unowned: PostgresUnowned;
   /** @internal */ readonly keys: PostgresDedupKeys;
@@ -42,25 +29,10 @@ export class PostgresAdmin implements AdminStore {
     this.sql = adminStatements(names, settings);
     this.statsSql = statsStatement(names, settings);
     this.byTopicSql = byTopicStatement(names);
-    this.tooLate = new PostgresTooLate(connection, names, settings);
-    this.glances = new PostgresGlance(this.tooLate, names, settings);
+    this.glances = new PostgresGlance(new TimedReads(connection), names, settings);
     this.keys = new PostgresDedupKeys(names);
-    this.unowned = new PostgresUnowned(connection, names, { search: this.tooLate, keys: this.keys });
+    this.unowned = new PostgresUnowned(names, this.keys);
     this.isGlobal = settings.ordering === 'global';
-  }
-
-  requeue(filter: MessageFilter): Promise<OperatorReport> {
-    return this.change('requeue', filter);
-  }
-  discard(filter: MessageFilter): Promise<OperatorReport> {
-    return this.change('discard', filter);
-  }
-  cancel(filter: MessageFilter): Promise<OperatorReport> {
-    return this.change('cancel', filter);
-  }
-
-  async release(filter: { key: string; transport?: number }): Promise<{ released: number }> {
-    return { released: await inTransaction(this.connection(), (tx) => this.releaseIn(tx, filter)) };
   }
 
   /** @returns how many dead rows block no longer */
@@ -70,11 +42,6 @@ export class PostgresAdmin implements AdminStore {
     const { affected } = await tx.run(this.sql.unblockDead.bind(transport, transport, filter.key, filter.key));
     await tx.run(this.sql.wakeKey.bind(transport, transport, filter.key, filter.key));
     return affected;
-  }
-
-  async count(change: Change, filter: MessageFilter): Promise<number> {
-    const { rows } = await this.connection().run(this.meant('count', change, filter, filter.ids));
-    return Number(rows[0]?.[0]);
   }
 
   async stats(): Promise<TransportStats[]> {
@@ -90,62 +57,18 @@ export class PostgresAdmin implements AdminStore {
     return this.glances.look(request);
   }
 
-  /** @internal When a transaction fails, those before it stay. */
-  async change(change: Change, filter: MessageFilter): Promise<OperatorReport> {
-    const ids = filter.ids === undefined ? undefined : [...new Set(filter.ids)];
-    const { rows } = await this.connection().run(this.meant('find', change, filter, ids));
-    const more = rows.length < filter.limit ? 0 : await this.countMore(change, filter, ids);
-    const changed: Deleted[] = [];
-    for (const some of transactionsOf(rows, change)) {
-      changed.push(...(await inTransaction(this.connection(), (tx) => this.changeIn(tx, change, filter, some))));
-    }
-    if (change === 'cancel' && meansReady(filter))
-      changed.push(...(await this.unowned.cancel(filter, ids, filter.limit - rows.length)));
-    const left = change === 'cancel' ? await this.tooLate.elsewhere(changed, filter) : new Set<string>();
-    const done = new Set(changed.map(({ id }) => id).filter((id) => !left.has(id)));
-    if (ids === undefined) {
-      const late = await this.tooLate.byFilter(change, filter, rows.length < filter.limit);
-      const tooLate = [...new Set([...left, ...late])].filter((id) => !done.has(id));
-      return { done: [...done], tooLate: tooLate.slice(0, filter.limit), notFound: [], left: more };
-    }
-    const others = ids.filter((id) => !done.has(id) && !left.has(id));
-    const { tooLate, notFound } = await this.tooLate.byIds(others, filter);
-    return { done: [...done], tooLate: [...left, ...tooLate], notFound, left: more };
-  }
-
-  /** @internal What the limit left out. */
-  async countMore(change: Change, filter: MessageFilter, ids: readonly string[] | undefined): Promise<number> {
-    const all = { ...filter, limit: filter.limit + LEFT_COUNT_LIMIT };
-    const { rows } = await this.connection().run(this.meant('count', change, all, ids));
-    return Math.max(0, Number(rows[0]?.[0]) - filter.limit);
-  }
-
-  /** @internal */ meant(
-    what: 'find' | 'count',
-    change: Change,
-    filter: MessageFilter,
-    ids: readonly string[] | undefined,
-  ): Sql {
-    const { transport = null, key = null, topic = null, type = null, limit } = filter;
-    const states = numbersOf(change, filter);
-    const values = [states, transport, transport, key, key, topic, topic, type, type, limit];
-    return ids === undefined
-      ? this.sql[`${what}By`].bind(...values)
-      : this.sql[`${what}Ids`].bind(plainArray(ids), ...values);
-  }
-
   /**
    * The lease rows are locked before the rows are looked at again: what `sending` means cannot change until the commit,
    * so that no publish starts after a cancellation was reported.
    * @param found parked id, transport, bucket
-   * @returns what was changed
+   * @returns the id of each row that was changed
    */
   async changeIn(
     tx: SqlExecutor,
     change: Change,
-    filter: Pick<MessageFilter, 'states'>,
+    states: readonly ParkedState[],
     found: readonly (readonly unknown[])[],
-  ): Promise<Deleted[]> {
+  ): Promise<string[]> {
     const unique = [...new Map(found.map((row) => [`${String(row[1])} ${String(row[2])}`, row])).values()];
     await tx.run(
       this.sql.lock.bind(
@@ -154,17 +77,14 @@ export class PostgresAdmin implements AdminStore {
       ),
     );
     const parkedIds = plainArray(found.map((row) => row[0] as string));
-    const { rows } = await tx.run(this.sql.change[change].bind(parkedIds, numbersOf(change, filter)));
+    const numbers = plainArray(states.map((state) => String(stateNumber(state))));
+    const { rows } = await tx.run(this.sql.change[change].bind(parkedIds, numbers));
+    const ids = rows.map(([id]) => id as string);
     if (change !== 'requeue') {
       await this.wakeKeys(tx, rows);
-      const ids = rows.map(([id]) => id as string);
       await this.keys.free(tx, ids);
     }
-    return rows.map(([id, transport, bucket]) => ({
-      id: id as string,
-      transport: Number(transport),
-      bucket: Number(bucket),
-    }));
+    return ids;
   }
 
   /** @internal The keys whose blocking rows were deleted go on with their next row. Rows: id, transport, bucket, key, blocking. */
@@ -173,6 +93,3 @@ export class PostgresAdmin implements AdminStore {
     if (held.length > 0) await tx.run(this.sql.wakeNext.bind(...this.sql.keyArrays(held)));
   }
 }
-
-const numbersOf = (change: Change, filter: Pick<MessageFilter, 'states'>): string =>
-  plainArray(statesOf(change, filter).map((state) => String(stateNumber(state))));

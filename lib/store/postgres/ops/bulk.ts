@@ -15,11 +15,12 @@ import {
   type AuditOutcome,
 } from '../../bulk-store.js';
 import type { SqlConnection, SqlExecutor } from '../../executor.js';
-import { ERROR_LENGTH, type StoredRow } from '../../inspect-store.js';
+import { ERROR_LENGTH, type RowsById, type StoredRow } from '../../inspect-store.js';
 import type { TableNames } from '../../names.js';
 import type { Sql, Statement } from '../../sql.js';
 import { plainArray } from '../arrays.js';
 import { DEAD, SCHEDULED, stateNumber } from '../columns.js';
+import type { PostgresLookup } from '../inspect/lookup.js';
 import { filterSql } from '../inspect/pages.js';
 import { readDate, utc } from '../inspect/rows.js';
 import { TimedReads } from '../inspect/timed-reads.js';
@@ -38,6 +39,7 @@ export class PostgresBulk implements BulkStore {
     readonly connection: () => SqlConnection,
     readonly names: TableNames,
     readonly admin: PostgresAdmin,
+    /** @internal */ readonly lookup: Pick<PostgresLookup, 'locate'>,
   ) {
     this.audits = new PostgresAudit(connection, names);
     this.reads = new TimedReads(connection);
@@ -60,6 +62,10 @@ export class PostgresBulk implements BulkStore {
     const [last, looked] = rows[0] ?? [];
     if (found.length >= request.limit) return { rows: found, next: found.at(-1)?.rowId ?? null };
     return { rows: found, next: Number(looked) < BULK_LOOK ? null : (last as string) };
+  }
+
+  locate(ids: readonly string[], bucket?: number): Promise<RowsById> {
+    return this.lookup.locate(ids, bucket);
   }
 
   /** @internal First a bounded piece of the key, then what of it the filter means. By ids all of them are looked at. */
@@ -95,20 +101,23 @@ export class PostgresBulk implements BulkStore {
     change: Change,
     states: readonly ParkedState[],
     rows: readonly BulkRow[],
-  ): Promise<number | undefined> {
+  ): Promise<string[] | undefined> {
     const found = rows.map(({ rowId, transport, bucket }) => [rowId, String(transport), String(bucket)]);
-    return this.counted(audit, rows.length, async (tx) => {
-      return (await this.admin.changeIn(tx, change, { states }, found)).length;
-    });
+    return this.counted(audit, rows, (tx) => this.admin.changeIn(tx, change, states, found));
   }
 
-  cancelReady(audit: string, rows: readonly StoredRow[]): Promise<number | undefined> {
+  cancelReady(audit: string, rows: readonly StoredRow[]): Promise<string[] | undefined> {
     const found = rows.map(({ transport, bucket, seq }) => [String(transport), String(bucket), seq]);
-    return this.counted(audit, rows.length, async (tx) => (await this.admin.unowned.removeIn(tx, found)).length);
+    return this.counted(audit, rows, (tx) => this.admin.unowned.removeIn(tx, found));
   }
 
   release(audit: string, filter: { key: string; transport?: number }): Promise<number | undefined> {
-    return this.counted(audit, 0, (tx) => this.admin.releaseIn(tx, filter));
+    const work = inTransaction(this.connection(), async (tx) => {
+      const released = await this.admin.releaseIn(tx, filter);
+      await this.audits.count(tx, audit, released, 0);
+      return released;
+    });
+    return unlessEnded(work);
   }
 
   end(audit: string, outcome: AuditOutcome, error: string | null): Promise<boolean> {
@@ -119,11 +128,15 @@ export class PostgresBulk implements BulkStore {
   }
 
   /** @internal A change, and its count in the same transaction. */
-  counted(audit: string, asked: number, change: (tx: SqlExecutor) => Promise<number>): Promise<number | undefined> {
+  counted(
+    audit: string,
+    asked: readonly unknown[],
+    change: (tx: SqlExecutor) => Promise<string[]>,
+  ): Promise<string[] | undefined> {
     const work = inTransaction(this.connection(), async (tx) => {
-      const done = await change(tx);
-      await this.audits.count(tx, audit, done, Math.max(0, asked - done));
-      return done;
+      const ids = await change(tx);
+      await this.audits.count(tx, audit, ids.length, Math.max(0, asked.length - ids.length));
+      return ids;
     });
     return unlessEnded(work);
   }

@@ -1,4 +1,3 @@
-import type { Change } from '../../admin-store.js';
 import type {
   EditableContent,
   EditableRow,
@@ -103,8 +102,7 @@ export class PostgresEdit implements EditStore {
   }
 
   /** @internal */ requeueIn(tx: SqlExecutor, found: readonly unknown[], { state }: RowVersion): Promise<unknown> {
-    const change: Change = 'requeue';
-    return this.parts.admin.changeIn(tx, change, { states: [state] }, [found]);
+    return this.parts.admin.changeIn(tx, 'requeue', [state], [found]);
   }
 
   /** @internal */ update(rowId: string, changes: Partial<EditableContent>, isDue: boolean): Sql {

@@ -11,7 +11,7 @@ import {
 import type { StoreSettings, TableNames } from '../../names.js';
 import { literal } from '../../names.js';
 import type { Statement } from '../../sql.js';
-import type { PostgresTooLate } from './admin-too-late.js';
+import type { TimedReads } from '../inspect/timed-reads.js';
 import { plainArray } from '../arrays.js';
 import { BLOCKED, DEAD, SCHEDULED, WAITING } from '../columns.js';
 import { statement } from '../statement.js';
@@ -24,7 +24,7 @@ export class PostgresGlance {
   /** @internal */ readonly headsSql: Statement;
 
   constructor(
-    readonly search: Pick<PostgresTooLate, 'within'>,
+    readonly search: Pick<TimedReads, 'within'>,
     names: TableNames,
     readonly settings: StoreSettings,
   ) {

@@ -8,17 +8,21 @@ import type { RowFilter } from '../store/inspect-store.js';
 import { milliseconds } from '../time/duration.js';
 import type { FailureGroup } from './failure-groups.js';
 import { checkedText } from './message-query.js';
-import { checkedStates } from './selection.js';
 
-/** Which messages a bulk action means: all given conditions must hold, and one must be given. */
-export interface BulkSelection {
-  /** At most 10,000. They name parked messages: of what is ready, ask `OutboxService.cancel`. */
+/** Which messages an operator means: all given conditions must hold, and one must be given. */
+export interface MessageSelection {
+  /** At most 10,000. */
   ids?: readonly string[];
+  /** Beside `ids` it makes the call cheap while much is ready: one bucket is looked through, and not all of them. */
   key?: string;
   topic?: string;
   type?: string;
   transport?: string;
-  /** As of `OutboxService`: by default `requeue` and `discard` change what is dead, with `ids` also what waits or is blocked; `cancel` all. */
+  /**
+   * Where they are: `requeue` and `discard` change those that are `'dead'`, `'waiting'` (for their next attempt) or `'blocked'`
+   * (behind another one of their key), `cancel` also what is `'scheduled'` or `'ready'`. Default: with `ids` all of these; else
+   * for `requeue` and `discard` `'dead'` alone, as what waits behind a dead message is healthy, and for `cancel` all.
+   */
   state?: MessageState | readonly MessageState[];
   /** Time since the enqueue. */
   olderThan?: Duration;
@@ -28,7 +32,7 @@ export interface BulkSelection {
 }
 
 /** A selection that was checked. */
-export interface CheckedBulk {
+export interface CheckedSelection {
   readonly ids: readonly string[] | undefined;
   readonly states: readonly ParkedState[];
   /** What no relay can begin to send is deleted, too. */
@@ -45,7 +49,7 @@ const CONDITIONS = [
 const OF_GROUP = ['transport', 'type', 'topic'] as const;
 const MAX_IDS = 10_000;
 
-export function checkedBulk(action: Change, selection: BulkSelection): CheckedBulk {
+export function checkedSelection(action: Change, selection: MessageSelection): CheckedSelection {
   if (typeof selection !== 'object' || selection === null)
     refuse(action, `a filter must be an object, not ${typeName(selection)}`);
   refuseUnknown(selection, CONDITIONS, action);
@@ -69,18 +73,25 @@ export function checkedBulk(action: Change, selection: BulkSelection): CheckedBu
   return { ids: ids && checkedIds(action, ids), ...statesOf(action, selection), filter, transport, error };
 }
 
-function statesOf(action: Change, selection: BulkSelection): Pick<CheckedBulk, 'states' | 'ready'> {
-  const { states } = checkedStates(action, selection);
-  const onlyParked = selection.ids !== undefined || selection.group !== undefined;
-  if (onlyParked && states?.includes('ready') === true)
-    refuse(action, `state 'ready' does not go with ${selection.ids === undefined ? 'group' : 'ids'}`);
+function statesOf(action: Change, { state, ids, group }: MessageSelection): Pick<CheckedSelection, 'states' | 'ready'> {
+  const allowed: readonly MessageState[] = action === 'cancel' ? ['ready', ...CHANGES.cancel] : CHANGES[action];
+  const isDeadAlone = state === undefined && action !== 'cancel' && ids === undefined;
+  const states: readonly unknown[] = isDeadAlone ? ['dead'] : Array.isArray(state) ? state : [state ?? allowed].flat();
+  if (states.length === 0) refuse(action, `state must name one of ${allowed.join(', ')} at least`);
+  for (const each of states) {
+    if ((allowed as readonly unknown[]).includes(each)) continue;
+    const given = typeof each === 'string' ? `'${each.slice(0, 100)}'` : typeName(each);
+    refuse(action, `state ${given} is not one of ${allowed.join(', ')}`);
+  }
+  if (group !== undefined && state !== undefined && states.includes('ready'))
+    refuse(action, `state 'ready' does not go with group`);
   return {
-    states: CHANGES[action].filter((state) => states?.includes(state) ?? true),
-    ready: action === 'cancel' && !onlyParked && (states?.includes('ready') ?? true),
+    states: CHANGES[action].filter((each) => states.includes(each)),
+    ready: group === undefined && states.includes('ready'),
   };
 }
 
-function ofGroup(action: Change, selection: BulkSelection): NonNullable<BulkSelection['group']> {
+function ofGroup(action: Change, selection: MessageSelection): NonNullable<MessageSelection['group']> {
   const { group } = selection;
   if (typeof group !== 'object' || group === null)
     refuse(action, `group must be one of failures(), not ${typeName(group)}`);
@@ -101,7 +112,7 @@ function checkedIds(action: Change, ids: readonly string[]): string[] {
 const NAMED_IDS = 20;
 
 /** What was asked, for people, as JSON. */
-export function filterText({ ids, ...selection }: BulkSelection): string {
+export function filterText({ ids, ...selection }: MessageSelection): string {
   const { group, ...rest } = selection;
   const named = group && { transport: group.transport, type: group.type, topic: group.topic, error: group.error };
   const some = ids && {

@@ -1,23 +1,27 @@
 import { compareSeq } from '../outbox-message.js';
 import type { Change } from '../store/admin-store.js';
 import type { AuditRow, Bounds, BulkRow, BulkStore } from '../store/bulk-store.js';
-import type { InspectStore, StoredRow } from '../store/inspect-store.js';
+import type { InspectStore, RowPage, StoredRow } from '../store/inspect-store.js';
 import { audited, ChunkedRows } from './audited-run.js';
-import type { BulkReport, CheckedOptions } from './bulk-options.js';
-import type { CheckedBulk } from './bulk-selection.js';
+import type { ChangeReport, CheckedOptions } from './bulk-options.js';
 import { normalizedError } from './failure-groups.js';
+import type { CheckedSelection } from './message-selection.js';
+import { NamedMessages } from './named-messages.js';
 
-export interface BulkSources {
+export interface ChangeSources {
   readonly bulk: BulkStore;
-  readonly inspect: InspectStore;
+  /** @throws OutboxConfigurationError the store has none */
+  inspect(): Pick<InspectStore, 'page'>;
   /** Rows may be due. */
   changed(): void;
 }
-export interface BulkAction {
+export interface ChangeAction {
   readonly change: Change;
-  readonly meant: CheckedBulk;
+  readonly meant: CheckedSelection;
   /** The number of the transport. */
   readonly transport: number | undefined;
+  /** Where messages of the selection's key are. */
+  readonly bucket: number | undefined;
 }
 /** Some rows in the order in which they are changed, and how far they lead. */
 interface Piece<T> {
@@ -30,10 +34,21 @@ const PAGE = 5_000;
 /** Ids that are looked for at once. */
 const IDS = 500;
 
-/** How many rows the filter means now. */
-export async function countMeant(sources: BulkSources, action: BulkAction): Promise<number> {
+/** How many rows the selection means now. @param limit where the count may stop */
+export async function countMeant(sources: ChangeSources, action: ChangeAction, limit: number): Promise<number> {
+  const { bulk } = sources;
+  const bounds = await bulk.bounds();
+  const named = NamedMessages.of(bulk, action);
   let count = 0;
-  for await (const { rows } of parkedRows(sources.bulk, action, await sources.bulk.bounds())) count += rows.length;
+  for await (const { rows } of parkedRows(bulk, action, bounds)) {
+    named?.found(rows);
+    count += rows.length;
+    if (count >= limit) return limit;
+  }
+  for await (const { rows } of readyRows(sources, action, bounds, named)) {
+    count += rows.length;
+    if (count >= limit) return limit;
+  }
   return count;
 }
 
@@ -41,24 +56,37 @@ export async function countMeant(sources: BulkSources, action: BulkAction): Prom
  * What is parked, in the order of the rows' numbers: each row comes once, whatever becomes of it meanwhile. Then what is ready.
  * An action of which nobody hears any more stays in the audit without an outcome, with the count of what it did.
  */
-export async function runBulk(
-  sources: BulkSources,
-  action: BulkAction,
+export async function runChange(
+  sources: ChangeSources,
+  action: ChangeAction,
   options: CheckedOptions,
   filter: string,
-): Promise<BulkReport> {
+): Promise<ChangeReport> {
   const { bulk } = sources;
+  const { change, meant } = action;
   const bounds = await bulk.bounds();
-  const auditId = await bulk.begin({ action: action.change, actor: options.actor, filter });
+  const auditId = await bulk.begin({ action: change, actor: options.actor, filter });
   const chunked = new ChunkedRows(options, () => sources.changed());
-  const outcome = await audited(
-    (...ended) => bulk.end(auditId, ...ended),
-    async () =>
-      (await changeParked(sources, action, bounds, { auditId, chunked })) &&
-      (await cancelReady(sources, action, bounds, { auditId, chunked })),
-  );
+  const named = NamedMessages.of(bulk, action);
+  const noted = async (ids: Promise<readonly string[] | undefined>): Promise<number | undefined> =>
+    named === undefined ? (await ids)?.length : named.changed(await ids);
+  const share = meant.ready ? 0.5 : 1;
+  const work = async (): Promise<boolean> => {
+    for await (const { rows, fraction } of parkedRows(bulk, action, bounds)) {
+      named?.found(rows);
+      const write = (some: readonly BulkRow[]) => noted(bulk.change(auditId, change, meant.states, some));
+      if (!(await chunked.each(rows, fraction * share, write))) return chunked.more;
+    }
+    for await (const { rows, fraction } of readyRows(sources, action, bounds, named)) {
+      const write = (some: readonly StoredRow[]) => noted(bulk.cancelReady(auditId, some));
+      if (!(await chunked.each(rows, fraction, write))) return chunked.more;
+    }
+    return true;
+  };
+  const outcome = await audited((...ended) => bulk.end(auditId, ...ended), work);
   const { done, skipped } = (outcome === 'aborted' && (await auditRow(bulk, auditId))) || chunked;
-  return { auditId, done, skipped, outcome };
+  const lists = (await named?.report()) ?? { changed: [], tooLate: [], notFound: [] };
+  return { auditId, done, skipped, outcome, more: chunked.more, ...lists };
 }
 
 /** Of one that was ended within a chunk the audit alone has all: a store may have written a part of the chunk before. */
@@ -67,41 +95,8 @@ async function auditRow(bulk: BulkStore, auditId: string): Promise<AuditRow | un
   return row?.id === auditId ? row : undefined;
 }
 
-interface Run {
-  readonly auditId: string;
-  readonly chunked: ChunkedRows;
-}
-
-/** @returns `false`: the action has ended */
-async function changeParked(
-  { bulk }: BulkSources,
-  action: BulkAction,
-  bounds: Bounds,
-  { auditId, chunked }: Run,
-): Promise<boolean> {
-  const { change, meant } = action;
-  const write = (rows: readonly BulkRow[]) => bulk.change(auditId, change, meant.states, rows);
-  const share = meant.ready ? 0.5 : 1;
-  for await (const { rows, fraction } of parkedRows(bulk, action, bounds))
-    if (!(await chunked.each(rows, fraction * share, write))) return false;
-  return true;
-}
-
-async function cancelReady(
-  { bulk, inspect }: BulkSources,
-  action: BulkAction,
-  bounds: Bounds,
-  { auditId, chunked }: Run,
-): Promise<boolean> {
-  if (!action.meant.ready) return true;
-  const write = (rows: readonly StoredRow[]) => bulk.cancelReady(auditId, rows);
-  for await (const { rows, fraction } of readyRows(inspect, action, bounds))
-    if (!(await chunked.each(rows, fraction, write))) return false;
-  return true;
-}
-
 /** Rows that are deleted come from the last to the first: a deletion wakes what waited behind it, which would be sent first. */
-async function* parkedRows(bulk: BulkStore, action: BulkAction, bounds: Bounds): AsyncGenerator<Piece<BulkRow>> {
+async function* parkedRows(bulk: BulkStore, action: ChangeAction, bounds: Bounds): AsyncGenerator<Piece<BulkRow>> {
   const { meant, transport, change } = action;
   const backwards = change !== 'requeue';
   const lists = meant.ids === undefined ? [undefined] : slicesOf(meant.ids, IDS);
@@ -126,17 +121,19 @@ async function* parkedRows(bulk: BulkStore, action: BulkAction, bounds: Bounds):
   }
 }
 
-/** Of what was ready when the action began. */
+/** Of what was ready when the action began. Of ids, wherever they are ready. */
 async function* readyRows(
-  inspect: InspectStore,
-  action: BulkAction,
+  { inspect }: ChangeSources,
+  { meant, transport }: ChangeAction,
   { now }: Bounds,
+  named: NamedMessages | undefined,
 ): AsyncGenerator<Piece<StoredRow>> {
-  const { meant, transport } = action;
+  if (!meant.ready) return;
+  if (named !== undefined) return yield { rows: await named.ready(), fraction: 1 };
   const filter = { ...meant.filter, ...(transport === undefined ? {} : { transport }) };
   let after: string | null = null;
   do {
-    const page = await inspect.page({ ...filter, state: 'ready', after, limit: PAGE });
+    const page: RowPage = await inspect().page({ ...filter, state: 'ready', after, limit: PAGE });
     const rows = page.rows.filter(({ createdAt }) => createdAt === null || createdAt <= now);
     after = page.rows.length > 0 && rows.length === 0 ? null : page.next;
     yield { rows, fraction: after === null ? 1 : 0.5 };
