@@ -59,6 +59,17 @@ describe('init: what it does not understand', () => {
       },
       'cannot follow which module',
     ],
+    [
+      'an application without a name',
+      {
+        ...files,
+        'src/main.ts': (files['src/main.ts'] as string).replace(
+          /const app[^]*3000\);/,
+          'await (await NestFactory.create(AppModule)).listen(3000);',
+        ),
+      },
+      'src/main.ts:5: the application has no name here.',
+    ],
     ['imports that are no list', withModule('imports: [', 'imports: true ? [] : ['), 'imports is no list'],
     [
       'a name that is something else',
@@ -127,7 +138,11 @@ export class AppModule {}
         '  -   providers: [AppService],',
         '  +   providers: [AppService, OutboxExample],',
         'A src/outbox-example.ts',
-        '2 file(s) would be changed.',
+        'M src/main.ts',
+        '  -   const app = await NestFactory.create(AppModule);',
+        '  +   const app = await NestFactory.create(AppModule, { forceCloseConnections: true });',
+        '  +   app.enableShutdownHooks();',
+        '3 file(s) would be changed.',
       ]),
     );
     expect(app.files()).toEqual(before);

@@ -48,7 +48,7 @@ function proves(kind: DatabaseKind, fixtures: Readonly<Record<string, Fixture>>,
   });
 
   it.each(Object.entries(fixtures))(
-    '%s: compiles, migrates and publishes the example; a second run changes nothing',
+    '%s: compiles, migrates, publishes the example and stops in order; a second run changes nothing',
     async (name, { files, changed, untouched = [], args = [], module = 'dist', dataSource }) => {
       const { app, first } = made.get(name) as Made;
       expect(first).toMatchObject({ code: 0, stderr: '' });
@@ -68,7 +68,11 @@ function proves(kind: DatabaseKind, fixtures: Readonly<Record<string, Fixture>>,
           code: 0,
         });
       app.write({ 'check.mjs': CHECK });
-      expect(await app.node(['check.mjs', module])).toEqual({ code: 0, stdout: 'heard of 42\n', stderr: '' });
+      expect(await app.node(['check.mjs', module])).toEqual({
+        code: 0,
+        stdout: 'heard of hello SIGTERM stopped\n',
+        stderr: '',
+      });
     },
     TIMEOUT,
   );

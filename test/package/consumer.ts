@@ -32,7 +32,7 @@ export class Consumer {
     const { type, dependencies, compilerOptions, sources = 'src' } = description;
     const folder = await mkdtemp(join(tmpdir(), 'outbox-consumer-'));
     const consumer = new Consumer(folder);
-    const tarball = await consumer.packInto(folder);
+    const tarball = await packInto(folder);
     await cp(join(ROOT, 'test', 'package', 'fixtures', sources), join(folder, 'src'), { recursive: true });
     await consumer.writeJson('package.json', {
       name: 'consumer',
@@ -58,7 +58,7 @@ export class Consumer {
       files: ['src/main.ts'],
     });
     const install = ['install', '--no-audit', '--no-fund', '--no-package-lock', '--ignore-scripts', '--prefer-offline'];
-    await consumer.npm([...install, '--loglevel=error'], folder);
+    await npm([...install, '--loglevel=error'], folder);
     return consumer;
   }
 
@@ -99,21 +99,27 @@ export class Consumer {
     await rm(this.folder, { recursive: true, force: true, maxRetries: 5 });
   }
 
-  private async packInto(folder: string): Promise<string> {
-    await run(process.execPath, [join(ROOT, 'tools', 'build.mjs'), '--if-stale']);
-    const { stdout } = await this.npm(['pack', '--json', '--ignore-scripts', '--pack-destination', folder], ROOT);
-    const [packed] = Object.values(JSON.parse(stdout) as Record<string, { filename: string }>);
-    return join(folder, packed!.filename);
-  }
-
-  private npm(args: readonly string[], cwd: string): Promise<{ stdout: string; stderr: string }> {
-    const shell = process.platform === 'win32';
-    return run('npm', args, { cwd, env: plainEnvironment(), shell, timeout: 600_000, maxBuffer: 32 * 1024 * 1024 });
-  }
-
   private writeJson(file: string, content: unknown): Promise<void> {
     return writeFile(join(this.folder, file), JSON.stringify(content, null, 2));
   }
+}
+
+/** The package as it would be published. @returns its file */
+export async function packInto(folder: string): Promise<string> {
+  await run(process.execPath, [join(ROOT, 'tools', 'build.mjs'), '--if-stale']);
+  const { stdout } = await npm(['pack', '--json', '--ignore-scripts', '--pack-destination', folder], ROOT);
+  const [packed] = Object.values(JSON.parse(stdout) as Record<string, { filename: string }>);
+  return join(folder, packed!.filename);
+}
+
+export function npm(
+  args: readonly string[],
+  cwd: string,
+  environment: NodeJS.ProcessEnv = {},
+): Promise<{ stdout: string; stderr: string }> {
+  const shell = process.platform === 'win32';
+  const env = { ...plainEnvironment(), ...environment };
+  return run('npm', args, { cwd, env, shell, timeout: 600_000, maxBuffer: 32 * 1024 * 1024 });
 }
 
 function outcomeOf(running: Promise<{ stdout: string; stderr: string }>): Promise<Outcome> {
@@ -136,7 +142,7 @@ function askedFor(dependencies: Readonly<Record<string, string>>): Record<string
 }
 
 /** Without what `npm test` and Jest put there: the application is started as if by hand. */
-function plainEnvironment(): NodeJS.ProcessEnv {
+export function plainEnvironment(): NodeJS.ProcessEnv {
   const foreign =
     /^(npm_(package|lifecycle|command|execpath|node_execpath|config_local_prefix)|INIT_CWD|JEST_|NODE_OPTIONS|NODE_ENV)/;
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !foreign.test(name)));

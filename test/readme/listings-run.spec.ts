@@ -65,8 +65,7 @@ describeWith('postgres', 'the example of the README', () => {
 
   it('passes its own test, again and again: the first message is enqueued and published', async () => {
     modules.load('src/orders/orders.service.spec.ts');
-    modules.load('src/shop.module.spec.ts');
-    expect(tests.map(({ name }) => name)).toEqual(['tells the world of an order', 'tells the world of an order']);
+    expect(tests.map(({ name }) => name)).toEqual(['tells the world of an order']);
     for (const { body } of tests) await body();
     for (const { body } of tests) await body(); // the database keeps what the first run committed
   });

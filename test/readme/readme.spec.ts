@@ -150,7 +150,8 @@ function problemOf(command: string): string | undefined {
   if (program === 'npm' && verb === 'run') return script(rest[0] as string);
   if (program === 'npm' && verb === 'install') {
     const known = { ...packageJson.peerDependencies, ...packageJson.devDependencies };
-    return rest.find((name) => name !== 'nestjs-outbox' && !Object.hasOwn(known, name));
+    const names = rest.map((name) => name.replace(/(?<=.)@\d+$/, ''));
+    return names.find((name) => name !== 'nestjs-outbox' && !Object.hasOwn(known, name));
   }
   if (program === 'npx' && verb === 'nestjs-outbox')
     return COMMANDS.some(({ name }) => name === rest[0]) ? undefined : `the command line has no ${rest[0]}`;

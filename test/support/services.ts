@@ -73,6 +73,13 @@ export function describeUnlessMissing(missing: readonly (Service | Program)[], n
   else describe.skip(`${name} (no ${missing.join(', ')})`, body);
 }
 
+/** What is installed from the registry of npm, as a user does it. Packages that npm has in its cache are not enough. */
+export function describeWithRegistry(name: string, body: () => void): void {
+  const found = spawnSync('npm', ['ping'], { shell: process.platform === 'win32', timeout: 60_000 }).status === 0;
+  if (found) describe(name, body);
+  else describe.skip(`${name} (no registry of npm)`, body);
+}
+
 /** A clone without the history lacks what an earlier release is built from; none of its servers can bring it. */
 export function describeWithCommit(commit: string, name: string, body: () => void): void {
   const found = spawnSync('git', ['cat-file', '-e', `${commit}^{commit}`]).status === 0;

@@ -1,4 +1,4 @@
-import { importOf, type Sources } from './sources.js';
+import { importOf, isImported, type Sources } from './sources.js';
 import type { TypeScript } from './typescript.js';
 
 /** Steps from a name to what it stands for: more is a circle. */
@@ -62,9 +62,8 @@ function called(sources: Sources, call: TypeScript.CallExpression): TypeScript.N
 export function registered(sources: Sources, expression: TypeScript.Node): TypeScript.Node | undefined {
   const { ts } = sources;
   const call = definitionOf(sources, expression);
-  if (!ts.isCallExpression(call) || !ts.isIdentifier(call.expression)) return undefined;
-  const imported = importOf(ts, call.getSourceFile(), call.expression.text);
-  return imported?.specifier === '@nestjs/config' && imported.name === 'registerAs' ? call.arguments[1] : undefined;
+  if (!ts.isCallExpression(call) || !isImported(ts, call.expression, '@nestjs/config', 'registerAs')) return undefined;
+  return call.arguments[1];
 }
 
 /** The one value that a function gives. @returns `undefined`: none, or several */
@@ -180,12 +179,8 @@ export function decoratorOf(
   specifier: string,
   name: string,
 ): TypeScript.CallExpression | undefined {
-  for (const modifier of declaration.modifiers ?? []) {
-    if (!ts.isDecorator(modifier) || !ts.isCallExpression(modifier.expression)) continue;
-    const call = modifier.expression;
-    if (!ts.isIdentifier(call.expression)) continue;
-    const imported = importOf(ts, declaration.getSourceFile(), call.expression.text);
-    if (imported?.specifier === specifier && imported.name === name) return call;
-  }
-  return undefined;
+  const calls = (declaration.modifiers ?? []).flatMap((one) =>
+    ts.isDecorator(one) && ts.isCallExpression(one.expression) ? [one.expression] : [],
+  );
+  return calls.find((call) => isImported(ts, call.expression, specifier, name));
 }

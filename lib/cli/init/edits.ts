@@ -81,15 +81,13 @@ export function withInsertions(text: string, insertions: readonly Insertion[]): 
   const isCrLf = text.includes('\r\n');
   let from = 0;
   const parts: string[] = [];
-  for (const { at, text: added } of inOrder(insertions)) {
+  // Two at one place keep the order in which they were asked for.
+  for (const { at, text: added } of insertions.toSorted((a, b) => a.at - b.at)) {
     parts.push(text.slice(from, at), isCrLf ? added.replaceAll('\n', '\r\n') : added);
     from = at;
   }
   return parts.join('') + text.slice(from);
 }
-
-/** Two at one place keep the order in which they were asked for. */
-export const inOrder = (insertions: readonly Insertion[]): Insertion[] => insertions.toSorted((a, b) => a.at - b.at);
 
 const lineOf = (file: TypeScript.SourceFile, position: number): number =>
   file.getLineAndCharacterOfPosition(position).line;

@@ -7,7 +7,7 @@ export const EXAMPLE_FILE = 'outbox-example';
 export function exampleText({ name }: TransportText, { quote, end }: { quote: string; end: string }): string {
   const isHandled = name === 'inProcess';
   const text = [
-    `import { Injectable${isHandled ? ', Logger' : ''} } from '@nestjs/common';`,
+    `import { Injectable, ${isHandled ? 'Logger, ' : ''}OnApplicationBootstrap } from '@nestjs/common';`,
     `import { ${isHandled ? 'OnOutboxEvent, ' : ''}OutboxEvent, OutboxService } from 'nestjs-outbox';`,
     `import { DataSource } from 'typeorm';`,
     '',
@@ -17,11 +17,16 @@ export function exampleText({ name }: TransportText, { quote, end }: { quote: st
     '}',
     '',
     '@Injectable()',
-    `export class ${EXAMPLE_CLASS} {`,
+    `export class ${EXAMPLE_CLASS} implements OnApplicationBootstrap {`,
     '  constructor(',
     '    private readonly dataSource: DataSource,',
     '    private readonly outbox: OutboxService,',
     '  ) {}',
+    '',
+    '  /** Each start sends one message, so that you see it go through. Delete it with the example. */',
+    '  async onApplicationBootstrap(): Promise<void> {',
+    `    await this.happen('hello');`,
+    '  }',
     '',
     '  /** What you write with this manager and the message: both, or neither. Gives the id of the message. */',
     '  async happen(id: string): Promise<string> {',

@@ -3,6 +3,7 @@ import { dirname, join, relative, sep } from 'node:path';
 import { migrationsOf, nestOptions, ownOptions } from './data-sources.js';
 import { decoratorOf, definitionOf, propertyOf } from './definition.js';
 import { append, importNames, isTaken, styleOf, withInsertions, type Insertion } from './edits.js';
+import { closedConnections, factoryCall, shutdownHooks } from './entry.js';
 import { EXAMPLE_CLASS, EXAMPLE_FILE, exampleText } from './example.js';
 import { refuse } from './refusal.js';
 import { isImported, nodesOf, type Sources } from './sources.js';
@@ -21,8 +22,6 @@ export interface Change {
   /** `undefined`: it is a new file. */
   readonly before: string | undefined;
   readonly after: string;
-  /** Of `before`. */
-  readonly insertions: readonly Insertion[];
 }
 
 /** @throws CliError a file is not understood */
@@ -31,8 +30,12 @@ export function planInit(sources: Sources, transport: TransportText, withExample
   const edits = new Edits(sources);
   const found: string[] = [];
   const files = sources.reachable(project.entry);
+  const call = factoryCall(sources);
   addMigrations(sources, files, edits, found);
-  const created = addModule(sources, files, edits, found, transport, withExample);
+  const created = addModule(sources, files, edits, found, rootModule(sources, call), transport, withExample);
+  const closed = closedConnections(sources, files, call);
+  if (closed !== undefined) edits.add(closed.file, closed.insertions);
+  edits.add(call.getSourceFile(), shutdownHooks(sources, files, call));
   return { changes: [...edits.changes(), ...created], found };
 }
 
@@ -86,6 +89,7 @@ function addModule(
   files: readonly TypeScript.SourceFile[],
   edits: Edits,
   found: string[],
+  { file, options }: RootModule,
   transport: TransportText,
   withExample: boolean,
 ): Change[] {
@@ -95,8 +99,6 @@ function addModule(
     found.push(`${relative(project.root, known.fileName)} imports OutboxModule`);
     return [];
   }
-  const root = rootModule(sources);
-  const { file, options } = root;
   edits.import(file, 'nestjs-outbox', 'OutboxModule', options);
   edits.import(file, transport.specifier, transport.name, options);
   const pieces = { imports: moduleCall(transport, project.name), ...(withExample ? { providers: EXAMPLE_CLASS } : {}) };
@@ -106,7 +108,7 @@ function addModule(
   if (existsSync(path))
     refuse(project.root, options, `beside this file ${EXAMPLE_FILE}.ts is there already. Give --no-example.`);
   edits.import(file, `./${EXAMPLE_FILE}${suffixOf(sources, file)}`, EXAMPLE_CLASS, options);
-  return [{ path, before: undefined, after: exampleText(transport, styleOf(ts, file)), insertions: [] }];
+  return [{ path, before: undefined, after: exampleText(transport, styleOf(ts, file)) }];
 }
 
 const isOutboxModule = ({ ts }: Sources, node: TypeScript.Node): boolean =>
@@ -121,19 +123,9 @@ interface RootModule {
 }
 
 /** The module that the entry gives to `NestFactory`. */
-function rootModule(sources: Sources): RootModule {
+function rootModule(sources: Sources, call: TypeScript.CallExpression): RootModule {
   const { ts, project } = sources;
-  const entry = sources.file(project.entry);
-  const call = [...nodesOf(ts, entry)].find(
-    (node): node is TypeScript.CallExpression =>
-      ts.isCallExpression(node) &&
-      ts.isPropertyAccessExpression(node.expression) &&
-      isImported(ts, node.expression.expression, '@nestjs/core', 'NestFactory'),
-  );
-  const given = call?.arguments[0];
-  if (call === undefined || given === undefined)
-    return refuse(project.root, entry, 'it has no NestFactory.create(…). Give the file that has it with --entry.');
-  const declaration = definitionOf(sources, given);
+  const declaration = definitionOf(sources, call.arguments[0] as TypeScript.Expression);
   if (!ts.isClassDeclaration(declaration))
     return refuse(project.root, call, 'init cannot follow which module this is.');
   const decorator = decoratorOf(sources, declaration, '@nestjs/common', 'Module');
@@ -190,7 +182,7 @@ class Edits {
   constructor(/** @internal */ readonly sources: Sources) {}
 
   add(file: TypeScript.SourceFile, insertions: readonly Insertion[]): void {
-    this.files.set(file, [...(this.files.get(file) ?? []), ...insertions]);
+    if (insertions.length > 0) this.files.set(file, [...(this.files.get(file) ?? []), ...insertions]);
   }
 
   /** @param place what needs the name */
@@ -210,10 +202,9 @@ class Edits {
       const imports = [...(this.names.get(file) ?? [])].flatMap(([specifier, names]) =>
         importNames(this.sources.ts, file, specifier, [...new Set(names)]),
       );
-      const insertions = [...imports, ...edits];
-      const after = withInsertions(before, insertions);
+      const after = withInsertions(before, [...imports, ...edits]);
       this.sources.parse(path, after);
-      return { path, before, after, insertions };
+      return { path, before, after };
     });
   }
 }

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { CliError, EXIT, refuseUsage } from '../exit-code.js';
 import type { Api, TypeScript } from './typescript.js';
@@ -82,23 +82,16 @@ function readCompiler(ts: Api, root: string, folder: string, named: string | und
   ];
   const file = places.find((place) => existsSync(place));
   if (file === undefined) return {};
-  const { config, error } = ts.readConfigFile(file, (path) => readFileSync(path, 'utf8'));
-  if (error !== undefined) throw unreadable(file);
   // No files are looked for: only the options are wanted.
   const host = { ...ts.sys, readDirectory: () => [] };
-  return ts.parseJsonConfigFileContent(config, host, join(file, '..')).options;
+  return ts.parseJsonConfigFileContent(readJson(ts, file), host, join(file, '..')).options;
 }
 
 /** With comments, as Nest's CLI allows. @returns `undefined`: it is not there */
 function readJson(ts: Api, file: string): unknown {
   if (!existsSync(file)) return undefined;
-  const { config, error } = ts.parseConfigFileTextToJson(file, readFileSync(file, 'utf8')) as {
-    config?: unknown;
-    error?: unknown;
-  };
-  if (error !== undefined || typeof config !== 'object' || config === null) throw unreadable(file);
+  const { config, error } = ts.readConfigFile(file, ts.sys.readFile) as { config?: unknown; error?: unknown };
+  if (error !== undefined || typeof config !== 'object' || config === null)
+    throw new CliError(EXIT.failed, `${file} cannot be read: its syntax is wrong. Nothing was changed.`);
   return config;
 }
-
-const unreadable = (file: string): CliError =>
-  new CliError(EXIT.failed, `${file} cannot be read: its syntax is wrong. Nothing was changed.`);

@@ -294,20 +294,37 @@ export const FIXTURES: Readonly<Record<string, Fixture>> = {
   'a monorepo of Nest’s CLI with the DataSource in a library': monorepo,
 };
 
-/** Starts the application and sends its example. Prints what was heard. */
+/**
+ * Starts the application by its own entry, stays connected to it, and stops it when its example was heard of.
+ * Prints what was heard, and whether the relay stopped.
+ */
 export const CHECK = `
-import 'reflect-metadata';
-import { NestFactory } from '@nestjs/core';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { connect, createServer } from 'node:net';
+const free = createServer().listen(0, '127.0.0.1');
+await once(free, 'listening');
+const { port } = free.address();
+await new Promise((resolve) => free.close(resolve));
 const [folder] = process.argv.slice(2);
-const { AppModule } = await import(\`./\${folder}/app.module.js\`);
-const { OutboxExample } = await import(\`./\${folder}/outbox-example.js\`);
-let hear;
-const heard = new Promise((resolve) => (hear = resolve));
-const log = (text) => String(text).startsWith('heard') && hear(text);
-const quiet = { log, warn() {}, error: console.error, fatal: console.error, debug() {}, verbose() {} };
-const app = await NestFactory.createApplicationContext(AppModule, { logger: quiet, abortOnError: false });
-await app.get(OutboxExample).happen('42');
-setTimeout(() => process.exit(1), 200_000).unref();
-console.log(await heard);
-await app.close();
+const env = { ...process.env, PORT: String(port), NO_COLOR: '1' };
+const app = spawn(process.execPath, [\`./\${folder}/main.js\`], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+const ended = once(app, 'exit');
+setTimeout(() => app.kill('SIGKILL'), 200_000).unref();
+let log = '';
+const says = (text) =>
+  new Promise((resolve) => {
+    const look = () => log.includes(text) && resolve();
+    app.stdout.on('data', look).on('end', resolve);
+    look();
+  });
+app.stdout.setEncoding('utf8').on('data', (part) => (log += part));
+await says('heard of ');
+await says('successfully started');
+const client = connect(port, '127.0.0.1').on('error', () => {});
+await once(client, 'connect');
+app.kill('SIGTERM');
+const [, signal] = await ended;
+client.destroy();
+console.log(/heard of \\w+/.exec(log)?.[0], signal, /\\[Outbox\\] stopped/.test(log) ? 'stopped' : log);
 `;

@@ -16,7 +16,6 @@ describe('writeAll: all files, or none', () => {
     path: join(folder, name),
     before,
     after: `${name} after`,
-    insertions: [],
   });
   const text = (name: string): string => readFileSync(join(folder, name), 'utf8');
 
