@@ -1,12 +1,10 @@
 import { compareSeq } from '../outbox-message.js';
-import type { Change } from '../store/admin-store.js';
 import type { AuditRow, Bounds, BulkRow, BulkStore } from '../store/bulk-store.js';
 import type { InspectStore, RowPage, StoredRow } from '../store/inspect-store.js';
 import { audited, ChunkedRows } from './audited-run.js';
 import type { ChangeReport, CheckedOptions } from './bulk-options.js';
 import { normalizedError } from './failure-groups.js';
-import type { CheckedSelection } from './message-selection.js';
-import { NamedMessages } from './named-messages.js';
+import { NamedMessages, type ChangeAction } from './named-messages.js';
 
 export interface ChangeSources {
   readonly bulk: BulkStore;
@@ -14,14 +12,6 @@ export interface ChangeSources {
   inspect(): Pick<InspectStore, 'page'>;
   /** Rows may be due. */
   changed(): void;
-}
-export interface ChangeAction {
-  readonly change: Change;
-  readonly meant: CheckedSelection;
-  /** The number of the transport. */
-  readonly transport: number | undefined;
-  /** Where messages of the selection's key are. */
-  readonly bucket: number | undefined;
 }
 /** Some rows in the order in which they are changed, and how far they lead. */
 interface Piece<T> {

@@ -1,10 +1,19 @@
+import type { Change } from '../store/admin-store.js';
 import type { BulkRow, BulkStore } from '../store/bulk-store.js';
 import type { StoredRow } from '../store/inspect-store.js';
 import type { ChangeReport } from './bulk-options.js';
-import type { ChangeAction } from './change-run.js';
 import { STATES } from './message-query.js';
+import type { CheckedSelection } from './message-selection.js';
 import { ofFilter } from './of-filter.js';
 
+export interface ChangeAction {
+  readonly change: Change;
+  readonly meant: CheckedSelection;
+  /** The number of the transport. */
+  readonly transport: number | undefined;
+  /** Where messages of the selection's key are. */
+  readonly bucket: number | undefined;
+}
 type Lists = Pick<ChangeReport, 'changed' | 'tooLate' | 'notFound'>;
 interface Looked {
   readonly rows: readonly StoredRow[];

@@ -156,6 +156,23 @@ const content = (errors: string): string =>
   `select ${small('headers')}, ${small('options')}, ${errors}, octet_length(o.payload),
     encode(substring(o.payload from 1 for ?::int), 'hex')`;
 
+function readyStatements(ready: string, places: string) {
+  const columns = `select ${ROW_COLUMNS.ready} from ${ready} o`;
+  return {
+    ready: statement(undefined, `${columns} where o.id = any(?::uuid[])`),
+    readyIn: statement(
+      undefined,
+      `${columns} where o.transport = any(?::smallint[]) and o.bucket = ?::smallint and o.id = any(?::uuid[])`,
+    ),
+    readyNear: statement(
+      undefined,
+      `with meant as materialized (select x.place from ${places} cross join lateral (select o.ctid place from ${ready} o
+         where o.transport = p.t and o.bucket = p.b and o.id = any(?::uuid[]) and o.seq >= ?::bigint and o.seq <= ?::bigint) x)
+       ${columns} where o.ctid = any(array(select place from meant))`,
+    ),
+  };
+}
+
 function lookupStatements({ ready, parked, archive, transports }: TableNames) {
   const places = 'unnest(?::smallint[], ?::smallint[]) p(t, b)';
   const time = `case when isfinite(x.created_at) then (extract(epoch from x.created_at) operator(pg_catalog.*) 1000)::bigint else 0 end`;
@@ -164,18 +181,7 @@ function lookupStatements({ ready, parked, archive, transports }: TableNames) {
        where o.transport = p.t and o.bucket = p.b${condition} order by o.seq${direction} limit 1) x order by x.seq${direction} limit 1`;
   return {
     transports: statement(undefined, `select id from ${transports} order by id`),
-    ready: statement(undefined, `select ${ROW_COLUMNS.ready} from ${ready} o where o.id = any(?::uuid[])`),
-    readyIn: statement(
-      undefined,
-      `select ${ROW_COLUMNS.ready} from ${ready} o
-       where o.transport = any(?::smallint[]) and o.bucket = ?::smallint and o.id = any(?::uuid[])`,
-    ),
-    readyNear: statement(
-      undefined,
-      `with meant as materialized (select x.place from ${places} cross join lateral (select o.ctid place from ${ready} o
-         where o.transport = p.t and o.bucket = p.b and o.id = any(?::uuid[]) and o.seq >= ?::bigint and o.seq <= ?::bigint) x)
-       select ${ROW_COLUMNS.ready} from ${ready} o where o.ctid = any(array(select place from meant))`,
-    ),
+    ...readyStatements(ready, places),
     parked: statement(undefined, `select ${ROW_COLUMNS.parked} from ${parked} o where o.id = any(?::uuid[])`),
     archive: statement(undefined, `select ${ROW_COLUMNS.archive} from ${archive} o where o.id = any(?::uuid[])`),
     archiveBetween: statement(
