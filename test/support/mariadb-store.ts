@@ -33,13 +33,16 @@ export class MariaDbStores implements StoreHarness {
   }
 
   async start(): Promise<void> {
-    this.database = await createTestDatabase(this.kind);
+    this.database = await this.createDatabase();
     this.application = await new DataSource({ ...this.database.options, ...this.options } as never).initialize();
     const [{ version }] = await this.application.query('select version() as version');
     this.isOldest = version.startsWith('8.0.15');
     const store = this.open();
     await store.setup.create(this.settings);
     await store.close();
+  }
+  createDatabase(): Promise<TestDatabase<DatabaseKind>> {
+    return createTestDatabase(this.kind);
   }
   async stop(): Promise<void> {
     await this.application.destroy();

@@ -1,4 +1,5 @@
 import { DataSource } from 'typeorm';
+import { outboxSql } from '../../lib/data-layers/typeorm/migrations.js';
 import { transactionExecutor } from '../../lib/data-layers/typeorm/transaction.js';
 import { openStore } from './open-store.js';
 import type { OutboxStore, SchemaSettings } from '../../lib/store/outbox-store.js';
@@ -6,13 +7,17 @@ import type { StoreHarness } from '../../lib/testing/store-contract/contract.js'
 import { createTestDatabase, type TestDatabase } from './databases.js';
 import { PgBouncer } from './pgbouncer.js';
 
-/** Everything that might go wrong with a session on: far from UTC, another date style, serializable by default, names that need quotes. */
+/** Far from UTC, another date style, serializable by default, and of texts the values that matter. */
 const SESSION = {
   timezone: 'Asia/Kathmandu',
   datestyle: 'German',
   default_transaction_isolation: 'serializable',
-  bytea_output: 'escape',
+  intervalstyle: 'sql_standard',
+  client_min_messages: 'error',
+  'plpgsql.extra_errors': 'all',
 };
+/** The first would keep the application itself from writing, the second ends its session with each error. */
+const OF_THE_APPLICATION = ['default_transaction_read_only', 'exit_on_error'];
 
 /** @param pooled in transaction mode; nothing but the pooler's address is known */
 export function postgresStores(
@@ -39,6 +44,9 @@ export function postgresStores(
       if (pooled) pooler = await PgBouncer.start(testDatabase.url, 'transaction', 40);
       const url = pooler?.through(testDatabase.url) ?? testDatabase.url;
       application = await new DataSource({ type: 'postgres', url }).initialize();
+      const { prefix, schema } = database;
+      const shape = { prefix, ...(schema === undefined ? {} : { schema }), ...settings };
+      if (!pooled) await application.query(outboxSql('postgres', shape).up); // in a session of the application's
       const store = open();
       await store.setup.create(settings);
       await store.close();
@@ -72,10 +80,19 @@ export function postgresStores(
   };
 }
 
+/** Every setting that a role may have, but for those of developers, is another one than PostgreSQL's own, for each session of the database. */
 async function setForAll({ url }: TestDatabase): Promise<void> {
   const dataSource = await new DataSource({ type: 'postgres', url }).initialize();
   const name = new URL(url).pathname.slice(1);
-  for (const [setting, value] of Object.entries(SESSION))
+  const others = await dataSource.query<{ name: string; value: string }[]>(
+    `select name, case vartype
+       when 'bool' then case boot_val when 'on' then 'off' else 'on' end
+       when 'enum' then (select one from unnest(enumvals) as one where one <> boot_val limit 1)
+       else case when min_val = boot_val then max_val else min_val end end as value
+     from pg_settings where context = 'user' and vartype <> 'string' and name !~ '^(transaction|debug|force)_' and lower(name) <> all($1)`,
+    [[...OF_THE_APPLICATION, ...Object.keys(SESSION)]],
+  );
+  for (const [setting, value] of [...others.map((other) => [other.name, other.value]), ...Object.entries(SESSION)])
     await dataSource.query(`alter database ${name} set ${setting} = '${value}'`);
   await dataSource.destroy();
 }

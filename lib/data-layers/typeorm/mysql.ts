@@ -125,6 +125,17 @@ async function openDataSource(application: DataSource, settings: StoreSettings):
   return dataSource.initialize();
 }
 
+/** Statements mean the same, and touch as many rows, whatever the server gives to all sessions. */
+const MEANING = [
+  'autocommit = 1',
+  `time_zone = '+00:00'`,
+  `sql_mode = 'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'`,
+  'completion_type = 0', // a transaction that ends begins no other
+  'sql_safe_updates = 0',
+  'sql_select_limit = 18446744073709551615',
+  'sql_big_selects = 1', // and with it `max_join_size`
+];
+
 /** What a session is for: statements one after the other, or one that holds row locks while a broker is at work. */
 type Use = 'statements' | 'publishing';
 
@@ -145,9 +156,8 @@ async function setSession(client: MysqlClient, settings: StoreSettings, use: Use
   const bounds = isPublishing ? PLAIN : server.transaction(settings.statementTimeout);
   const idle = isPublishing ? settings.idleWithLocks : settings.statementTimeout;
   const variables = [
-    'autocommit = 1',
-    `time_zone = '+00:00'`,
-    `sql_mode = 'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'`,
+    ...MEANING,
+    ...server.meaning,
     `innodb_lock_wait_timeout = ${lockWait}`,
     `lock_wait_timeout = ${Math.ceil(settings.statementTimeout / 1000)}`,
     server.statementTimeout(settings.statementTimeout),

@@ -20,7 +20,7 @@ export function ownDataSource(
   const { replication, ...base } = options;
   return new DataSource({
     ...base,
-    ...replication?.master,
+    ...(replication && { url: undefined, ...replication.master }),
     ...address,
     entities: [],
     subscribers: [],

@@ -55,43 +55,48 @@ export class PostgresPool {
   }
 
   /** @internal */ initialize(): Promise<DataSource> {
+    const url = this.url && completed(this.url, credentialsOf(this.application));
     const extra = {
       max: this.max,
       connectionTimeoutMillis: this.settings.connectTimeout,
       query_timeout: this.settings.statementTimeout + CLIENT_GRACE,
       keepAlive: true,
       application_name: 'nestjs-outbox',
-      Client: quietClient(this.application),
+      Client: quietClient(this.application, url),
     };
-    const address = this.url === undefined ? {} : addressOf(this.url, this.application);
+    const other = { host: undefined, port: undefined, username: undefined, database: undefined };
+    const address = url === undefined ? {} : { url, ...other };
     this.dataSource ??= ownDataSource(this.application, this.settings, extra, address);
     return this.dataSource.initialize();
   }
 }
 
-/** Of a URL that names user, host and database. A password that it lacks is the application's. */
-function addressOf(url: string, application: DataSource): object {
-  const { hostname, port, username, password, pathname } = new URL(url);
-  return {
-    url: undefined,
-    host: hostname.replace(/^\[|\]$/g, ''),
-    port: port === '' ? 5432 : Number(port),
-    username: decodeURIComponent(username),
-    database: decodeURIComponent(pathname.slice(1)),
-    password: password === '' ? passwordOf(application) : decodeURIComponent(password),
-  };
+/**
+ * A URL that names user, host and database, for the driver, which takes what it says before all else. What it lacks beside the
+ * address is the application's: its password, and each parameter of its URL, such as `sslmode`.
+ */
+function completed(url: string, { url: applications = '', password }: Credentials): string {
+  const own = new URL(url);
+  const other = URL.canParse(applications) ? new URL(applications) : undefined;
+  if (own.password === '')
+    own.password = other?.password || encodeURIComponent(typeof password === 'string' ? password : '');
+  for (const [name, value] of other?.searchParams ?? [])
+    if (!OF_THE_ADDRESS.has(name) && !own.searchParams.has(name)) own.searchParams.set(name, value);
+  return own.href;
 }
 
-/** A text, or what the driver calls for one. TypeORM takes what a URL says before all else. */
-function passwordOf({ options }: DataSource): unknown {
-  const all = options as Credentials & { replication?: { master: Credentials } };
-  const { url = '', password } = { ...all, ...all.replication?.master };
-  return (URL.canParse(url) && decodeURIComponent(new URL(url).password)) || password;
-}
+/** Parameters by which a URL may name what stands in front of them, too. */
+const OF_THE_ADDRESS: ReadonlySet<string> = new Set(['host', 'port', 'user', 'password']);
 
+/** Of the primary: what the driver calls for a password may stand in place of one. */
 interface Credentials {
   url?: string;
   password?: unknown;
+}
+
+function credentialsOf({ options }: DataSource): Credentials {
+  const { replication, ...all } = options as Credentials & { replication?: { master: Credentials } };
+  return replication?.master ?? all;
 }
 
 /** An idle client waits for the server to close, where no packet comes back until the system gives up: a quarter of an hour. */
@@ -104,11 +109,16 @@ async function goodbye(client: PgClient): Promise<void> {
  * The statement in hand fails by itself, and without one nobody is interested. From the first moment: a server may end a
  * connection in the packet that says it is ready, when the pool has ceased to listen and nobody else has begun to.
  */
-function quietClient({ driver }: DataSource): new (options: unknown) => PgClient {
-  const { Client } = (driver as unknown as { postgres: { Client: new (options: unknown) => PgClient } }).postgres;
+function quietClient(application: DataSource, url?: string): new (options: unknown) => PgClient {
+  const { Client } = (application.driver as unknown as { postgres: { Client: new (options: unknown) => PgClient } })
+    .postgres;
+  const { password } = credentialsOf(application);
+  // No URL has a function: the driver asks the client's own.
+  const ask = url !== undefined && new URL(url).password === '' && typeof password === 'function' ? { password } : {};
   return class QuietClient extends Client {
     constructor(options: unknown) {
       super(options);
+      Object.assign(this, ask);
       this.on('error', () => undefined);
     }
   };

@@ -39,7 +39,8 @@ export async function askOtherEnd(client: PgClient): Promise<OtherEnd> {
 /**
  * Statements prepared on empty tables must stay fast when there are millions of rows and no statistics: every hot
  * statement has exactly one plan without sequential and bitmap scans. Nothing is found through a search_path that others
- * may put functions and operators into. Times and bytes come in the form that is read.
+ * may put functions and operators into. Texts come in the form that is read, and mean the same, whatever the server, the
+ * database or the role gives to all sessions.
  */
 function settingsOf({ statementTimeout }: StoreSettings): Settings {
   return {
@@ -52,6 +53,10 @@ function settingsOf({ statementTimeout }: StoreSettings): Settings {
     timezone: `'UTC'`,
     datestyle: `'ISO'`,
     bytea_output: 'hex',
+    intervalstyle: 'postgres',
+    array_nulls: 'on',
+    quote_all_identifiers: 'off',
+    transform_null_equals: 'off',
     synchronous_commit: 'on',
     lock_timeout: '0',
     statement_timeout: String(statementTimeout),

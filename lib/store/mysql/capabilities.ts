@@ -18,6 +18,8 @@ export interface MysqlCapabilities {
    * still, which would lock its rows for as long as it does. MySQL's ends a session without a transaction, too.
    */
   readonly idleTransactionTimeout: (milliseconds: number) => string;
+  /** Session settings that the other product lacks, and without which a statement may mean something else. */
+  readonly meaning: readonly string[];
   /** What the server would end an idle session by, or one that idles in a transaction and has a limit of its own. */
   readonly idle: readonly string[];
   /** What begins and commits a transaction that may idle for so long. */
@@ -47,6 +49,7 @@ const MARIADB: MysqlCapabilities = {
   selectWithin: (milliseconds, rest) => `set statement max_statement_time = ${milliseconds / 1000} for select ${rest}`,
   explainKey: 5,
   tellsDisks: true,
+  meaning: ['sql_if_exists = 0'], // with it a `create table if not exists` fails where the table exists
   idle: [IDLE, 'idle_readonly_transaction_timeout = 0', 'idle_write_transaction_timeout = 0'],
   idleTransactionTimeout: (milliseconds) => `idle_transaction_timeout = ${Math.ceil(milliseconds / 1000)}`,
   transaction: () => PLAIN,
@@ -58,6 +61,7 @@ const MYSQL: MysqlCapabilities = {
   selectWithin: (milliseconds, rest) => `select /*+ max_execution_time(${Math.ceil(milliseconds)}) */ ${rest}`,
   explainKey: 6,
   tellsDisks: false,
+  meaning: [],
   idle: [IDLE],
   idleTransactionTimeout: waitTimeout,
   // The limit holds in the transaction only, at the price of no round trip: with `autocommit` on again, MySQL commits.

@@ -33,6 +33,10 @@ function jsonCell(cell: Exclude<JsonCell, null>): string {
 
 export const ID = `char(36) character set ascii collate ascii_bin`;
 
+/** Without a character set it would be that of the database, which may lack letters. */
+export const TEXT = 'text character set utf8mb4';
+export const MEDIUMTEXT = `medium${TEXT}`;
+
 /** A table expression `k` over one parameter made by {@link jsonRows}; name → type of each element of a row. */
 export function jsonTable(columns: Readonly<Record<string, string>>): string {
   const list = Object.entries(columns).map(([name, type], index) => `${name} ${type} path '$.c${index}'`);

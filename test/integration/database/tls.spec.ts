@@ -83,7 +83,28 @@ describe.each(DATABASES)('TLS to %s', (kind) => {
       // The application's own, and those of the relay and of its listener.
       expect(sessions.total).toBeGreaterThanOrEqual(3);
       expect(sessions.encrypted).toBe(sessions.total);
+      await applications.close();
     });
+
+    if (kind === 'postgres')
+      it.each(['url', 'replication.master.url'])(
+        'takes what the DataSource’s `%s` says beside the address, for `listenUrl`, too',
+        async (where) => {
+          const url = `${database.url}?sslmode=no-verify`;
+          const lists = { master: { url }, slaves: [] };
+          const of = where === 'url' ? { url } : { replication: lists };
+          const given = { ...database, options: { type: kind, ...of } as DataSourceOptions };
+          const listenUrl = `${database.url}?application_name=listener`;
+          const options = quiet({ database: { setup: 'create', listenUrl } });
+          const application = await applications.start(build([typeOrm(given), OutboxModule.forRoot(options)]));
+          const query = (sql: string): Promise<Record<string, unknown>[]> => application.get(DataSource).query(sql);
+          const listeners = `${SESSIONS.postgres} and application_name = 'listener'`;
+          await until(async () => Number((await query(listeners))[0]?.['total']) > 0);
+          const [sessions] = await query(SESSIONS.postgres);
+          expect(sessions?.['encrypted']).toBe(sessions?.['total']);
+          await applications.close();
+        },
+      );
 
     it('does not go on without a certificate that it can trust', async () => {
       const strange = { ...database.options, ssl: { ca: certificates.stranger.cert } } as DataSourceOptions;

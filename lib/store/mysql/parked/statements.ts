@@ -3,7 +3,7 @@ import { statement, type Statement } from '../../sql.js';
 import { LONGEST_WAIT } from '../../parked-store.js';
 import { updateOf } from '../capabilities.js';
 import { DEAD, DUE_AT, failures, messageFrom, parkedFrom, WAITING } from '../columns.js';
-import { jsonTable, lookUp, PARKED_IDS } from '../json-rows.js';
+import { jsonTable, lookUp, MEDIUMTEXT, PARKED_IDS, TEXT } from '../json-rows.js';
 import { marks, sized, times } from '../statements.js';
 
 const NOW = 'utc_timestamp(6)';
@@ -79,8 +79,8 @@ function reparkStatement(parked: string, fenced: boolean, errorHistory: number):
     attempts: 'int',
     sent: 'int',
     delay: 'bigint',
-    error: 'text',
-    progress: 'mediumtext',
+    error: TEXT,
+    progress: MEDIUMTEXT,
     changed: 'tinyint',
   });
   return statement(

@@ -6,7 +6,7 @@ import type { TableNames } from '../../names.js';
 import { statement, type Statement } from '../../sql.js';
 import { updateOf } from '../capabilities.js';
 import { DEAD, DUE_AT, MOVED, movedFrom, readKey, stateNumber, failures, type Row } from '../columns.js';
-import { ID, jsonRows, jsonTable, lookUp, placeRows, PLACES, type JsonCell } from '../json-rows.js';
+import { ID, jsonRows, jsonTable, lookUp, MEDIUMTEXT, placeRows, PLACES, TEXT, type JsonCell } from '../json-rows.js';
 import type { MysqlFence } from '../ops/leases.js';
 import { inTransaction, retried } from '../retry.js';
 import type { MysqlWake } from '../parked/wake.js';
@@ -197,8 +197,8 @@ function parkStatement(parked: string, there: (list: string) => string, errorHis
     blocking: 'tinyint',
     attempts: 'int',
     delay: 'bigint',
-    error: 'text',
-    progress: 'mediumtext',
+    error: TEXT,
+    progress: MEDIUMTEXT,
   });
   return statement(
     'park',

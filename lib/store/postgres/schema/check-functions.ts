@@ -37,7 +37,7 @@ export async function compareFunctions(
   const { rows } = await db.run(
     statement(
       undefined,
-      `select w.name, p.prosrc, p.prosecdef, p.proconfig, case when p.proowner <> c.relowner then format('%I', pg_get_userbyid(c.relowner)) end, has_function_privilege('public', p.oid, 'execute')
+      `select w.name, p.prosrc, p.prosecdef, array_to_string(p.proconfig, chr(10)), case when p.proowner <> c.relowner then format('%I', pg_get_userbyid(c.relowner)) end, has_function_privilege('public', p.oid, 'execute')
        from (values ${list}) w(name) join pg_proc p on p.oid = to_regprocedure(w.name)
        join pg_class c on c.oid = to_regclass(${literal(names.ready)})`,
     ).bind(),
@@ -67,11 +67,10 @@ function difference(suffix: FunctionName, row: Found, body: string, definition: 
   return found;
 }
 
-/** As the server keeps them: `name=value`, in an array. Others beside them are nobody's harm. */
+/** As the server keeps them: `name=value`, one a line, with names in quotes if they were so. Others beside them are nobody's harm. */
 function hasSettings(found: string | null, wanted: Readonly<Record<string, string>>): boolean {
-  const settings = (found ?? '').slice(1, -1).match(/"[^"]*"|[^,]+/g) ?? [];
-  const bare = new Set(settings.map((text) => text.replaceAll('"', '')));
-  return Object.entries(wanted).every(([name, value]) => bare.has(`${name}=${value}`));
+  const lines = new Set((found ?? '').replaceAll('"', '').split('\n'));
+  return Object.entries(wanted).every(([name, value]) => lines.has(`${name}=${value}`));
 }
 
 const plain = (body: string, { schema }: SchemaDefinition): string =>

@@ -45,6 +45,13 @@ describe('database.listenUrl', () => {
     ['of the options', 'app', { password: 'option' }, 'option'],
     ['of a function', 'app', { password: async () => 'fetched' }, 'fetched'],
     ['of the URL', 'app', { url: 'postgres://app:in%20url@pooler/shop', password: 'option' }, 'in url'],
+    [
+      'of a function of the primary',
+      'app',
+      { replication: { master: { password: async () => 'fetched' }, slaves: [] } },
+      'fetched',
+    ],
+    ['with signs of a URL', 'app', { password: 'p@ss/w%rd?#' }, 'p@ss/w%rd?#'],
     ['beside a URL without one', 'app', { url: 'postgres://app@pooler/shop', password: 'option' }, 'option'],
     [
       'of the primary',
