@@ -75,6 +75,7 @@ export interface TransportView {
   readonly circuit: 'closed' | 'open' | 'probing' | 'blocked';
   readonly lastError: string | null;
   readonly buckets?: readonly number[];
+  readonly onTrial?: number;
   readonly away?: readonly AwayView[];
 }
 /** One destination that takes nothing while others may; milliseconds. */
@@ -275,15 +276,22 @@ const TASKS = {
 /** In whole seconds. */
 const secondsText = (ms: number): string => String(durationText(Math.ceil(ms / 1_000) * 1_000));
 
-function transportProblems({ transport, circuit, lastError, away = [] }: TransportView): Reason[] {
+function transportProblems({ transport, circuit, lastError, onTrial = 0, away = [] }: TransportView): Reason[] {
   const [code, what] =
     circuit === 'blocked' ? (['transport_blocked', 'asks to wait'] as const) : (['transport_down', 'is down'] as const);
   return [
     ...(circuit === 'closed' ? [] : [reason(code, sentence(`Transport '${transport}' ${what}`, lastError))]),
+    ...(onTrial > 0 ? [trial(transport, onTrial)] : []),
     ...away.slice(0, MOST_AWAY).map((one) => awayReason(transport, one)),
     ...(away.length > MOST_AWAY ? [moreAway(transport, away.length - MOST_AWAY)] : []),
   ];
 }
+
+const trial = (transport: string, count: number): Reason =>
+  reason(
+    'trial',
+    `Transport '${transport}': ${counted(count, 'message')} ${count === 1 ? 'goes' : 'go'} one by one, as owner after owner disappeared while it published.`,
+  );
 
 function awayReason(transport: string, { name, awayFor, putOff, error }: AwayView): Reason {
   const since = `for ${durationText(Math.round(awayFor / 1_000) * 1_000)}`;

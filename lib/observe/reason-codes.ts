@@ -13,6 +13,7 @@ export const REASON_CODES = [
   'transport_down',
   'transport_blocked',
   'paused',
+  'trial',
   'destination_missing',
   'destination_away',
   'no_relay',

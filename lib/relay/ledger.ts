@@ -68,6 +68,7 @@ export class Ledger {
   lose(buckets: ReadonlySet<number>): void {
     const isLost = (bucket: number): boolean => buckets.has(bucket);
     this.forget(this.withdraw(isLost));
+    for (const [id, bucket] of this.flight.suspects) if (isLost(bucket)) this.flight.suspects.delete(id);
     for (const message of this.flight.unresolved(isLost)) message.state = 'orphan';
     for (const message of this.unwritten.of(buckets)) if (message.parkedId === null) this.known.delete(message);
   }
@@ -97,6 +98,7 @@ export class Ledger {
   /** Something was decided about it, which is to be written. What is kept of it until then may be less than the message. */
   decide(message: OutboxMessage, decided: Decided): void {
     message.state = 'told';
+    this.flight.suspects.delete(message.id);
     this.unwritten.add(decided);
   }
 

@@ -102,6 +102,7 @@ export class RelayLoops implements RunningRelay {
       blockedKeys: parked.keys.size,
       lastError: lastError === undefined ? null : errorText(lastError),
       paused: this.relay.gate.pause,
+      onTrial: ledger.flight.suspects.size,
       away: outage.destinations.list(deps.clock.monotonic()),
       readAgain: reader.readAgain,
     };

@@ -44,6 +44,8 @@ export interface TransportStatus {
   readonly lastError: string | null;
   /** Who paused it, as the last heartbeat said; `null`: nobody. */
   readonly paused: Pause | null;
+  /** Messages that go one by one, as one of them may have ended the process that had them before. */
+  readonly onTrial: number;
   /** What takes nothing now, while other destinations of this transport may. */
   readonly away: readonly AwayDestination[];
   /** How often since the start everything was read again, because numbers had gone back or a message stood where none could appear any more. */

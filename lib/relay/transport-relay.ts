@@ -75,7 +75,9 @@ export class TransportRelay implements LeaseListener, OutageRelay {
     this.ledger = new Ledger(
       { key: (m: OutboxMessage) => m.key, none: () => null, global: () => '' }[options.ordering],
     );
-    this.room = new Room(options, this.ledger, () => this.settler.unwritable);
+    const poison = new PoisonDetector(deps, this.flight);
+    const isTight = (): boolean => poison.isWatched;
+    this.room = new Room(options, this.ledger, () => this.settler.unwritable, isTight);
     this.globalOrder = new GlobalOrderGate(
       (buckets) => store.parked.hasBlocking(id, buckets),
       () => this.settler.size === 0 && this.flight.batches.size === 0,
@@ -97,7 +99,6 @@ export class TransportRelay implements LeaseListener, OutageRelay {
     );
     this.publisher = publisherOf(deps);
     this.outage = new Outage(this, deps);
-    const poison = new PoisonDetector(deps);
     const payloads = new LargePayloads(deps, (message) => this.flight.markAlone(message));
     const usable = (bucket: number): boolean => this.usable(bucket);
     this.batcher = new Batcher(deps, this.ledger, this.outage.circuit, poison, payloads, usable);
@@ -165,7 +166,10 @@ export class TransportRelay implements LeaseListener, OutageRelay {
     for (const message of messages) {
       if (ask && message.parkedId === null && message.key !== null && keys.has(message.bucket, message.key))
         this.results.behindParked(message, message.key);
-      else this.ledger.accept(message);
+      else {
+        this.delivery.poison.meet(message);
+        this.ledger.accept(message);
+      }
     }
     this.pump();
   }
@@ -322,6 +326,7 @@ export class TransportRelay implements LeaseListener, OutageRelay {
 
   gained(leases: readonly Acquired[]): void {
     this.delivery.poison.gained(leases);
+    this.batcher.empty.ready = this.batcher.empty.parked = false; // not of these
     this.wakeUps.ready();
   }
 

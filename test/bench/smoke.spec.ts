@@ -12,6 +12,7 @@ const RUNS: Readonly<Record<string, string>> = {
   partitions: 'mariadb 800',
   load: '4 1000',
   poison: '1 1',
+  suspects: 'mariadb 3000 1',
   missing: '2000 300',
   idle: '1 0',
   latency: '10 1',

@@ -3,15 +3,21 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { createHarness, type Harness } from '../support/relay.js';
+import type { OutboxStore } from '../../lib/store/outbox-store.js';
+import { PUBLISHED, type PublishResult } from '../../lib/transports/transport.js';
+import { createHarness, ScriptedTransport, wrapped, type Harness } from '../support/relay.js';
+import { gate } from '../support/transport-relay.js';
 import { FEWER_DATABASES, describeWith } from '../support/services.js';
 import { until } from '../support/until.js';
 import { end, expireLeases, NO_WRITERS, readLedger, startProcess, type FleetSettings } from './fleet.js';
 
 const OTHERS = 300;
 const MAX_ATTEMPTS = 2;
-/** Deaths after which the messages of a bucket go one by one. */
+/** Deaths after which messages of a bucket go one by one. */
 const UNSUSPECTED = 3;
+/** What is in memory of a relay: so many of them go one by one. */
+const BOUNDS = { batchSize: 20, batchesInFlight: 3 };
+const SUSPECTS = BOUNDS.batchSize * BOUNDS.batchesInFlight;
 
 const message = (key: string, n: number) => ({ key, payload: Buffer.from(String(n)) });
 /** As a payload does that the heap cannot hold. */
@@ -31,6 +37,7 @@ describe.each(FEWER_DATABASES)('a message that kills its process', (kind) => {
       writeFileSync(ledger, '');
       const relayOptions = {
         onPublished: 'archive' as const,
+        ...BOUNDS,
         retry: { maxAttempts: MAX_ATTEMPTS, initial: 1, max: 1 },
       };
       settings = { url: harness.database.url, ledger, lease: 600_000, ...NO_WRITERS, relayOptions };
@@ -90,5 +97,43 @@ describe.each(FEWER_DATABASES)('a message that kills its process', (kind) => {
       },
       600_000,
     );
+
+    it('three processes that something else ended: what one can have held goes one by one, and the rest together', async () => {
+      const backlog = Array.from({ length: 10 * SUSPECTS }, (_, n) => message(`k${n % 200}`, Math.floor(n / 200) + 1));
+      const ids = await harness.enqueue(backlog);
+      const killed: FleetSettings = { ...settings, dieAt: { method: 'publish', when: 'before', nth: 2 } };
+      for (let death = 0; death < UNSUSPECTED; death += 1) {
+        relay = startProcess('relay-process', killed);
+        await once(relay, 'exit', { signal: AbortSignal.timeout(60_000) });
+        await expireLeases(harness.dataSource);
+      }
+      const noted: string[] = [];
+      const wrapStore = (store: OutboxStore): OutboxStore =>
+        wrapped(store, {
+          noteTrial: (owner, lease, id) => {
+            if (id !== null) noted.push(id);
+            return store.leases.noteTrial(owner, lease, id);
+          },
+        });
+      const transport = new ScriptedTransport();
+      const out = gate<PublishResult>();
+      transport.behave = () => out.opened;
+      const { dispatcher } = harness.relay({ default: transport }, BOUNDS, { wrapStore });
+      const first = once(transport.signals, 'attempt', { signal: AbortSignal.timeout(60_000) });
+      await dispatcher.start();
+      await first;
+      const { status, codes, reasons } = await harness.health(dispatcher);
+      expect([status, codes]).toEqual(['degraded', ['trial']]);
+      expect(reasons[0]).toMatch(/^Transport 'default': \d+ messages go one by one/);
+      transport.behave = () => PUBLISHED;
+      out.open(PUBLISHED);
+      const through = async (): Promise<boolean> => (await rows('archive')).length === backlog.length;
+      await until(through, 120_000);
+      expect(noted).toHaveLength(SUSPECTS);
+      expect(new Set(noted).size).toBe(SUSPECTS);
+      expect((await harness.health(dispatcher)).codes).toEqual([]);
+      expect(await rows('parked')).toEqual([]);
+      expect(ids).toEqual(expect.arrayContaining(noted));
+    }, 300_000);
   });
 });

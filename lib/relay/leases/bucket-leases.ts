@@ -99,9 +99,9 @@ export class BucketLeases {
     return held !== undefined && held.deadline.remaining > need && !this.draining.has(`${transport}/${bucket}`);
   }
 
-  /** Whether owner after owner died with this bucket: its messages go singly, so that it shows which one it is. */
-  suspected(transport: number, bucket: number): boolean {
-    return (this.held.get(transport)?.get(bucket)?.crashes ?? 0) >= CRASHES;
+  /** Leases in a row that ran out before ours, at the bucket of this transport where they are most. */
+  crashes(transport: number): number {
+    return Math.max(0, ...[...(this.held.get(transport)?.values() ?? [])].map(({ crashes }) => crashes));
   }
 
   /**
@@ -310,7 +310,5 @@ export class BucketLeases {
   }
 }
 
-/** Leases in a row that ran out in somebody's hands: one is a machine, two are a bad day. */
-const CRASHES = 3;
 /** Milliseconds: whoever has a longer lease is heard of more often all the same. */
 const MOST_SILENCE = 300_000;

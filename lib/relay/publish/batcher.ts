@@ -80,7 +80,7 @@ export class Batcher {
         later.push(message);
         continue;
       }
-      const alone = flight.goesAlone(message) || this.poison.needed(message.bucket);
+      const alone = flight.goesAlone(message);
       if (alone && (messages.length > 0 || flight.batches.size > 0)) {
         // It shares no batch, and nothing else is out with it. Nobody overtakes it either: under load its turn never came.
         later.push(message);
@@ -144,7 +144,9 @@ export class Batcher {
   /** Whose turn is to come alone is in memory or in one of these tables; when not, they went elsewhere. */
   foundNothing(where: 'ready' | 'parked', nothing: boolean): void {
     this.empty[where] = nothing;
-    if (this.empty.ready && this.empty.parked) this.ledger.flight.alone.clear();
+    if (!this.empty.ready || !this.empty.parked) return;
+    this.ledger.flight.alone.clear();
+    this.poison.over();
   }
 }
 

@@ -20,8 +20,8 @@ export class Delivery {
 
   /** Resolves when all its messages were told. Never rejects. */
   async publish(batch: Batch, onTold: OnTold): Promise<void> {
-    const { bucket } = batch.messages[0] as OutboxMessage;
-    if (this.poison.needed(bucket)) await this.try(batch, onTold);
+    const { poison } = this;
+    if (poison.noted || poison.isSuspect(batch.messages[0] as OutboxMessage)) await this.try(batch, onTold);
     else await this.deliver(batch, onTold);
   }
 
@@ -32,7 +32,7 @@ export class Delivery {
     else onTold(0, verdict);
   }
 
-  /** One message, and what it does is known even if nobody is left to tell. @internal */
+  /** A suspect, and what it does is known even if nobody is left to tell; or the first batch after one. @internal */
   async try(batch: Batch, onTold: OnTold): Promise<void> {
     const message = batch.messages[0] as OutboxMessage;
     let published = false;
@@ -42,21 +42,23 @@ export class Delivery {
     };
     this.poison.running = true;
     let verdict = await this.poison.begin(message); // before its payload is read: that may end the process, too
-    if (verdict === 'go' && message.state === 'orphan') verdict = 'later'; // its lease came back: it is read again first
-    if (verdict === 'go') {
-      await this.deliver(batch, onVerdict);
-      if (!published) await this.poison.end(message);
-    } else if (verdict === 'later') withdraw(batch, onTold);
+    if (verdict === 'go' && !this.may(batch)) verdict = 'later';
+    if (verdict === 'go') await this.deliver(batch, onVerdict);
+    else if (verdict === 'later') withdraw(batch, onTold);
     else onTold(0, verdict);
+    if (!published) await this.poison.end(message);
     this.poison.running = false;
   }
 
   /** Brings the large payloads, after which the batch may not go any more. @internal */
-  async complete({ messages }: Batch): Promise<Verdict> {
-    const verdict = await this.payloads.bring(messages);
-    if (verdict !== 'go') return verdict;
-    const may = messages.every((message) => this.usable(message.bucket) && message.state !== 'orphan');
-    return may ? 'go' : 'later';
+  async complete(batch: Batch): Promise<Verdict> {
+    const verdict = await this.payloads.bring(batch.messages);
+    return verdict !== 'go' || this.may(batch) ? verdict : 'later';
+  }
+
+  /** Of an orphan the lease may have come back: it is read again first. @internal */
+  may({ messages }: Batch): boolean {
+    return messages.every((message) => this.usable(message.bucket) && message.state !== 'orphan');
   }
 }
 

@@ -8,6 +8,8 @@ export class InFlight {
   messages = 0;
   /** Ids of messages that are published by themselves: a neighbour was killed with its batch, and one of them did it. The latest last. */
   readonly alone = new Set<string>();
+  /** So are these, by id: of which bucket. One of them may have ended the process of the bucket's former owner. */
+  readonly suspects = new Map<string, number>();
 
   /** Batches so far, which numbers them. @internal */
   begun = 0;
@@ -45,7 +47,7 @@ export class InFlight {
   }
 
   goesAlone({ id }: OutboxMessage): boolean {
-    return this.alone.size > 0 && this.alone.has(id);
+    return (this.alone.size > 0 && this.alone.has(id)) || (this.suspects.size > 0 && this.suspects.has(id));
   }
 
   markAlone({ id }: OutboxMessage): void {
@@ -57,6 +59,7 @@ export class InFlight {
   /** It has a result, or is not ours any more. */
   acquit({ id }: OutboxMessage): void {
     if (this.alone.size > 0) this.alone.delete(id);
+    if (this.suspects.size > 0) this.suspects.delete(id);
   }
 }
 

@@ -5,6 +5,9 @@ import type { ResolvedOptions } from '../../outbox.options.js';
 /** Rows of the first read, and of every one after a read that did not come back full. */
 const FIRST_READ = 100;
 
+/** Batches that are read while others are out. */
+const AHEAD = 2;
+
 /** Messages that could not be parked, and those of their keys behind them, or not settled: so many of them take no room. */
 const MOST_ASIDE = 10_000;
 
@@ -18,6 +21,8 @@ export class Room {
     readonly ledger: { readonly held: number } = { held: 0 },
     /** Of those that are held, how many cannot be written: they must not keep the others from being read. */
     readonly aside: () => number = () => 0,
+    /** Memory holds what is out, and nothing is read ahead. */
+    readonly isTight: () => boolean = () => false,
   ) {}
 
   /** Messages in memory: read, and not yet settled or given back. */
@@ -28,9 +33,10 @@ export class Room {
   /** Messages that may still be read before memory's bound is reached. */
   get left(): number {
     const { batchSize, batchesInFlight, batchBytes } = this.bounds;
-    const byBytes = Math.floor((batchBytes * (batchesInFlight + 2)) / this.averageBytes);
+    const batches = batchesInFlight + (this.isTight() ? 0 : AHEAD);
+    const byBytes = Math.floor((batchBytes * batches) / this.averageBytes);
     const held = this.held - Math.min(MOST_ASIDE, this.aside());
-    return Math.min(batchSize * (batchesInFlight + 2), Math.max(1, byBytes)) - held;
+    return Math.min(batchSize * batches, Math.max(1, byBytes)) - held;
   }
 
   /** Nothing is in memory but what cannot be written. */

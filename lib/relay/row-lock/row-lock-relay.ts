@@ -158,6 +158,7 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
       blockedKeys: 0,
       lastError: circuit.lastError === undefined ? null : errorText(circuit.lastError),
       paused: this.gate.pause,
+      onTrial: 0,
       away: destinations.list(this.deps.clock.monotonic()),
       readAgain: 0,
     };

@@ -57,6 +57,7 @@ const COMPLAINTS: Record<string, Partial<HealthSources>> = {
       ],
     },
   },
+  trial: { relay: { ...relay, transports: [{ ...view, onTrial: 12 }] } },
   destination_missing: { relay: { ...relay, transports: [{ ...view, away: [{ ...away, putOff: 0 }] }] } },
   destination_away: { relay: { ...relay, transports: [{ ...view, away: [{ ...away, putOff: 3 }] }] } },
   no_relay: { stats: { transports: { b: { ...counts, waiting: 2, instances: 0 } } } },
