@@ -1,5 +1,5 @@
 import 'reflect-metadata';
-import type { INestApplicationContext } from '@nestjs/common';
+import type { INestApplicationContext, Provider } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { OutboxEvent, OutboxModule, type OutboxOptions } from '../../lib/index.js';
@@ -25,10 +25,12 @@ export async function startApplication(
   url: string,
   outbox: OutboxOptions,
   poolSize = 8,
+  providers: Provider[] = [],
 ): Promise<INestApplicationContext> {
   const application = await NestFactory.createApplicationContext(
     {
       module: Application,
+      providers,
       imports: [
         TypeOrmModule.forRoot({
           ...(url.startsWith('postgres')

@@ -1,12 +1,13 @@
 import { isObservable, type ObservableLike } from './is-observable.js';
 
 /**
- * When that which a function of the application returned is done: a Promise when it is settled, an Observable, as `HttpService`
+ * Calls a function of the application, and says when it is done: a Promise when it is settled, an Observable, as `HttpService`
  * returns it, when it completes (it does nothing until it is subscribed to), a generator when it was run to its end. Anything
  * else was done when it was returned.
  */
-export async function finished(returned: unknown): Promise<void> {
-  const result: unknown = await returned;
+export async function finished(work: () => unknown): Promise<void> {
+  const result: unknown = await work();
+  if (result === undefined) return;
   if (isObservable(result)) return completed(result);
   if (isGenerator(result)) for await (const _ of result);
 }

@@ -1,6 +1,7 @@
 import type { ModulesContainer } from '@nestjs/core';
 import type { OutboxMessage } from '../outbox-message.js';
 import { errorText } from '../observe/redact/error-text.js';
+import { isThenable } from '../message/is-thenable.js';
 import { deserializerFor, type PayloadDeserializer } from '../message/serializer.js';
 import type { InProcessHandler } from '../transports/in-process/handlers.js';
 import { refuseExchangeable, refuseTwinEvent, type FoundHandler } from './handler-checks.js';
@@ -44,32 +45,40 @@ export function addHandlers(modules: ModulesContainer, { handlers, options, inst
   };
 }
 
-/** Makes events of payloads and calls the method with them. */
+/** Makes events of payloads and calls the method with them; at once, where nothing of that takes time. */
 export function bindHandler(handler: FoundHandler, readers: readonly PayloadDeserializer[]): InProcessHandler {
   return {
     id: handler.id,
     module: handler.module,
     type: handler.type,
     version: handler.version,
-    call: async (message, context) => handler.call(await toEvent(handler, message, readers), message, context),
+    call: (message, context) =>
+      then(toEvent(handler, message, readers), (event) => handler.call(event, message, context)),
   };
 }
 
-async function toEvent(
-  { metadata, eventClass }: FoundHandler,
-  message: OutboxMessage,
-  readers: readonly PayloadDeserializer[],
-): Promise<unknown> {
+const then = (value: unknown, next: (value: unknown) => unknown): unknown =>
+  isThenable(value) ? Promise.resolve(value).then(next) : next(value);
+
+function toEvent(handler: FoundHandler, message: OutboxMessage, readers: readonly PayloadDeserializer[]): unknown {
   const bytes = message.payload;
   if (bytes === null) return null;
   const reader = deserializerFor(readers, message.contentType);
-  const payload: unknown = reader === undefined ? bytes : await reader.deserialize(bytes);
+  return then(reader === undefined ? bytes : reader.deserialize(bytes), (payload) => revived(handler, payload));
+}
+
+function revived({ metadata, eventClass }: FoundHandler, payload: unknown): unknown {
   if (metadata?.revive !== undefined) return metadata.revive(payload);
   if (eventClass === undefined || !isRecord(payload)) return payload;
-  // Not Object.assign: a key `__proto__` in a payload must stay a key.
-  const members = Object.getOwnPropertyDescriptors(payload) as PropertyDescriptorMap;
-  for (const name of Object.keys(members)) if (isMethod(eventClass.prototype, name)) delete members[name];
-  return Object.create(eventClass.prototype, members) as unknown;
+  const { prototype } = eventClass;
+  const event = Object.create(prototype) as Record<string, unknown>;
+  for (const [name, value] of Object.entries(payload)) {
+    if (!(name in prototype)) event[name] = value;
+    // A key `__proto__` in a payload must stay a key, and calls no setter.
+    else if (!isMethod(prototype, name))
+      Object.defineProperty(event, name, { value, writable: true, enumerable: true, configurable: true });
+  }
+  return event;
 }
 
 /** A handler calls `event.isPaid()`, and whoever wrote the payload does not choose what that is. Calls no getter. */

@@ -54,7 +54,7 @@ export function timed(clock: Pick<Clock, 'monotonic'>, publish: Observe, handler
         definition.create(
           aroundCalls(
             handlers as InProcessHandlers,
-            (one) => (message, context) => measured(one.id, handler, () => finished(one.call(message, context))),
+            (one) => (message, context) => measured(one.id, handler, () => finished(() => one.call(message, context))),
           ),
         ),
     });

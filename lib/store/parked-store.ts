@@ -93,9 +93,9 @@ export interface ParkedStore {
   /** Fenced: marks rows as `sending` in this epoch and returns them. Rows that an older epoch was sending are taken again. */
   take(request: TakeRequest): Promise<TakeResult>;
   /**
-   * Makes rows due now that wait without an attempt and for no longer than {@link LONGEST_WAIT}, as those for a destination that
-   * was away, in the order in which they would fall due. Needs no lease: when a row falls due changes nothing but that. What
-   * somebody else has locked is passed, and told.
+   * Makes rows due now that wait without an attempt, as those for a destination that was away, the first parked first. Looks at
+   * none that is scheduled, however many these are. Needs no lease: when a row falls due changes nothing but that. What somebody
+   * else has locked is passed, and told.
    */
   hasten(transport: number, buckets: readonly number[], request: HastenRequest): Promise<Hastened>;
   /** Fenced: what happened to rows that were `sending`, with as many attempts as they were sent with. */
@@ -162,6 +162,3 @@ export interface RowLockStore {
     work: (messages: OutboxMessage[], durable: boolean, session: LockSession) => Promise<LockedOutcome>,
   ): Promise<LockedReport>;
 }
-
-/** Milliseconds. Scheduled rows stand in the same order by time: those that fall due later are not looked through. */
-export const LONGEST_WAIT = 3_600_000;

@@ -8,12 +8,7 @@ import { checkNames, SCHEMA_VERSION, tableNames, type SchemaDefinition, type Sch
 import { runBeside, storedVersion, type IndexBeside } from '../../store/postgres/schema/online.js';
 import type { OpenBeside } from '../../store/schema-session.js';
 import { refuseUnpublished, tellCopies } from './unpublished.js';
-import {
-  buildIdIndex,
-  postgresSchema,
-  postgresVersion2,
-  postgresVersion3,
-} from '../../store/postgres/schema/schema.js';
+import { buildBeside, postgresSchema, postgresVersion2, postgresVersion3 } from '../../store/postgres/schema/schema.js';
 
 export type OutboxDialect = 'postgres' | 'mysql';
 
@@ -61,13 +56,14 @@ const UPGRADES: readonly Version[] = [
     time: '1795478400000',
     version: 2,
     script: { postgres: postgresVersion2, mysql: mysqlVersion2 },
-    beside: buildIdIndex,
+    beside: (definition) => buildBeside('dedup', definition),
   },
   {
     name: 'OutboxVersion3',
     time: '1795737600000',
     version: 3,
     script: { postgres: postgresVersion3, mysql: mysqlVersion3 },
+    beside: (definition) => buildBeside('parked', definition),
   },
 ];
 /** In the order in which they came. */

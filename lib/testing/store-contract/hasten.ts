@@ -61,12 +61,12 @@ export function describeHasten(run: StoreRun): void {
       });
     });
 
-    it('goes past any number of rows that stay and fall due together', async () => {
+    it('looks at none that is scheduled', async () => {
       const owned = await run.owned();
       const deliverAt = new Date(Date.now() + 60_000);
       await owned.insert(...Array.from({ length: 9 }, (_, n) => ({ deliverAt, key: `s${n}` })));
       await waiting(owned, {}, { key: 'waits' });
-      assert.equal((await hastenAll(owned, null, 3))[0], 1);
+      assert.deepEqual(await hastenAll(owned, null, 3), [1, 1]);
     });
   });
 }

@@ -2,15 +2,16 @@ import { inCleanScope } from '../../time/async-scope.js';
 import { stopwatch, systemClock } from '../../time/clock.js';
 import { finished } from '../../message/finished.js';
 import type { OutboxMessage } from '../../outbox-message.js';
+import type { OutboxHandlerContext } from '../../enqueue/events/on-outbox-event.decorator.js';
 import type { InProcessHandler } from './handlers.js';
 
 /** One call of a handler, from its begin until it settles, however late that is. */
 export class HandlerCall {
-  /** @internal */ readonly controller = new AbortController();
   /** Milliseconds since it began. */
   readonly age = stopwatch(systemClock);
   /** Also when an earlier call of the same message succeeds meanwhile. */
   readonly ended: Promise<void>;
+  /** @internal */ readonly context = new CallContext();
 
   constructor(
     handler: InProcessHandler,
@@ -19,14 +20,32 @@ export class HandlerCall {
     /** Of its message, when it was last asked for. */
     public attempts = message.attempts,
   ) {
-    const { signal } = this.controller;
-    const ended = inCleanScope(async () => finished(handler.call(message, { signal })));
+    const ended = inCleanScope(() => finished(() => handler.call(message, this.context)));
     this.ended = earlier === undefined ? ended : Promise.race([ended, earlier.ended.catch(() => ended)]);
   }
 
   /** Nobody waits for it any more. It may go on: nothing can end it but the handler itself. */
   leave(reason: unknown): void {
-    this.controller.abort(reason);
+    this.context.leave(reason);
+  }
+}
+
+/** Few handlers ask for their signal, and to make one costs as much as all else of a call. */
+class CallContext implements OutboxHandlerContext {
+  /** @internal */ controller: AbortController | undefined;
+  /** @internal */ left: { readonly reason: unknown } | undefined;
+
+  get signal(): AbortSignal {
+    if (this.controller === undefined) {
+      this.controller = new AbortController();
+      if (this.left !== undefined) this.controller.abort(this.left.reason);
+    }
+    return this.controller.signal;
+  }
+
+  leave(reason: unknown): void {
+    this.left = { reason };
+    this.controller?.abort(reason);
   }
 }
 

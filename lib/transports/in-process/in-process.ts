@@ -126,8 +126,9 @@ export class InProcessTransport extends OutboxTransport {
   }
 
   /** What the parked row and this process remember. @internal */
-  doneOf(message: OutboxMessage): Set<string> {
-    return new Set([...readProgress(message.progress), ...this.calls.doneOf(message)]);
+  doneOf(message: OutboxMessage): ReadonlySet<string> {
+    const here = this.calls.doneOf(message);
+    return message.progress === null ? here : new Set([...readProgress(message.progress), ...here]);
   }
 
   /** Without a slot for what an earlier try has called: that may go on for longer than this publish. @internal */
@@ -217,9 +218,9 @@ class Deadline {
   }
 }
 
-function readProgress(progress: string | null): readonly string[] {
+function readProgress(progress: string): readonly string[] {
   try {
-    const ids: unknown = JSON.parse(progress ?? '[]');
+    const ids: unknown = JSON.parse(progress);
     return Array.isArray(ids) ? ids.filter((id) => typeof id === 'string') : [];
   } catch {
     return [];

@@ -71,7 +71,7 @@ describeWith('postgres', 'PostgreSQL plans', () => {
     await fixture.application.query(`insert into outbox_ready (bucket, key, id, topic, type, payload)
       select g % 32, 'k' || g % 5000, ${content} from generate_series(1, ${ROWS}) g`);
     await fixture.application.query(`insert into outbox_parked (bucket, key, state, due_at, id, topic, type, payload)
-      select g % 32, 'k' || g % 5000, 1, now() + interval '1 d', ${content} from generate_series(1, ${ROWS}) g`);
+      select g % 32, 'k' || g % 5000, 1, now() + interval '50 min', ${content} from generate_series(1, ${ROWS}) g`);
     await fixture.application.query(`insert into outbox_parked (bucket, key, state, blocking, id, topic, type, payload)
       select 1, 'poison', case when g = 1 then 4 else 3 end, true, ${content} from generate_series(1, ${BLOCKED}) g`);
     await fixture.application
@@ -162,6 +162,7 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       await store.rowLocks.withLockedRows({ transport: 0, limit: 500, onPublished: 'delete' }, () =>
         Promise.resolve(nothing),
       );
+    await store.parked.hasten(0, BUCKETS, { topics: null, from: null, limit: 2_000 });
     const dead = await store.parked.unannouncedDead([0], 100);
     await store.parked.markAnnounced(dead.length > 0 ? dead : [{ transport: 0, parkedId: '1', died: '0' }]);
     await store.leases.renew(owner, 36_000_000);
@@ -215,6 +216,7 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       'outbox_settle_parked',
       'outbox_sweep',
       'outbox_unannounced_text',
+      'outbox_untried',
     ]);
   });
 
@@ -275,6 +277,7 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       outbox_settle_parked: [...byKey, byMessage],
       outbox_sweep: ready,
       outbox_unannounced_text: ['outbox_parked_unannounced'],
+      outbox_untried: ['outbox_parked_untried'],
     });
   });
 

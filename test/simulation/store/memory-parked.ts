@@ -1,14 +1,13 @@
 import { compareSeq } from '../../../lib/outbox-message.js';
 import type { Lease } from '../../../lib/store/lease-store.js';
-import {
-  LONGEST_WAIT,
-  type DeadLetter,
-  type Death,
-  type DueRow,
-  type Hastened,
-  type HastenRequest,
-  type KeyInBucket,
-  type ReparkEntry,
+import type {
+  DeadLetter,
+  Death,
+  DueRow,
+  Hastened,
+  HastenRequest,
+  KeyInBucket,
+  ReparkEntry,
 } from '../../../lib/store/parked-store.js';
 import type { SettledMessage } from '../../../lib/store/ready-store.js';
 import { blockingRows, distinctKeys, isBeingSent } from './memory-keys.js';
@@ -156,22 +155,20 @@ export function hasten(
   buckets: readonly number[],
   { topics, from, limit }: HastenRequest,
 ): Hastened {
+  if (buckets.length === 0) return { hastened: 0, passed: 0, next: null };
   const now = database.now();
-  const later = database
+  const waiting = database
     .parkedRows(transport)
-    .filter(({ bucket, dueAt }) => buckets.includes(bucket) && dueAt !== null && dueAt > now && dueAt >= Number(from))
-    .filter(({ dueAt }) => (dueAt as number) < now + LONGEST_WAIT)
-    .sort(byDueTime)
+    .filter(({ state, parkedId }) => state === 'waiting' && compareSeq(parkedId, from ?? '0') > 0)
+    .sort((a, b) => compareSeq(a.parkedId, b.parkedId))
     .slice(0, limit);
-  const next = later.length < limit ? null : String(later.at(-1)?.dueAt);
-  let hastened = 0;
-  for (const row of later) {
-    if (row.state !== 'waiting' || row.attempts > 0 || topics?.includes(row.topic) === false) continue;
-    row.dueAt = now;
-    hastened += 1;
-  }
-  const behind = next !== null && next === from && hastened === 0 ? String(Number(next) + 1) : next;
-  return { hastened, passed: 0, next: behind };
+  const putOff = waiting.filter(
+    ({ bucket, topic, attempts, dueAt }) =>
+      buckets.includes(bucket) && topics?.includes(topic) !== false && attempts === 0 && (dueAt as number) > now,
+  );
+  for (const row of putOff) row.dueAt = now;
+  const next = waiting.length < limit ? null : (waiting.at(-1)?.parkedId ?? null);
+  return { hastened: putOff.length, passed: 0, next };
 }
 
 export function blockedAmong(database: MemoryDatabase, transport: number, keys: readonly KeyInBucket[]): KeyInBucket[] {

@@ -77,20 +77,17 @@ export class MysqlParked implements ParkedStore {
   }
 
   async hasten(transport: number, buckets: readonly number[], request: HastenRequest): Promise<Hastened> {
-    if (buckets.length === 0) return { hastened: 0, passed: 0, next: null };
-    const { limit } = request;
+    const read = this.database.connection('read');
     return hastenPart(
+      buckets,
       request,
-      async (from) => {
-        const places = buckets.flatMap((bucket) => [transport, bucket, from, limit]);
-        const { rows } = await this.database
-          .connection('read')
-          .run(this.sql.notDue(buckets.length).bind(...places, limit));
-        return rows.map(([parkedId, topic, waits, dueAt]) => ({
+      async (after) => {
+        const { rows } = await read.run(this.sql.waiting.bind(transport, after, request.limit));
+        return rows.map(([parkedId, bucket, topic, putOff]) => ({
           parkedId: String(parkedId),
+          bucket: Number(bucket),
           topic: topic as string,
-          waits: Number(waits) === 1,
-          dueAt: String(dueAt),
+          putOff: Number(putOff) === 1,
         }));
       },
       (ids) => {

@@ -1,6 +1,5 @@
 import type { TableNames } from '../../names.js';
 import { statement, type Statement } from '../../sql.js';
-import { LONGEST_WAIT } from '../../parked-store.js';
 import { updateOf } from '../capabilities.js';
 import { DEAD, DUE_AT, failures, messageFrom, parkedFrom, WAITING } from '../columns.js';
 import { jsonTable, lookUp, MEDIUMTEXT, PARKED_IDS, TEXT } from '../json-rows.js';
@@ -51,15 +50,14 @@ export function parkedStatements({ parked, leases }: TableNames, errorHistory: n
 }
 
 function hastenStatements(parked: string) {
-  const laterBranch = `(select p.parked_id, p.topic, p.state = ${WAITING} and p.attempts = 0 as waits,
-    timestampdiff(microsecond, '1970-01-01', p.due_at) as due from ${parked} p force index (due)
-    where p.transport = ? and p.bucket = ? and p.due_at > ${NOW} and p.due_at >= '1970-01-01' + interval ? microsecond
-    and p.due_at < ${NOW} + interval ${LONGEST_WAIT / 1_000} second order by p.due_at limit ?)`;
   const byId = `${lookUp(PARKED_IDS, `${parked} p`)} on p.parked_id = k.p`;
   return {
-    notDue: sized(
-      (n) => `select d.parked_id, d.topic, d.waits, d.due from (${times(n, laterBranch, ' union all ')}) d
-      order by d.due limit ?`,
+    // Every index ends with the primary key, and of rows that are not dead all columns before it are the same.
+    waiting: statement(
+      'waiting',
+      `select p.parked_id, p.bucket, p.topic, p.attempts = 0 and p.due_at > ${NOW} from ${parked} p force index (by_state)
+      where p.transport = ? and p.state = ${WAITING} and p.announced = 0 and p.died_at is null and p.parked_id > ?
+      order by p.parked_id limit ?`,
     ),
     lock: statement('lock to hasten', `select p.parked_id from ${byId} ${updateOf('p')} skip locked`),
     hasten: statement(

@@ -61,18 +61,17 @@ export class PostgresParked implements ParkedStore {
   }
 
   hasten(transport: number, buckets: readonly number[], request: HastenRequest): Promise<Hastened> {
-    const { limit } = request;
     const write = this.connections.write();
     return hastenPart(
+      buckets,
       request,
-      async (from) => {
-        const sql = this.sql.later.bind(plainArray(buckets), transport, from, limit, limit);
-        const { rows } = await this.connections.read().run(sql);
-        return rows.map(([parkedId, topic, waits, dueAt]) => ({
+      async (after) => {
+        const { rows } = await this.connections.read().run(this.sql.untried.bind(transport, after, request.limit));
+        return rows.map(([parkedId, bucket, topic, putOff]) => ({
           parkedId: parkedId as string,
+          bucket: Number(bucket),
           topic: topic as string,
-          waits: waits === 't',
-          dueAt: dueAt as string,
+          putOff: putOff === 't',
         }));
       },
       async (ids) => (await write.run(this.sql.hasten.bind(plainArray(ids)))).affected,

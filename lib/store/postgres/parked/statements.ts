@@ -1,4 +1,3 @@
-import { LONGEST_WAIT } from '../../parked-store.js';
 import { literal, type StoreSettings, type TableNames } from '../../names.js';
 import type { Statement } from '../../sql.js';
 import { statement } from '../statement.js';
@@ -29,7 +28,7 @@ export function parkedStatements(names: TableNames, ordering: Ordering, errorHis
       'outbox_demote',
       `update ${names.parked} o set state = ${BLOCKED}, due_at = null where ${byIds(names.parked)} and o.state in (${WAITING}, ${BLOCKED})`,
     ),
-    later: later(names),
+    untried: untried(names),
     hasten: statement(
       'outbox_hasten',
       `update ${names.parked} o set due_at = now() where ${byIds(names.parked, 'for update skip locked')}
@@ -103,15 +102,12 @@ function due({ parked, leases }: TableNames, ordering: Ordering): Statement {
   );
 }
 
-/** Rows that are not due yet, the soonest first, and whether they wait without an attempt. */
-function later({ parked }: TableNames): Statement {
+/** Rows that wait without an attempt, which have an index of their own, and whether they are not due yet. */
+function untried({ parked }: TableNames): Statement {
   return statement(
-    'outbox_later',
-    `select x.parked_id, x.topic, x.waits, ${microsecondsOf('x.due_at')} from unnest(?::smallint[]) c(b)
-     cross join lateral (select o.parked_id, o.topic, o.due_at, o.state = ${WAITING} and o.attempts = 0 as waits
-       from ${parked} o where o.transport = ? and o.bucket = c.b and o.due_at > now() and o.due_at >= timestamptz 'epoch' + ?::float8 * interval '1 us'
-         and o.due_at < now() + interval '${LONGEST_WAIT} ms' order by o.due_at limit ?) x
-     order by x.due_at limit ?`,
+    'outbox_untried',
+    `select o.parked_id, o.bucket, o.topic, o.due_at > now() from ${parked} o
+     where o.transport = ? and o.state = ${WAITING} and o.attempts = 0 and o.parked_id > ? order by o.parked_id limit ?`,
   );
 }
 
@@ -199,11 +195,8 @@ function blockingKeys({ parked, leases }: TableNames): Statement {
   );
 }
 
-/** Exact, on every version of the server. */
-function microsecondsOf(time: string): string {
-  return `(extract(epoch from ${time}) operator(pg_catalog.*) 1000000)::bigint`;
-}
-const DIED = microsecondsOf('o.died_at');
+/** In microseconds: exact, on every version of the server. */
+const DIED = `(extract(epoch from o.died_at) operator(pg_catalog.*) 1000000)::bigint`;
 
 function unannounced({ parked }: TableNames, as: RowsAs): Statement {
   return statement(

@@ -14,6 +14,7 @@ import { createPartitioned } from './archive.js';
 import { createIndexes, createTable } from './create-table.js';
 import { addLimits, dropLimits } from './limits.js';
 import { strictOrder, strictOrderDown } from './strict.js';
+import type { IndexBeside } from './online.js';
 import { columnThere, whenFree } from './when-free.js';
 import { IDLE_EPOCH, postgresTables, STAGED } from './tables.js';
 import { messagesView, viewFunctions } from './view.js';
@@ -83,7 +84,7 @@ export function postgresVersion2(definition: SchemaDefinition): SchemaScript {
     down: [
       oneAtATime(definition),
       ...dropLimits(names, definition),
-      dropIdIndex(names),
+      dropIndex(names, 'dedup'),
       dropIdleEpoch(names),
       `alter function ${names.object('payload_text')}(bytea) reset search_path`,
       `alter function ${names.object('messages_insert')}() reset search_path`,
@@ -93,14 +94,23 @@ export function postgresVersion2(definition: SchemaDefinition): SchemaScript {
   };
 }
 
-/** From version 2 to version 3, and back: the audit of operators' actions, and what they paused. The way back drops both. */
+/**
+ * From version 2 to version 3, and back: the audit of operators' actions, what they paused, and an index of what waits without
+ * an attempt. The way back drops them.
+ */
 export function postgresVersion3(definition: SchemaDefinition): SchemaScript {
   const names = tableNames(definition, '"');
   const create = (table: (typeof ADDED)[number]): string[] => createTable(names, table, postgresTables('')[table]);
   return {
-    up: [oneAtATime(definition), ...ADDED.flatMap(create), raiseVersion(names, 3)],
+    up: [
+      oneAtATime(definition),
+      ...ADDED.flatMap(create),
+      ...createIndexes(names, names.parked, postgresTables('').parked),
+      raiseVersion(names, 3),
+    ],
     down: [
       oneAtATime(definition),
+      dropIndex(names, 'parked'),
       ...ADDED.map((table) => `drop table if exists ${names[table]}`),
       setVersion(names, 2),
     ],
@@ -130,19 +140,21 @@ function dropIdleEpoch({ leases }: TableNames): string {
   return whenFree({ table: leases, when: columnThere(leases, column), change });
 }
 
-/** Of what the version added. Enqueues with an id or a dedup key wait while it is built, unless that is done beside them. */
-const ID_INDEX = 'dedup_id';
-export function buildIdIndex(definition: SchemaDefinition): { index: string; table: string; build: string } {
+/** What a version added to tables of the one before. Who writes into them waits while it is built, unless that is done beside. */
+const ADDED_INDEXES = { dedup: 'dedup_id', parked: 'parked_untried' } as const;
+type Grown = keyof typeof ADDED_INDEXES;
+export function buildBeside(table: Grown, definition: SchemaDefinition): IndexBeside {
   const names = tableNames(definition, '"');
-  const rest = postgresTables('').dedup.indexes?.[ID_INDEX] as string;
-  const build = `create index concurrently ${names.index(ID_INDEX)} on ${names.dedup} ${rest}`;
-  return { index: names.object(ID_INDEX), table: names.dedup, build };
+  const index = ADDED_INDEXES[table];
+  const rest = postgresTables('')[table].indexes?.[index] as string;
+  const build = `create index concurrently ${names.index(index)} on ${names[table]} ${rest}`;
+  return { index: names.object(index), table: names[table], build };
 }
 
-function dropIdIndex(names: TableNames): string {
-  const index = names.object(ID_INDEX);
+function dropIndex(names: TableNames, table: Grown): string {
+  const index = names.object(ADDED_INDEXES[table]);
   const when = `pg_catalog.to_regclass(${literal(index)}) is not null`;
-  return whenFree({ table: names.dedup, when, change: `drop index ${index}` });
+  return whenFree({ table: names[table], when, change: `drop index ${index}` });
 }
 
 /** With another number of them every row would be where nobody looks for it. */

@@ -127,6 +127,7 @@ function parkedTable(sequence: string): Table {
     indexes: {
       parked_due: '(transport, bucket, due_at, seq) where due_at is not null',
       parked_blocking: '(transport, bucket, key, seq, parked_id) where blocking',
+      parked_untried: '(transport, parked_id) where state = 2 and attempts = 0',
       parked_died: '(died_at) where died_at is not null',
       parked_unannounced: '(transport, parked_id) where died_at is not null and not announced',
     },

@@ -59,6 +59,18 @@ describe('a handler that goes on past its time', () => {
     expect(reasons).toEqual([expect.stringContaining('The relay stopped')]);
   });
 
+  it('K6: hears so when it asks only then', async () => {
+    const calls: OutboxHandlerContext[] = [];
+    const publish = publishingTo((_message, context) => {
+      calls.push(context);
+      return never();
+    }, 300);
+    await after(300, publish(stored()));
+    const { signal } = calls[0] as OutboxHandlerContext;
+    expect(signal.aborted).toBe(true);
+    expect(String(signal.reason)).toMatch('did not finish within');
+  });
+
   it('K6: hears nothing when it ends in time', async () => {
     const signals: AbortSignal[] = [];
     const publish = publishingTo((_message, { signal }) => void signals.push(signal), 60_000);
