@@ -12,7 +12,8 @@ export function followCalls(handlers: InProcessHandlers, spans: Spans, transport
     if (creation === undefined) return handler.call(message, context);
     const { api } = spans;
     // What a handler does for a message that was not sampled is not sampled either.
-    if (!spans.isSampled(creation)) return api.context.with(creation, () => finished(() => handler.call(message, context)));
+    if (!spans.isSampled(creation))
+      return api.context.with(creation, () => finished(() => handler.call(message, context)));
     const span = spanOf(message, creation, handler, spans, transport);
     if (span === undefined) return handler.call(message, context);
     const work = async (): Promise<void> => {
