@@ -8,8 +8,11 @@ export async function assertTopology(
   topology: NonNullable<RabbitMqOptions['topology']>,
 ): Promise<void> {
   const channel = await connection.openChannel();
-  await (typeof topology === 'function' ? topology(channel) : assertAll(channel, topology));
-  await channel.close();
+  try {
+    await (typeof topology === 'function' ? topology(channel) : assertAll(channel, topology));
+  } finally {
+    await channel.close().catch(() => undefined); // the broker closes it over what it refuses
+  }
 }
 
 async function assertAll(
