@@ -50,7 +50,12 @@ export class OutboxPrometheus implements OnApplicationShutdown {
   ) {
     const { registry, name, buckets, countEvery, countTimeout } = resolvePrometheusOptions(options);
     this.name = name;
-    this.leave = register(registry, { name, samples: (metric) => this.samples(metric) });
+    this.leave = register(registry, {
+      name,
+      outbox,
+      ownName: this.runtime?.options.name,
+      samples: (metric) => this.samples(metric),
+    });
     this.eventMetrics = new EventMetrics(name, outbox.events, buckets, clock);
     const { publish, handler } = this.eventMetrics;
     this.wrapper = timed(clock, publish.observe.bind(publish), handler.observe.bind(handler));

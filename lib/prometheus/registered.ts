@@ -9,6 +9,9 @@ export type MetricsRegistry = Pick<Registry, 'registerMetric' | 'removeSingleMet
 /** One outbox, as a metric asks it. */
 export interface Source {
   readonly name: string;
+  readonly outbox: object;
+  /** The name that its module gives it; one of an application has none like it. */
+  readonly ownName: string | undefined;
   samples(metric: Metric): Promise<readonly Sample[]>;
 }
 
@@ -50,16 +53,21 @@ interface Registered {
 }
 const registered = new WeakMap<object, Registered>();
 
-/** @returns what takes it out of the registry again */
+/**
+ * The outbox of an application takes the place of the one of an application before, which nobody may wait for: a hot reload, a test.
+ * @returns what takes it out of the registry again
+ */
 export function register(registry: MetricsRegistry, source: Source): () => void {
   const { sources, metrics } = registered.get(registry) ?? begin(registry);
-  if ([...sources].some(({ name }) => name === source.name)) {
+  const former = [...sources].find(({ name }) => name === source.name);
+  if (former !== undefined && !succeeds(source, former)) {
     throw new OutboxConfigurationError('INVALID_OPTIONS', `The registry shows an outbox '${source.name}' already.`, {
       hint: 'Give the name of the outbox: new OutboxPrometheus(outbox, { name, registry }).',
     });
   }
   // Of one that was cleared meanwhile as well.
   for (const metric of metrics) registry.registerMetric(metric as unknown as Parameters<Registry['registerMetric']>[0]);
+  if (former !== undefined) sources.delete(former);
   sources.add(source);
   return () => {
     sources.delete(source);
@@ -67,6 +75,10 @@ export function register(registry: MetricsRegistry, source: Source): () => void 
     registered.delete(registry);
     for (const { name } of METRICS) registry.removeSingleMetric(name);
   };
+}
+
+function succeeds({ outbox, ownName }: Source, former: Source): boolean {
+  return outbox !== former.outbox && ownName !== undefined && ownName === former.ownName;
 }
 
 function begin(registry: MetricsRegistry): Registered {

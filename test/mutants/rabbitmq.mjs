@@ -66,7 +66,7 @@ export const RABBITMQ = [
     breaks:
       'where the broker lets a user have one channel, a poisonous message ends the connection again and again (530)',
     file: 'lib/transports/rabbitmq/transport.ts',
-    from: 'if (this.probe.opening && (replyCodeOf(error) ?? 0) >= 500) this.hasOneChannel = true;',
+    from: 'if ((this.probe.opening || this.link.isAsserting) && (replyCodeOf(error) ?? 0) >= 500) this.hasOneChannel = true;',
     to: '',
     contract: 'test/integration/rabbitmq/parts.spec.ts',
     simulation: false,

@@ -1,6 +1,9 @@
+import type { Provider } from '@nestjs/common';
 import type { TestingModule } from '@nestjs/testing';
 import { DataSource } from 'typeorm';
+import { Registry } from 'prom-client';
 import { OutboxModule, OutboxService } from '../../lib/index.js';
+import { OutboxPrometheus } from '../../lib/prometheus/index.js';
 import { rabbitmq } from '../../lib/transports/rabbitmq/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { RabbitMqObserver } from '../support/rabbitmq.js';
@@ -11,6 +14,7 @@ import {
   build,
   CollectingTransport,
   failure,
+  GatedTransport,
   OrderPlaced,
   quiet,
   typeOrm,
@@ -27,6 +31,11 @@ describeOnEach(['rabbitmq'], 'an application that is started again in its proces
   afterEach(async () => {
     await applications.close();
     await database.drop();
+  });
+  const metricsIn = (registry: Registry): Provider => ({
+    provide: OutboxPrometheus,
+    inject: [OutboxService],
+    useFactory: (outbox: OutboxService) => new OutboxPrometheus(outbox, { registry }),
   });
   const enqueue = (app: TestingModule, key: string, n = 1): Promise<string> =>
     app.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced(key, n));
@@ -52,6 +61,43 @@ describeOnEach(['rabbitmq'], 'an application that is started again in its proces
     } finally {
       await dataSource.destroy();
     }
+  });
+
+  it('G5: with metrics, beside one that still publishes: the registry shows the next one, and the end of the first changes nothing', async () => {
+    const registry = new Registry();
+    const metrics = metricsIn(registry);
+    const module = (transport: CollectingTransport) =>
+      OutboxModule.forRoot(quiet({ transports: { default: transport } }));
+    const published = async (): Promise<string | undefined> =>
+      (await registry.metrics()).split('\n').find((line) => line.startsWith('outbox_messages_enqueued_total{'));
+    const [slow, next] = [new GatedTransport(), new CollectingTransport()];
+    const first = await build([typeOrm(database), module(slow)], [metrics]).compile();
+    await first.init();
+    await enqueue(first, 'k');
+    await until(() => slow.handed.length > 0);
+    const closing = first.close();
+    const app = await applications.start(build([typeOrm(database), module(next)], [metrics]));
+    await enqueue(app, 'other', 2);
+    await enqueue(app, 'other', 3);
+    await until(async () => (await published())?.endsWith(' 2') === true);
+    slow.gate.open();
+    await closing;
+    expect(await published()).toBe('outbox_messages_enqueued_total{outbox="default"} 2');
+    await applications.close();
+    expect(registry.getMetricsAsArray()).toEqual([]);
+  });
+
+  it('G5: with metrics, beside one of an earlier test that nobody closed', async () => {
+    const registry = new Registry();
+    const start = (prefix: string) =>
+      applications.start(
+        build([typeOrm(database), OutboxModule.forRoot(quiet({ database: { prefix } }))], [metricsIn(registry)]),
+      );
+    await start('a_');
+    const app = await start('b_');
+    await enqueue(app, 'k');
+    await until(async () => (await registry.metrics()).includes('outbox_messages_enqueued_total{outbox="default"} 1'));
+    expect((await registry.metrics()).match(/^outbox_messages_enqueued_total\{/gm)).toHaveLength(1);
   });
 
   it('G5: twenty times with RabbitMQ, closed at work or at once: no connection and no handle is left', async () => {

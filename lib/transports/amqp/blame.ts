@@ -6,13 +6,14 @@ import { exchangeName } from './names.js';
 
 /** Everything that can keep a message from its confirm. */
 export type RabbitMqTrouble =
-  /** `basic.return`: no queue took it. */
+  /** `basic.return`: no queue took it. `refused`: why the topology could not be asserted again. */
   | {
       readonly kind: 'unroutable';
       readonly exchange: string;
       readonly routingKey: string;
       readonly replyCode: number;
       readonly destination?: string;
+      readonly refused?: unknown;
     }
   /** `basic.nack`: a queue refused it, as a full one with `overflow: reject-publish` does. */
   | { readonly kind: 'nacked'; readonly destination?: string }
@@ -26,12 +27,16 @@ export type RabbitMqTrouble =
       readonly error: unknown;
       readonly alone: boolean;
       readonly destination?: string | undefined;
+      readonly refused?: unknown;
     }
   | { readonly kind: 'connection-closed'; readonly error: unknown; readonly alone: boolean }
   /** `destination`: others got through meanwhile, so that it is this one that confirms nothing. */
   | { readonly kind: 'not-confirmed'; readonly error?: unknown; readonly destination?: string }
   | { readonly kind: 'blocked'; readonly reason: string }
   | { readonly kind: 'unavailable'; readonly error: unknown };
+
+/** @internal */
+export type Unroutable = Extract<RabbitMqTrouble, { readonly kind: 'unroutable' }>;
 
 /** What a failed publish says; `reason` and `replyCode` are for `retry.classify`. */
 export class RabbitMqPublishError extends OutboxError {
@@ -98,7 +103,7 @@ type Verdict = readonly [
 function verdict(trouble: RabbitMqTrouble): Verdict {
   switch (trouble.kind) {
     case 'unroutable':
-      return [{ blame: 'message' }, 'PUBLISH_REJECTED', unroutableText(trouble.exchange, trouble.routingKey)];
+      return [{ blame: 'message' }, 'PUBLISH_REJECTED', unroutableText(trouble)];
     case 'nacked':
       return [{ blame: 'message' }, 'PUBLISH_REJECTED', 'RabbitMQ refused the message (nack): is its queue full?'];
     case 'not-encodable': {
@@ -113,7 +118,7 @@ function verdict(trouble: RabbitMqTrouble): Verdict {
       const text =
         exchange === undefined
           ? `RabbitMQ closed the channel (${name}).`
-          : `There is no exchange "${exchange}" (${name}). Create it, or let the relay do it: \`topology\` of rabbitmq().`;
+          : `There is no exchange "${exchange}" (${name}). Create it${byTopology(trouble.refused)}`;
       return closed(channel, trouble.alone, text);
     }
     case 'connection-closed': {
@@ -136,10 +141,15 @@ function verdict(trouble: RabbitMqTrouble): Verdict {
   }
 }
 
-const unroutableText = (exchange: string, routingKey: string): string =>
+const unroutableText = ({ exchange, routingKey, refused }: Unroutable): string =>
   exchange === ''
-    ? `There is no queue "${routingKey}". Declare it, or let the relay do it: \`topology\` of rabbitmq().`
-    : `No queue takes exchange "${exchange}", routing key "${routingKey}". Bind one, or let the relay do it: \`topology\` of rabbitmq().`;
+    ? `There is no queue "${routingKey}". Declare it${byTopology(refused)}`
+    : `No queue takes exchange "${exchange}", routing key "${routingKey}". Bind one${byTopology(refused)}`;
+
+function byTopology(refused: unknown): string {
+  const why = refused === undefined ? '' : ` It could not do so the last time (${closeReason(refused).name}).`;
+  return `, unless \`topology\` of rabbitmq() does: the relay asserts that again.${why}`;
+}
 
 const notConfirmed = (destination: string | undefined): string =>
   destination === undefined

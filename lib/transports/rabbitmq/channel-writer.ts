@@ -27,6 +27,11 @@ export interface ChannelOwner {
   /** Sends it over another connection and gives it its result, if there can be one. */
   askAside(call: PublishCall, index: number, to: RabbitMqDestination): 'asked' | 'refused' | 'no other connection';
   readonly refusals: Refusals;
+  /**
+   * There is no such exchange, or no queue took a message: what of the topology was deleted is made anew.
+   * @returns why it could not be the last time
+   */
+  assertAgain(): unknown;
   /** It was unconfirmed when the broker closed the channel, so that it may be what the broker closed for. */
   suspect(message: OutboxMessage): void;
 }
@@ -233,7 +238,8 @@ export class ChannelWriter {
   readonly onAck = (call: PublishCall, index: number, tag: number, to: RabbitMqDestination): void => {
     this.answered(call, to);
     const trouble = this.returns.troubleOf(call.batch[index]!.id, tag);
-    call.set(index, trouble === undefined ? PUBLISHED : blameFor(trouble, this.owner.recovering));
+    const failed = trouble && { ...trouble, refused: this.owner.assertAgain() };
+    call.set(index, failed === undefined ? PUBLISHED : blameFor(failed, this.owner.recovering));
     if (this.queue.length > 0) this.pump();
   };
 
@@ -265,9 +271,10 @@ export class ChannelWriter {
       return;
     }
     const exchange = missingExchange(error);
+    const refused = exchange === undefined ? undefined : this.owner.assertAgain();
     const failureOf = (one: boolean, to: RabbitMqDestination): PublishFailure => {
       const alone = exchange === undefined ? one : to.exchange === exchange;
-      const trouble = { kind: 'channel-closed', error, alone, destination: to.name } as const;
+      const trouble = { kind: 'channel-closed', error, alone, destination: to.name, refused } as const;
       const failure = blameFor(trouble, this.owner.recovering);
       if (failure.suspect === 'destination') this.owner.refusals.note(failure.destination as string, trouble);
       return failure;

@@ -29,7 +29,10 @@ export class RabbitMqLink {
   lastError: unknown;
   /** The server that was asked last, for people. */
   server: string | undefined;
+  /** Why the topology could not be asserted again on a connection that lives. */
+  refused: unknown;
   readonly recovery = new Recovery();
+  isAsserting = false;
   /** @internal */ connecting: Promise<void> | undefined;
   /** @internal */ attempt = new AbortController();
 
@@ -82,6 +85,19 @@ export class RabbitMqLink {
     return this.bounded(this.connection.openConfirmChannel(), this.attempt.signal);
   }
 
+  /** One at a time. The next message tells how it ended. */
+  assertAgain(): void {
+    const { connection, isAsserting } = this;
+    if (this.settings.topology === undefined || connection === undefined || isAsserting) return;
+    this.isAsserting = true;
+    void this.assertOver(connection, this.attempt.signal)
+      .then(
+        () => (this.refused = undefined),
+        (error: unknown) => (this.refused = error),
+      )
+      .finally(() => (this.isAsserting = false));
+  }
+
   /** At once. The application's own connection survives when nothing of ours is on it. */
   drop(reason: unknown, unconfirmed: number): void {
     const { connection } = this;
@@ -122,13 +138,12 @@ export class RabbitMqLink {
         onLost: (error) => this.onLost(connection, error),
       });
       opened = connection;
-      if (this.settings.topology !== undefined)
-        await this.bounded(opened.answer(assertTopology(opened, this.settings.topology)), signal);
+      await this.assertOver(opened, signal);
       const channel = await this.bounded(opened.openConfirmChannel(), signal);
       signal.throwIfAborted();
       if (opened.ended) throw opened.lost;
       this.connection = opened;
-      this.lastError = undefined;
+      this.lastError = this.refused = undefined;
       this.recovery.connected();
       this.events.onOpen(channel);
     } catch (error) {
@@ -139,6 +154,12 @@ export class RabbitMqLink {
       else void opened?.close(CLOSE_TIMEOUT);
       throw error;
     }
+  }
+
+  /** @internal */
+  async assertOver(connection: RabbitMqConnection, signal: AbortSignal): Promise<void> {
+    const { topology } = this.settings;
+    if (topology !== undefined) await this.bounded(connection.answer(assertTopology(connection, topology)), signal);
   }
 
   /** @internal while it is being opened, the attempt fails by itself */

@@ -24,7 +24,7 @@ export function rabbitmq(options: RabbitMqOptions): TransportDefinition {
     ...(broker === undefined ? {} : { broker }),
     receipt: 'broker',
     limits,
-    warnings: [...deliveryWarnings(settings), ...topologyWarnings(settings.topology)],
+    warnings: [...deliveryWarnings(settings), ...topologyWarnings(settings)],
     ...(given === undefined ? {} : { inject: given.inject }),
     create: async (...dependencies: unknown[]): Promise<OutboxTransport> =>
       new RabbitMqTransport(

@@ -8,8 +8,11 @@ export async function assertTopology(
   topology: NonNullable<RabbitMqOptions['topology']>,
 ): Promise<void> {
   const channel = await connection.openChannel();
-  await (typeof topology === 'function' ? topology(channel) : assertAll(channel, topology));
-  await channel.close();
+  try {
+    await (typeof topology === 'function' ? topology(channel) : assertAll(channel, topology));
+  } finally {
+    await channel.close().catch(() => undefined); // the broker closes it over what it refuses
+  }
 }
 
 async function assertAll(
@@ -22,11 +25,14 @@ async function assertAll(
     await channel.bindQueue(queue, exchange, routingKey, args);
 }
 
+/** An exchange of RabbitMQ's plugin of that name takes a message now and routes it later. */
+const LATER = 'x-delayed-message';
+
 /**
  * What would lose messages that RabbitMQ has confirmed, as far as the options tell: AMQP does not show the arguments of a
- * queue that is there, nor a policy of the broker.
+ * queue that is there, nor a policy of the broker. And what would send them without end.
  */
-export function topologyWarnings(topology: RabbitMqOptions['topology']): string[] {
+export function topologyWarnings({ topology, mandatory }: Pick<RabbitMqOptions, 'topology' | 'mandatory'>): string[] {
   if (topology === undefined || typeof topology === 'function') return [];
   const { assertQueue = [], assertExchange = [] } = topology;
   return [
@@ -34,6 +40,12 @@ export function topologyWarnings(topology: RabbitMqOptions['topology']): string[
     ...assertExchange
       .filter(({ options }) => new QueueOptions(options).of('durable') === false)
       .map(({ name }) => `RabbitMQ: the exchange '${name}' is not durable: a restart of the broker drops it.`),
+    ...assertExchange
+      .filter(({ type }) => mandatory === true && type === LATER)
+      .map(
+        ({ name }) =>
+          `RabbitMQ: the exchange '${name}' (${LATER}) returns a message that it delays, and delivers it all the same: the message is sent again and again. Take another type, and \`delay\` or \`deliverAt\` of the outbox; or set mandatory: false.`,
+      ),
   ];
 }
 

@@ -163,6 +163,12 @@ export class RabbitMqTransport extends OutboxTransport implements ChannelOwner {
     return this.link.recovery.isOn || this.asksFor?.recovering === true;
   }
 
+  /** A login that may have one channel has none to spare: the next connection asserts it. */
+  assertAgain(): unknown {
+    if (!this.hasOneChannel) this.link.assertAgain();
+    return this.link.refused;
+  }
+
   isBlocked(): boolean {
     return this.link.connection?.blocked !== undefined;
   }
@@ -244,7 +250,7 @@ export class RabbitMqTransport extends OutboxTransport implements ChannelOwner {
 
   /** @internal */ onLost(error: unknown): void {
     // A limit that the broker has for its users (530) ends the connection.
-    if (this.probe.opening && (replyCodeOf(error) ?? 0) >= 500) this.hasOneChannel = true;
+    if ((this.probe.opening || this.link.isAsserting) && (replyCodeOf(error) ?? 0) >= 500) this.hasOneChannel = true;
     this.drop(blameFor({ kind: 'connection-closed', error, alone: this.unconfirmed === 1 }));
     this.onState?.('down', error);
   }

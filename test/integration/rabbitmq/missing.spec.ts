@@ -108,6 +108,55 @@ describeOnFewer(['rabbitmq'], 'a destination of RabbitMQ that takes nothing', (k
     },
   );
 
+  /** What goes of the relay's own topology while it is connected. */
+  const GOES: readonly (readonly [
+    what: string,
+    options: object,
+    go: (queue: string, x: string) => Promise<unknown>,
+  ])[] = [
+    ['its queue is deleted', {}, (queue) => observer.channel.deleteQueue(queue)],
+    ['its exchange is deleted', {}, (_, exchange) => observer.channel.deleteExchange(exchange)],
+    ['its binding is taken off', {}, (queue, exchange) => observer.channel.unbindQueue(queue, exchange, 'r')],
+    [
+      'the last consumer of its autoDelete queue leaves',
+      { autoDelete: true },
+      async (queue) => {
+        const { consumerTag } = await observer.channel.consume(queue, () => {}, { noAck: true });
+        await observer.channel.cancel(consumerTag);
+      },
+    ],
+  ];
+  it.each(GOES)(
+    'R2: %s while the relay is connected: it makes it anew, and the messages arrive',
+    async (_, options, go) => {
+      harness = await createHarness(kind, { retry: { maxAttempts: 1 }, pollInterval: 50 });
+      const [queue, exchange] = [observer.unusedName(), observer.unusedName()];
+      const transport = await rabbitmq({
+        url: requiredUrl('rabbitmq'),
+        exchange,
+        routingKey: () => 'r',
+        checkDestinations: false,
+        topology: {
+          assertExchange: [{ name: exchange, type: 'direct' }],
+          assertQueue: [{ name: queue, options }],
+          bind: [{ queue, exchange, routingKey: 'r' }],
+        },
+      }).create();
+      const { dispatcher, hooks } = harness.relay({ default: transport });
+      await transport.connect!(AbortSignal.timeout(60_000));
+      await go(queue, exchange);
+      await dispatcher.start();
+      await harness.enqueue([{ topic: 'any', key: 'k' }]);
+      const { error } = await hooks.until('destinationAway');
+      expect(error).toContain('unless `topology` of rabbitmq() does: the relay asserts that again.');
+      await hooks.until('destinationBack');
+      await until(async () => (await harness.count('ready')) + (await harness.count('parked')) === 0);
+      expect([hooks.of('dead'), hooks.of('circuitOpened')]).toEqual([[], []]);
+      await dispatcher.stop();
+      await observer.channel.deleteQueue(queue);
+    },
+  );
+
   it('R4: retry.maxAge ends the wait of its messages, without an attempt, and the later ones of the key wait behind the dead one', async () => {
     const maxAge = 3_000;
     harness = await createHarness(kind, { retry: { maxAttempts: 1, maxAge }, pollInterval: 50 });

@@ -86,6 +86,30 @@ describeWith('rabbitmq', 'rabbitmq() with one part of it amiss', () => {
       await connection?.close();
     },
   );
+
+  it('M2: topology that cannot be asserted again: the error of the next message says why, and others get through', async () => {
+    const [queue, good] = [observer.unusedName(), await observer.queue()];
+    const assertQueue = [{ name: queue, options: { durable: false } }];
+    const transport = await create({ url: requiredUrl('rabbitmq'), topology: { assertQueue } });
+    const publish = async (topic: string) =>
+      (await probePublish(transport, [contractMessage({ topic })], { timeout: 60_000 })).results[0]!;
+    await transport.connect?.(AbortSignal.timeout(60_000));
+    await observer.channel.deleteQueue(queue);
+    await observer.channel.assertQueue(queue, { durable: true }); // by somebody else, in another way
+    const missing = observer.unusedName();
+    await until(async () => {
+      const result = await publish(missing);
+      return (
+        !result.ok && errorText(result.error).includes('It could not do so the last time (406 PRECONDITION_FAILED)')
+      );
+    });
+    expect(await publish(good)).toMatchObject({ ok: true });
+    await observer.channel.deleteQueue(queue);
+    await until(async () => {
+      const result = await publish(missing);
+      return !result.ok && !errorText(result.error).includes('the last time');
+    });
+  });
 });
 
 describeUnlessMissing(RabbitMqNode.isInstalled ? [] : ['rabbitmq'], 'a RabbitMQ user who may have one channel', () => {
@@ -131,5 +155,28 @@ describeUnlessMissing(RabbitMqNode.isInstalled ? [] : ['rabbitmq'], 'a RabbitMQ 
     }
     expect(lost.filter((reason) => !reason.includes('530'))).toEqual([]);
     expect(transport.health?.()).toMatchObject({ up: true });
+  });
+
+  it('M3: its topology that is deleted costs one connection, and the next one makes it anew', async () => {
+    const queue = observer.unusedName();
+    await transport?.close?.();
+    transport = await rabbitmq({
+      url: node.url.replace('guest:guest', `${user}:${user}`),
+      topology: { assertQueue: [{ name: queue }] },
+    }).create();
+    const lost: string[] = [];
+    transport.onState = (state, reason) => state === 'down' && lost.push(errorText(reason));
+    await until(() =>
+      transport!.connect!(AbortSignal.timeout(60_000)).then(
+        () => true,
+        () => false,
+      ),
+    );
+    await observer.channel.deleteQueue(queue);
+    const said = async () =>
+      blames((await probePublish(transport!, [contractMessage({ topic: queue })], { timeout: 60_000 })).results)[0];
+    await until(async () => (await said()) === 'ok');
+    expect(lost.filter((reason) => !reason.includes('530'))).toEqual([]);
+    expect(lost.length).toBeLessThanOrEqual(1);
   });
 });

@@ -212,6 +212,19 @@ describe('rabbitmq() options', () => {
     expect(warnings({ persistent: false })).toEqual([expect.stringContaining('restart of the broker drops')]);
   });
 
+  it('warn of an exchange that routes later than it takes, as it returns what it delivers', () => {
+    const ofType = (type: string, mandatory?: boolean) =>
+      rabbitmq({
+        url: 'amqp://h',
+        topology: { assertExchange: [{ name: 'x', type }] },
+        ...(mandatory === undefined ? {} : { mandatory }),
+      }).warnings?.filter((text) => text.includes('again and again'));
+    expect([ofType('topic'), ofType('x-delayed-message', false)]).toEqual([[], []]);
+    expect(ofType('x-delayed-message')).toEqual([
+      expect.stringMatching(/the exchange 'x' \(x-delayed-message\).*`delay` or `deliverAt` of the outbox/),
+    ]);
+  });
+
   it('never show a password', () => {
     expect(() => rabbitmq({ url: 'amqps//user:secret@host' })).toThrow(
       expect.not.objectContaining({ message: expect.stringContaining('secret') }),
