@@ -108,7 +108,7 @@ export type {
 export { OutboxEvents } from './observe/outbox-events.js';
 export type { OutboxEventMap, OutboxEventName, OutboxOperation } from './observe/events.js';
 export type { OutboxHealth, TransportHealthReport } from './observe/health.js';
-export type { ReasonCode } from './observe/reason-codes.js';
+export type { OutboxReason, ReasonCode } from './observe/reason-codes.js';
 export type { OutboxAwayDestination, OutboxStats, OutboxTransportStats } from './observe/stats.js';
 
 export {

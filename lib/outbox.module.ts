@@ -148,7 +148,7 @@ function partProviders(
       ({ store, options, enqueue, pausesChanged }) =>
         new OutboxAdmin({
           ...{ store, options, numberOf, changed: (where) => enqueue.committed(where) },
-          pausesChanged,
+          ...{ pausesChanged, isOver: enqueue.report.isOver },
           rewrite: (...edit) => rewrite(enqueue, ...edit),
         }),
     ),
@@ -169,6 +169,7 @@ function doctorOf({ options, clock, apart, enqueue }: OutboxRuntime): OutboxDoct
     openTransport,
     expected,
     health: () => enqueue.report.health(),
+    isOver: enqueue.report.isOver,
   });
 }
 

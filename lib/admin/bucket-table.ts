@@ -1,7 +1,5 @@
-import { printable } from '../observe/redact/printable.js';
+import type { SeenRelay } from '../observe/seen-relays.js';
 import { BUCKET_READY_LIMIT, type BucketRow } from '../store/inspect-store.js';
-import { toldPlace } from '../store/instance-info.js';
-import type { LiveInstance } from '../store/lease-store.js';
 import { nameOf } from './found-message.js';
 
 /** One bucket of one transport, and who publishes from it. */
@@ -32,19 +30,19 @@ export interface BucketState {
 export function bucketStates(
   rows: readonly BucketRow[],
   names: ReadonlyMap<number, string>,
-  instances: readonly LiveInstance[],
+  relays: readonly SeenRelay[],
 ): BucketState[] {
-  const living = new Map(instances.map((instance) => [instance.owner, instance]));
+  const living = new Map(relays.flatMap((relay) => (relay.state === 'live' ? [[relay.owner, relay]] : [])));
   return rows.map(({ transport, bucket, lease, ready, oldestReadyAt }) => {
     const owner = lease?.owner ?? null;
-    const instance = owner === null ? undefined : living.get(owner);
+    const relay = owner === null ? undefined : living.get(owner);
     return {
       transport: nameOf(transport, names),
       bucket,
       lease: lease === null ? 'missing' : lease.isLive ? 'leased' : owner === null ? 'free' : 'expired',
       owner,
-      place: instance === undefined ? null : printable(toldPlace(instance.info)),
-      ownerIsAlive: instance !== undefined,
+      place: relay?.place ?? null,
+      ownerIsAlive: relay !== undefined,
       epoch: lease?.epoch ?? null,
       expiresAt: owner === null ? null : (lease?.expiresAt ?? null),
       paused: lease !== null && lease.isLive && lease.isIdle,

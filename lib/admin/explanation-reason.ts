@@ -1,6 +1,6 @@
 import { printable } from '../observe/redact/printable.js';
 import type { NamedPause } from '../store/pauses/pause-store.js';
-import type { LiveInstance } from '../store/lease-store.js';
+import type { SeenRelay } from '../observe/seen-relays.js';
 
 /** Why a message is not sent. */
 export type ExplanationCode =
@@ -37,7 +37,7 @@ export interface Explanation {
 
 export interface ExplainSources {
   readonly names: ReadonlyMap<number, string>;
-  readonly instances: readonly LiveInstance[];
+  readonly relays: readonly SeenRelay[];
   readonly pauses: readonly NamedPause[];
   readonly usesLeases: boolean;
 }

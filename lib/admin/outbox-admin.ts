@@ -33,6 +33,7 @@ import {
   type ReleaseOptions,
   type ReleaseReport,
 } from './operator-actions.js';
+import { seeRelays, type IsOver, type SeenRelay } from '../observe/seen-relays.js';
 import { bucketStates, type BucketState } from './bucket-table.js';
 import { notThere, reasonsOf } from './explanation.js';
 import type { Explanation, ExplainSources } from './explanation-reason.js';
@@ -101,6 +102,7 @@ export interface AdminSources extends ActionSources {
   pausesChanged(): void;
   /** Makes the new version of a message. */
   readonly rewrite: EditSources['rewrite'];
+  readonly isOver: IsOver;
 }
 
 /** Milliseconds for a page: a filter that few messages match goes on with the next one. */
@@ -207,7 +209,7 @@ export class OutboxAdmin {
     refuseUnknown(options, ['transport'], 'buckets');
     const { names, number } = await this.known(options.transport, 'buckets');
     const rows = await this.inspect.buckets(number);
-    return bucketStates(rows, names, (await this.sources.store.leases.living()).instances);
+    return bucketStates(rows, names, await this.relays(names));
   }
 
   /**
@@ -417,9 +419,14 @@ export class OutboxAdmin {
   }
 
   /** @internal */ async explaining(names: Known['names']): Promise<ExplainSources> {
-    const { instances } = await this.sources.store.leases.living();
+    const relays = await this.relays(names);
     const pauses = (await this.sources.store.pauses?.list()) ?? [];
-    return { names, instances, pauses, usesLeases: this.sources.options.coordination !== 'rowLock' };
+    return { names, relays, pauses, usesLeases: this.sources.options.coordination !== 'rowLock' };
+  }
+
+  /** @internal */ async relays(names: Known['names']): Promise<SeenRelay[]> {
+    const { store, isOver } = this.sources;
+    return seeRelays(await store.admin.relays(), names, isOver);
   }
 
   /** @internal Of a row that waits. */

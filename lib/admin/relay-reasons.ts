@@ -1,15 +1,15 @@
 import { counted } from '../observe/plural.js';
+import { stopOf } from '../observe/seen-relays.js';
 import { pauseText } from '../observe/paused.js';
 import { covers, isWhole, type NamedPause } from '../store/pauses/pause-store.js';
 import { printable } from '../observe/redact/printable.js';
 import type { RowLease, RowSurroundings, StoredRow } from '../store/inspect-store.js';
-import { toldPlace } from '../store/instance-info.js';
 import { at, sayOf, type ExplainSources, type ExplanationReason, type Say } from './explanation-reason.js';
 import { nameOf } from './found-message.js';
 
 /** It is a message's turn, or will be: who publishes it then. */
 export function ofRelays(row: StoredRow, around: RowSurroundings, sources: ExplainSources): ExplanationReason {
-  const { names, instances, usesLeases } = sources;
+  const { names, usesLeases } = sources;
   const { lease } = around;
   // Behind a message that an operator holds back it waits as long as that.
   const pause =
@@ -18,12 +18,21 @@ export function ofRelays(row: StoredRow, around: RowSurroundings, sources: Expla
   if (usesLeases && lease?.isLive === true) return ofOwner(row, around, lease, sources);
   const transport = nameOf(row.transport, names);
   const say = sayOf(transport);
-  const relays = instances.filter(({ transports }) => transports.includes(row.transport)).length;
-  const count = { liveRelays: instances.length, relaysOfTransport: relays };
+  const live = sources.relays.filter(({ state }) => state === 'live');
+  const mine = live.filter(({ transports }) => transports.includes(transport));
+  const relays = mine.length;
+  const count = { liveRelays: live.length, relaysOfTransport: relays };
   if (relays === 0) {
-    const alive = counted(instances.length, 'relay is', 'relays are');
+    const alive = counted(live.length, 'relay is', 'relays are');
     return say('no-relay', `No live relay publishes to '${transport}'; ${alive} alive.`, count);
   }
+  const stops = mine.flatMap((relay) => stopOf(relay, transport) ?? []);
+  if (stops.length === relays)
+    return say(
+      'circuit-open',
+      `${counted(relays, 'live relay has', 'live relays have')} '${transport}'. ${stops[0]?.text}`,
+      count,
+    );
   if (usesLeases) return noOwner(row, lease, count, { transport, say });
   const text = `It is ready: ${counted(relays, 'live relay publishes', 'live relays publish')} to '${transport}'.`;
   return say('ready', text, { ...count, createdAt: row.createdAt });
@@ -59,20 +68,26 @@ function ofOwner(
   { transport: number, bucket, state, createdAt }: StoredRow,
   { ahead }: RowSurroundings,
   { owner, expiresAt, isIdle, trial }: RowLease,
-  { names, instances }: ExplainSources,
+  { names, relays }: ExplainSources,
 ): ExplanationReason {
   const transport = nameOf(number, names);
   const say = sayOf(transport);
   const subject = `Bucket ${bucket} of '${transport}' is leased`;
   const facts = { bucket, owner, leaseUntil: expiresAt };
-  const instance = instances.find((one) => one.owner === owner);
-  if (instance === undefined)
-    return say('owner-gone', `${subject} until ${at(expiresAt)} by instance ${owner}, which is not heard of.`, facts);
-  const place = printable(toldPlace(instance.info));
+  const relay = relays.find((one) => one.owner === owner && one.state !== 'gone');
+  const until = `${subject} until ${at(expiresAt)} by instance ${owner}`;
+  if (relay === undefined) return say('owner-gone', `${until}, which is not heard of.`, facts);
+  const { place, state: isThere, heardAt, transports } = relay;
+  if (isThere === 'silent') {
+    const text = `${until} (${place}), which was last heard of at ${at(heardAt)}.`;
+    return say('owner-gone', text, { ...facts, place, heardAt });
+  }
   const by = `instance ${owner} (${place})`;
-  if (!instance.transports.includes(number) || isIdle) {
-    const text = `${subject} by ${by}, which publishes nothing to '${transport}' now: its circuit is open.`;
-    return say('circuit-open', text, { ...facts, place });
+  const stop = stopOf(relay, transport);
+  if (stop !== undefined || isIdle || !transports.includes(transport)) {
+    const reason = stop?.text ?? 'its circuit is open.';
+    const text = `${subject} by ${by}, which publishes nothing to '${transport}' now: ${reason}`;
+    return say('circuit-open', text, { ...facts, place, since: stop?.since ?? null });
   }
   const before = state === 'ready' ? `, with ${counted(ahead, 'ready message')} before it in its bucket` : '';
   const alone = trial === null ? {} : { trial };

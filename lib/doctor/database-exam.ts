@@ -1,4 +1,5 @@
 import { bucketStates } from '../admin/bucket-table.js';
+import { seeRelays, type IsOver } from '../observe/seen-relays.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import type { BacklogDestination, DiagnoseStore, GrowthFacts, ServerFacts } from '../store/diagnose/diagnose-store.js';
@@ -20,6 +21,7 @@ interface ExamSources {
   readonly options: ResolvedOptions;
   readonly settings: DoctorSettings;
   readonly clock: Pick<Clock, 'wall'>;
+  readonly isOver: IsOver;
 }
 
 /** Everything that is asked of the database, one question after the other. */
@@ -118,15 +120,10 @@ export class DatabaseExam {
     const asked =
       inspect &&
       (await interview.ask('The owners of the buckets', async () => {
-        const { instances } = await store.leases.living();
-        return { instances, buckets: bucketStates(await inspect.buckets(), names, instances) };
+        const relays = await seeRelays(await store.admin.relays(), names, sources.isOver);
+        return { relays, buckets: bucketStates(await inspect.buckets(), names, relays) };
       }));
-    const transports = new Map(
-      [...options.transports.keys()].flatMap((name) => {
-        const number = known.get(name);
-        return number === undefined ? [] : [[name, number] as const];
-      }),
-    );
+    const transports = [...options.transports.keys()].filter((name) => known.has(name));
     if (asked !== undefined) interview.note(judgeRelays({ ...asked, transports }, options));
     const destinations = await interview.ask('Where the backlog goes', () => sources.questions.destinations());
     for (const each of destinations ?? [])

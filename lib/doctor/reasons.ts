@@ -14,6 +14,7 @@ const ASKED_APART: ReadonlySet<ReasonCode> = new Set<ReasonCode>([
 const NOTHING_GOES_OUT: ReadonlySet<ReasonCode> = new Set<ReasonCode>([
   'database_copied',
   'lease_renewal_failing',
+  'reads_failing',
   'relay_stopped',
 ]);
 const FIXES: Readonly<Partial<Record<ReasonCode, string>>> = {
@@ -35,16 +36,14 @@ const FIXES: Readonly<Partial<Record<ReasonCode, string>>> = {
 };
 
 /** Pure: each reason of health that no other question is about. */
-export function judgeHealth({ status, reasons, codes }: OutboxHealth): Finding[] {
-  const told = reasons
-    .map((reason, n) => [reason, codes[n] as ReasonCode] as const)
-    .filter(([, code]) => !ASKED_APART.has(code));
+export function judgeHealth({ status, reasons }: OutboxHealth): Finding[] {
+  const told = reasons.filter(({ code }) => !ASKED_APART.has(code));
   if (told.length === 0) return [isOk('health', 'Health has no further reason.', { status })];
-  return told.map(([reason, code]) =>
+  return told.map(({ code, text, ...about }) =>
     found(
       'health',
       NOTHING_GOES_OUT.has(code) ? 'error' : 'warning',
-      { text: reason, evidence: { status, reason: code } },
+      { text, evidence: { status, reason: code, ...about } },
       NOTHING_GOES_OUT.has(code) ? 'Nothing goes out.' : 'Messages are safe, and some go out later or not at all.',
       FIXES[code] ?? 'The page Operations says what to do, by the words of this reason.',
     ),

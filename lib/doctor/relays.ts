@@ -1,37 +1,38 @@
 import type { BucketState } from '../admin/bucket-table.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import { counted } from '../observe/plural.js';
-import { toldLease, toldPlace } from '../store/instance-info.js';
-import type { LiveInstance } from '../store/lease-store.js';
+import { stopOf, type SeenRelay } from '../observe/seen-relays.js';
 import { durationText } from '../time/duration.js';
 import { found, isOk, type Finding } from '../transports/diagnosis.js';
 
 /** Pure: who publishes, and whether the settings of those who do fit together. */
 
 export interface RelayFacts {
-  readonly instances: readonly LiveInstance[];
+  readonly relays: readonly SeenRelay[];
   readonly buckets: readonly BucketState[];
-  /** Number of each transport of this process. */
-  readonly transports: ReadonlyMap<string, number>;
+  /** Those of this process. */
+  readonly transports: readonly string[];
 }
 type Options = Pick<ResolvedOptions, 'lease' | 'publishTimeout' | 'shutdownTimeout' | 'coordination' | 'buckets'>;
 
-export function judgeRelays(facts: RelayFacts, options: Options): Finding[] {
+export function judgeRelays({ relays, ...rest }: RelayFacts, options: Options): Finding[] {
+  const facts = { ...rest, relays: relays.filter(({ state }) => state === 'live') };
   return [
-    ...[...facts.transports].map(([name, number]) => judgeLive(name, number, facts)),
+    ...facts.transports.map((name) => judgeLive(name, facts)),
     ...(options.coordination === 'rowLock' ? [] : judgeBuckets(facts, options)),
-    judgeLeases(facts.instances, options),
+    judgeLeases(facts.relays, options),
     judgeTimes(options),
   ];
 }
 
-function judgeLive(transport: string, number: number, { instances, buckets }: RelayFacts): Finding {
-  const live = instances.filter(({ transports }) => transports.includes(number));
+function judgeLive(transport: string, { relays, buckets }: RelayFacts): Finding {
+  const live = relays.filter(({ transports }) => transports.includes(transport));
+  const stops = live.flatMap((relay) => stopOf(relay, transport) ?? []);
   const mine = buckets.filter((bucket) => bucket.transport === transport);
   const ready = mine.reduce((sum, bucket) => sum + bucket.ready, 0);
-  const places = live.map(({ info }) => toldPlace(info)).slice(0, 10);
+  const places = live.map(({ place }) => place).slice(0, 10);
   const evidence = { transport, liveRelays: live.length, relays: places.join(', '), readyMessages: ready };
-  if (live.length > 0)
+  if (live.length > stops.length)
     return isOk(
       'relay',
       `${counted(live.length, 'live relay publishes', 'live relays publish')} to '${transport}'.`,
@@ -41,21 +42,23 @@ function judgeLive(transport: string, number: number, { instances, buckets }: Re
     'relay',
     ready > 0 ? 'error' : 'note',
     {
-      text: `No live relay publishes to '${transport}', and ${counted(ready, 'message is', 'messages are')} ready.`,
+      text: `${stops[0]?.text ?? `No live relay publishes to '${transport}'.`} ${counted(ready, 'message is', 'messages are')} ready.`,
       evidence,
     },
-    `${ready > 0 ? 'Messages for it wait' : 'What is enqueued for it waits'}. A relay whose broker is away counts as none.`,
-    `Start a process with relay: true and the transport '${transport}', or bring its broker back.`,
+    `${ready > 0 ? 'Messages for it wait' : 'What is enqueued for it waits'}.`,
+    stops.length > 0
+      ? 'Repair what the error names. The relay lives, and goes on by itself.'
+      : `Start a process with relay: true and the transport '${transport}'.`,
   );
 }
 
 /** Buckets of a finding. */
 const NAMED = 10;
 
-function judgeBuckets({ buckets, instances, transports }: RelayFacts, { buckets: count }: Options): Finding[] {
-  const named = [...transports].flatMap(([name, number]) => {
+function judgeBuckets({ buckets, relays, transports }: RelayFacts, { buckets: count }: Options): Finding[] {
+  const named = transports.flatMap((name) => {
     const mine = buckets.filter(({ transport }) => transport === name);
-    const hasRelay = instances.some((one) => one.transports.includes(number));
+    const hasRelay = relays.some((one) => one.transports.includes(name) && stopOf(one, name) === undefined);
     const of = (lease: BucketState['lease']): BucketState[] => mine.filter((bucket) => bucket.lease === lease);
     const gone = of('leased').filter(({ ownerIsAlive }) => !ownerIsAlive);
     return [
@@ -115,11 +118,10 @@ function ownerless(lack: Lack, transport: string, buckets: readonly BucketState[
   return [found('buckets', severity, { text, evidence }, consequence, fix)];
 }
 
-function judgeLeases(instances: readonly LiveInstance[], { lease }: Options): Finding {
-  const others = instances.flatMap(({ info }) => {
-    const told = toldLease(info);
-    return told === undefined || told === lease ? [] : [`${toldPlace(info)}: ${told}`];
-  });
+function judgeLeases(relays: readonly SeenRelay[], { lease }: Options): Finding {
+  const others = relays.flatMap(({ place, lease: told }) =>
+    told === undefined || told === lease ? [] : [`${place}: ${told}`],
+  );
   const evidence = { leaseMs: lease, others: others.join(', ') };
   if (others.length === 0) return isOk('lease', `All relays have a lease of ${durationText(lease)}.`, evidence);
   return found(

@@ -1,27 +1,22 @@
 import { counted } from './plural.js';
 import { OFTEN, type BoundedCount } from '../store/admin-store.js';
-import { reason, type Reason } from './reason-codes.js';
+import { reason, type OutboxReason } from './reason-codes.js';
+import type { SeenRelay } from './seen-relays.js';
 import type { OutboxTransportStats } from './stats.js';
 
-/**
- * What the counts of a transport say that somebody should look at, one sentence each.
- * @param isOrphan nobody who lives publishes to it
- * @param hasPaused an operator holds back some of its topics or keys
- */
-export function countedReasons(
-  name: string,
-  stats: OutboxTransportStats,
-  isOrphan: boolean,
-  hasPaused = false,
-): Reason[] {
-  const { ready, scheduled, waiting: retried, blocked, readyIsExact } = stats;
-  const waiting = ready + scheduled + retried + blocked;
-  const isCut = !readyIsExact || (['scheduled', 'waiting', 'blocked'] as const).some((count) => cut(stats, count));
-  const count = isCut ? `${waiting} or more messages` : counted(waiting, 'message');
-  return [
-    ...(waiting > 0 && isOrphan
-      ? [reason('no_relay', `${count} for '${name}', which no live relay publishes.${stats.configured ? '' : LEFT}`)]
-      : []),
+/** What is known beside the counts of a transport. */
+export interface Beside {
+  readonly relays: readonly SeenRelay[];
+  /** Somebody who lives has the transport. */
+  readonly isPublished: boolean;
+  /** An operator holds back some of its topics or keys. */
+  readonly hasPaused: boolean;
+}
+
+/** What the counts of a transport say that somebody should look at. */
+export function countedReasons(name: string, stats: OutboxTransportStats, beside: Beside): OutboxReason[] {
+  const all = [
+    ...unpublished(name, stats, beside),
     ...(stats.dead > 0
       ? [
           reason(
@@ -31,17 +26,53 @@ export function countedReasons(
         ]
       : []),
     ...oftenFailed(name, stats),
-    ...heldKeys(name, stats, hasPaused ? 'a message that failed or is paused' : 'a failed message'),
+    ...heldKeys(name, stats, heldBy(beside.hasPaused)),
     ...unseen(name, stats),
   ];
+  return all.map((one) => ({ ...one, transport: name }));
 }
+
+/** What keys wait for. */
+export const heldBy = (hasPaused: boolean): string =>
+  hasPaused ? 'a message that failed or is paused' : 'a failed message';
+
+/** Messages of which nobody knows a relay that publishes them, or of which some wait until the leases of a silent one run out. */
+function unpublished(name: string, stats: OutboxTransportStats, { relays, isPublished }: Beside): OutboxReason[] {
+  const { ready, scheduled, waiting: retried, blocked, readyIsExact } = stats;
+  const waiting = ready + scheduled + retried + blocked;
+  const mine = relays.filter(({ transports }) => transports.includes(name));
+  const silent = mine.filter(({ state }) => state === 'silent');
+  if (waiting === 0 || (isPublished && (silent.length === 0 || ready === 0))) return [];
+  const isCut = !readyIsExact || (['scheduled', 'waiting', 'blocked'] as const).some((count) => cut(stats, count));
+  const count = isCut ? `${waiting} or more messages` : counted(waiting, 'message');
+  const last = lastOf(silent.length > 0 ? silent : mine.filter(({ state }) => state === 'gone'));
+  const heard = last && `${last.place} was last heard of at ${last.heardAt.toISOString()}`;
+  const since = last && { since: last.heardAt };
+  if (silent.length === 0) {
+    const told = heard === undefined ? '' : `: ${heard}`;
+    return [
+      reason(
+        'no_relay',
+        `${count} for '${name}', which no live relay publishes${told}.${stats.configured ? '' : LEFT}`,
+        since,
+      ),
+    ];
+  }
+  const some = isPublished
+    ? `Some of ${count} for '${name}' may wait`
+    : `${count} for '${name}' ${waiting === 1 ? 'waits' : 'wait'}`;
+  return [reason('relay_silent', `${some} for a relay that is silent: ${heard}.`, since)];
+}
+
+const lastOf = (relays: readonly SeenRelay[]): SeenRelay | undefined =>
+  relays.reduce<SeenRelay | undefined>((a, b) => (a === undefined || b.heardAt > a.heardAt ? b : a), undefined);
 
 const cut = ({ atLeast = [] }: OutboxTransportStats, count: BoundedCount): boolean => atLeast.includes(count);
 const atLeast = (stats: OutboxTransportStats, count: BoundedCount, one: string): string =>
   cut(stats, count) ? `${stats[count]} or more ${one}s` : counted(stats[count], one);
 
 /** What is tried again and again: without a limit of attempts nothing else would tell of it. */
-function oftenFailed(name: string, { failingOften = 0, mostAttempts = 0 }: OutboxTransportStats): Reason[] {
+function oftenFailed(name: string, { failingOften = 0, mostAttempts = 0 }: OutboxTransportStats): OutboxReason[] {
   if (failingOften === 0) return [];
   const most = failingOften === 1 ? `${mostAttempts} times` : `${OFTEN} times or more, the most ${mostAttempts} times`;
   return [
@@ -53,7 +84,7 @@ function oftenFailed(name: string, { failingOften = 0, mostAttempts = 0 }: Outbo
 }
 
 /** Whether anything lies there nobody knows: it is not published, and not counted. */
-function unseen(name: string, { missingLeases = 0, rowsHidden = false }: OutboxTransportStats): Reason[] {
+function unseen(name: string, { missingLeases = 0, rowsHidden = false }: OutboxTransportStats): OutboxReason[] {
   return [
     ...(missingLeases > 0
       ? [
@@ -74,7 +105,7 @@ const LEFT =
   ' This process does not have it: give it back to the options of a relay, or remove its messages with cancel and discard.';
 
 /** A retry that holds back nobody is no news; a key behind a dead message waits for an operator, also without messages. */
-function heldKeys(name: string, stats: OutboxTransportStats, what: string): Reason[] {
+function heldKeys(name: string, stats: OutboxTransportStats, what: string): OutboxReason[] {
   const { blockedKeys, blocked, dead } = stats;
   if (blocked === 0 && (blockedKeys === 0 || dead === 0)) return [];
   const waiting = `with ${atLeast(stats, 'blocked', 'message')} behind it: until it is published, requeued, discarded or released`;

@@ -1,7 +1,8 @@
 import { durationText } from '../time/duration.js';
-import { counted } from './plural.js';
-import { countedReasons } from './counted-reasons.js';
-import { reason, type Reason, type ReasonCode } from './reason-codes.js';
+import { countedReasons, heldBy } from './counted-reasons.js';
+import { reason, type OutboxReason, type ReasonCode } from './reason-codes.js';
+import { relayTroubles, sentence, type TransportView, type TroubledRelay } from './relay-troubles.js';
+import { STOPS, stopOf, WHOLE, type SeenRelay } from './seen-relays.js';
 import { errorText } from './redact/error-text.js';
 import { StoreClosed } from '../store/executor.js';
 import type { Standstill } from './standing.js';
@@ -14,10 +15,8 @@ import type { StoreSettings } from '../store/names.js';
 export interface OutboxHealth {
   /** `degraded`: messages are safe and most go out, but somebody should look. `down`: nothing goes out. */
   readonly status: 'up' | 'degraded' | 'down';
-  /** Why it is not `up`, one sentence each. */
-  readonly reasons: readonly string[];
-  /** What each of the reasons is about, in their order: a word for programs, as its sentence may change. */
-  readonly codes: readonly ReasonCode[];
+  /** Why it is not `up`. */
+  readonly reasons: readonly OutboxReason[];
   readonly relay: {
     readonly mode: boolean | 'manual';
     readonly running: boolean;
@@ -50,40 +49,14 @@ export interface TransportPause {
   readonly reason: string;
 }
 
-/** What health reads of a relay's status, and of each of its transports. */
-export interface RelayView {
+/** What health reads of a relay's status. */
+export interface RelayView extends TroubledRelay {
   readonly running: boolean;
   readonly owner?: string;
   readonly storeDownFor: number | null;
-  readonly failing?: readonly FailingView[];
-  readonly heldBack?: string | null;
   readonly heartbeatLate?: number;
   readonly slowRenewal?: number | null;
   readonly heldSnapshot?: { readonly text: string; readonly isSlow: boolean } | null;
-  readonly transports: readonly TransportView[];
-}
-export interface FailingView {
-  readonly operation: keyof typeof TASKS;
-  readonly transport: string | null;
-  /** Milliseconds. */
-  readonly failingFor: number;
-  readonly error: string;
-}
-export interface TransportView {
-  readonly transport: string;
-  readonly receipt: 'broker' | 'handler' | 'none';
-  readonly circuit: 'closed' | 'open' | 'probing' | 'blocked';
-  readonly lastError: string | null;
-  readonly buckets?: readonly number[];
-  readonly onTrial?: number;
-  readonly away?: readonly AwayView[];
-}
-/** One destination that takes nothing while others may; milliseconds. */
-export interface AwayView {
-  readonly name: string;
-  readonly awayFor: number;
-  readonly putOff: number;
-  readonly error: string;
 }
 
 /** The counts, why there are none, or that there are none yet: after so many milliseconds. */
@@ -95,6 +68,8 @@ export interface Counted extends Pick<OutboxStats, 'transports'>, Partial<Pick<O
   readonly readOnly?: boolean;
   /** What operators have paused. */
   readonly pauses?: readonly NamedPause[];
+  /** All relays whose rows are there, that of this process among them. */
+  readonly relays?: readonly SeenRelay[];
 }
 
 export interface HealthSources {
@@ -104,6 +79,8 @@ export interface HealthSources {
   readonly relay: RelayView;
   readonly transports: ReadonlyMap<string, { readonly kind: string; readonly receipt: 'broker' | 'handler' | 'none' }>;
   readonly stats: Counts;
+  /** Milliseconds since the epoch. */
+  readonly now?: number;
   /** Milliseconds. */
   readonly publishTimeout?: number;
   readonly ordering?: StoreSettings['ordering'];
@@ -113,72 +90,103 @@ export interface HealthSources {
 }
 
 export function healthOf(sources: HealthSources): OutboxHealth {
-  const { mode, relay, stats } = sources;
-  const { heldSnapshot = null, failing = [] } = relay;
-  const counts = 'transports' in stats ? stats.transports : undefined;
-  const down = downReasons(sources);
-  const all = [...down, ...problems(sources, counts, down.length > 0)];
-  const unread = failing.filter(({ operation }) => operation === 'fetch').map(({ transport }) => transport);
-  const isDown = ({ circuit, transport }: TransportView): boolean => circuit !== 'closed' || unread.includes(transport);
-  const allDown = relay.transports.length > 0 && relay.transports.every(isDown);
+  const { mode, relay, stats, now = 0 } = sources;
+  const counts = 'transports' in stats ? stats.transports : {};
+  const own = relayTroubles(relay, now);
+  const down = downReasons(sources, own);
+  const publishers = publishersOf(sources, own);
+  const all = [...down, ...problems(sources, own, publishers)];
+  const reasons = [...all, ...standstills(sources, all, down.length > 0)];
+  const concerned = new Set(publishers.flatMap(({ transports }) => transports));
+  for (const { code, transport } of all) if (NOBODY.has(code)) concerned.add(transport as string);
+  const goesOut = (name: string): boolean =>
+    publishers.some((each) => each.transports.includes(name) && stopOf(each, name) === undefined);
+  const isDown = mode !== 'manual' || publishers.length > 0;
   return {
-    status: down.length > 0 || allDown ? 'down' : all.length > 0 ? 'degraded' : 'up',
-    reasons: all.map(({ text }) => text),
-    codes: all.map(({ code }) => code),
+    status:
+      down.length > 0 || (isDown && concerned.size > 0 && ![...concerned].some(goesOut))
+        ? 'down'
+        : reasons.length > 0
+          ? 'degraded'
+          : 'up',
+    reasons,
     relay: {
       mode,
       running: relay.running,
       storeDownFor: relay.storeDownFor,
       heartbeatLate: relay.heartbeatLate ?? 0,
-      heldSnapshot: heldSnapshot?.text ?? null,
+      heldSnapshot: relay.heldSnapshot?.text ?? null,
     },
     transports: reportsOf(sources, counts),
   };
 }
 
-/** Why nothing goes out. */
-function downReasons({ mode, relay, stats }: HealthSources): Reason[] {
+/** Who publishes, or would if it could. */
+type Publisher = Pick<SeenRelay, 'transports' | 'troubles'>;
+
+/** With `relay: 'manual'` this process has its part while a pass runs, and while it cannot reach a broker. */
+function publishersOf({ relay, stats }: HealthSources, troubles: readonly OutboxReason[]): Publisher[] {
+  const views = relay.transports.filter(({ circuit }) => relay.running || circuit !== 'closed');
+  const own = { transports: views.map(({ transport }) => transport), troubles };
+  return [...(views.length > 0 ? [own] : []), ...others(relay, stats).filter(({ state }) => state === 'live')];
+}
+
+const others = ({ owner }: RelayView, stats: Counts): readonly SeenRelay[] =>
+  ('relays' in stats ? (stats.relays ?? []) : []).filter((each) => each.owner !== owner);
+
+const NOBODY: ReadonlySet<ReasonCode> = new Set<ReasonCode>(['no_relay', 'relay_silent']);
+
+/** Why nothing goes out of this process, or of any. */
+function downReasons({ mode, relay, stats }: HealthSources, own: readonly OutboxReason[]): OutboxReason[] {
   return [
     ...('error' in stats ? [silence(stats.error)] : []),
     ...('readOnly' in stats && stats.readOnly === true ? [READ_ONLY] : []),
-    ...failures((relay.failing ?? []).filter(({ operation }) => operation === 'lease')),
-    ...(typeof relay.heldBack === 'string' ? [reason('database_copied', relay.heldBack)] : []),
+    ...own.filter(({ code }) => WHOLE.has(code)),
     ...(mode === true && !relay.running ? [reason('relay_stopped', 'The relay is not running.')] : []),
   ];
 }
 
 /** What somebody should look at. */
-function problems(sources: HealthSources, counts: OutboxStats['transports'] | undefined, isDown: boolean): Reason[] {
+function problems(
+  sources: HealthSources,
+  own: readonly OutboxReason[],
+  publishers: readonly Publisher[],
+): OutboxReason[] {
   const { relay, stats, lease = Infinity } = sources;
-  const { heartbeatLate = 0, slowRenewal = null, heldSnapshot = null, failing = [] } = relay;
-  const standing = 'standing' in stats ? [...(stats.standing ?? [])] : [];
+  const { heartbeatLate = 0, slowRenewal = null, heldSnapshot = null } = relay;
+  const seen = others(relay, stats);
   return [
     ...(heartbeatLate > lease / 3 ? [stoodStill(heartbeatLate)] : []),
     ...(slowRenewal === null ? [] : [tooSlow(slowRenewal)]),
     ...(heldSnapshot?.isSlow === true ? [reason('snapshot_held', `${heldSnapshot.text}.`)] : []),
     ...('late' in stats ? [notCounted(stats.late)] : []),
-    ...failures(failing.filter(({ operation }) => operation !== 'lease')),
-    ...relay.transports.flatMap(transportProblems),
+    ...own.filter(({ code }) => !WHOLE.has(code)),
+    ...saidElsewhere(seen, own),
     ...pauseReasons(pausesOf(stats)),
-    ...Object.entries(counts ?? {}).flatMap(([name, one]) =>
-      countedReasons(name, one, isOrphan(name, one, relay), hasPausedParts(name, stats)),
-    ),
-    ...standing
-      .flatMap(([name, one]) => standstill(one, around(name, counts?.[name], sources, isDown)))
-      .map((text) => reason('standing_still', text)),
+    ...Object.entries('transports' in stats ? stats.transports : {}).flatMap(([name, one]) => {
+      const isPublished = publishers.some(({ transports }) => transports.includes(name));
+      return countedReasons(name, one, { relays: seen, isPublished, hasPaused: hasPausedParts(name, stats) });
+    }),
   ];
 }
 
-/**
- * No heartbeat names the transport. The running relay of this process publishes to it all the same before its first heartbeat,
- * and until the next one after its broker came back; while its broker is away, and when heartbeats fail, that is said already.
- */
-function isOrphan(name: string, { instances }: OutboxTransportStats, { running, transports }: RelayView): boolean {
-  const view = transports.find(({ transport }) => transport === name);
-  return instances === 0 && (view === undefined || (!running && view.circuit === 'closed'));
+/** What other relays say of themselves; alike of several, once. */
+function saidElsewhere(relays: readonly SeenRelay[], own: readonly OutboxReason[]): OutboxReason[] {
+  const said = new Map(own.map((one) => [one.text, one]));
+  for (const { state, place, troubles } of relays) {
+    if (state !== 'live') continue;
+    for (const one of troubles) if (!said.has(one.text)) said.set(one.text, { ...one, relay: place });
+  }
+  return [...said.values()].slice(own.length);
 }
 
-function reportsOf(sources: HealthSources, counts: OutboxStats['transports'] | undefined): OutboxHealth['transports'] {
+function standstills(sources: HealthSources, said: readonly OutboxReason[], isDown: boolean): OutboxReason[] {
+  const { stats } = sources;
+  const standing = 'standing' in stats ? [...(stats.standing ?? [])] : [];
+  return standing.flatMap(([name, one]) => standstill(one, around(name, sources, said, isDown)));
+}
+
+function reportsOf(sources: HealthSources, counts: OutboxStats['transports']): OutboxHealth['transports'] {
   const { transports, relay } = sources;
   const views = new Map(relay.transports.map((view) => [view.transport, view]));
   const reports: Record<string, TransportHealthReport> = Object.create(null) as Record<string, TransportHealthReport>;
@@ -190,42 +198,48 @@ function reportsOf(sources: HealthSources, counts: OutboxStats['transports'] | u
       circuit: view?.circuit ?? 'idle',
       lastError: view?.lastError ?? null,
       paused: pauseOf(name, sources.stats),
-      stats: counts?.[name] ?? null,
+      stats: counts[name] ?? null,
     };
   }
   return reports;
 }
 
 /** Why nothing of a transport goes out may be said already: of its broker, of what it publishes to, of the database. */
-function around(
-  name: string,
-  counts: OutboxTransportStats | undefined,
-  sources: HealthSources,
-  isDown: boolean,
-): Around {
-  const { relay, lease = Infinity, publishTimeout = Infinity, ordering, coordination, waitsFor } = sources;
+function around(name: string, sources: HealthSources, said: readonly OutboxReason[], isDown: boolean): Around {
+  const {
+    relay,
+    stats,
+    lease = Infinity,
+    publishTimeout = Infinity,
+    ordering,
+    coordination,
+    waitsFor,
+    now = 0,
+  } = sources;
   const view = relay.transports.find(({ transport }) => transport === name);
-  const isHeld = ordering === 'global' && (counts?.blockedKeys ?? 0) > 0;
-  const fails = (relay.failing ?? []).some(({ transport }) => transport === name);
-  const isTransportAway =
-    view !== undefined && (view.circuit !== 'closed' || (view.away ?? []).some(({ putOff }) => putOff > 0));
+  const counts = 'transports' in stats ? stats.transports[name] : undefined;
   return {
     name,
+    now,
     lease,
     soon: Math.max(lease / 3, publishTimeout + A_BREATH),
     isSaid:
       isDown ||
-      fails ||
-      isTransportAway ||
-      pauseOf(name, sources.stats) !== null ||
-      (counts !== undefined && isOrphan(name, counts, relay)),
-    isHeld,
+      pauseOf(name, stats) !== null ||
+      said.some(({ code, transport }) => transport === name && EXPLAINS.has(code)),
+    holds: ordering !== 'global' || (counts?.blockedKeys ?? 0) === 0 ? null : heldBy(hasPausedParts(name, stats)),
     owner: relay.owner,
     leased: view === undefined ? undefined : new Set(view.buckets),
     unleased: coordination === 'rowLock',
     waitsFor: (seq) => waitsFor?.(name, seq) ?? false,
   };
 }
+const EXPLAINS: ReadonlySet<ReasonCode> = new Set<ReasonCode>([
+  ...STOPS,
+  ...NOBODY,
+  'database_refuses',
+  'destination_away',
+]);
 /** Milliseconds for what is not the publish. */
 const A_BREATH = 5_000;
 
@@ -234,77 +248,20 @@ const READ_ONLY = reason(
   'The database is read-only: nothing can be enqueued or written down. Lead the connections to the primary.',
 );
 
-const stoodStill = (ms: number): Reason =>
+const stoodStill = (ms: number): OutboxReason =>
   reason('process_stood_still', `The process stood still for ${durationText(ms)}.`);
 
-const notCounted = (ms: number): Reason =>
+const notCounted = (ms: number): OutboxReason =>
   reason('counts_late', `The database has not counted the messages within ${durationText(ms)}.`);
 
-const tooSlow = (ms: number): Reason =>
+const tooSlow = (ms: number): OutboxReason =>
   reason(
     'lease_renewal_slow',
     `Renewing the leases took ${durationText(Math.round(ms))}. That leaves no time to publish in: raise \`lease\`, or lower \`publishTimeout\`.`,
   );
 
-const silence = (error: unknown): Reason =>
+const silence = (error: unknown): OutboxReason =>
   reason(
     'database_silent',
     error instanceof StoreClosed ? error.message : sentence('The database does not answer', errorText(error)),
   );
-
-/** What the database does not do, once for all transports that want it. */
-function failures(failing: readonly FailingView[]): Reason[] {
-  return (Object.keys(TASKS) as (keyof typeof TASKS)[]).flatMap((operation) => {
-    const alike = failing.filter((each) => each.operation === operation);
-    const [first, ...others] = alike.sort((a, b) => b.failingFor - a.failingFor);
-    if (first === undefined) return [];
-    const of = first.transport === null ? '' : ` of '${first.transport}'`;
-    const more = others.length > 0 ? `, and of ${others.length} more,` : '';
-    const text = `${TASKS[operation]}${of}${more} has failed for ${secondsText(first.failingFor)}`;
-    return [reason(operation === 'lease' ? 'lease_renewal_failing' : 'database_refuses', sentence(text, first.error))];
-  });
-}
-const TASKS = {
-  lease: 'Renewing the leases in the database',
-  fetch: 'Reading the ready messages',
-  take: 'Reading what is due or may go on',
-  settle: 'Writing down what was published',
-  park: 'Writing down what failed or is behind it',
-  deadLetter: 'Reading the dead letters for the hook',
-} as const;
-
-/** In whole seconds. */
-const secondsText = (ms: number): string => String(durationText(Math.ceil(ms / 1_000) * 1_000));
-
-function transportProblems({ transport, circuit, lastError, onTrial = 0, away = [] }: TransportView): Reason[] {
-  const [code, what] =
-    circuit === 'blocked' ? (['transport_blocked', 'asks to wait'] as const) : (['transport_down', 'is down'] as const);
-  return [
-    ...(circuit === 'closed' ? [] : [reason(code, sentence(`Transport '${transport}' ${what}`, lastError))]),
-    ...(onTrial > 0 ? [trial(transport, onTrial)] : []),
-    ...away.slice(0, MOST_AWAY).map((one) => awayReason(transport, one)),
-    ...(away.length > MOST_AWAY ? [moreAway(transport, away.length - MOST_AWAY)] : []),
-  ];
-}
-
-const trial = (transport: string, count: number): Reason =>
-  reason(
-    'trial',
-    `Transport '${transport}': ${counted(count, 'message')} ${count === 1 ? 'goes' : 'go'} one by one, as owner after owner disappeared while it published.`,
-  );
-
-function awayReason(transport: string, { name, awayFor, putOff, error }: AwayView): Reason {
-  const since = `for ${durationText(Math.round(awayFor / 1_000) * 1_000)}`;
-  const what =
-    putOff === 0 ? `has been missing ${since}` : `takes nothing ${since} (put off ${counted(putOff, 'time')})`;
-  const code = putOff === 0 ? 'destination_missing' : 'destination_away';
-  return reason(code, sentence(`Transport '${transport}': ${name} ${what}`, error));
-}
-
-const moreAway = (transport: string, count: number): Reason =>
-  reason('destination_away', `Transport '${transport}': ${count} more ${count === 1 ? 'takes' : 'take'} nothing.`);
-
-const sentence = (text: string, error: string | null): string =>
-  error === null ? `${text}.` : `${text}: ${error}${error.endsWith('.') ? '' : '.'}`;
-/** Destinations by name: an answer of health is short. */
-const MOST_AWAY = 5;

@@ -1,5 +1,5 @@
 import { isWhole, type NamedPause } from '../store/pauses/pause-store.js';
-import { reason, type Reason } from './reason-codes.js';
+import { reason, type OutboxReason } from './reason-codes.js';
 import { printable } from './redact/printable.js';
 
 type Told = { readonly pauses?: readonly NamedPause[] } | { readonly error: unknown } | { readonly late: number };
@@ -21,10 +21,12 @@ export const hasPausedParts = (transport: string, counts: Told): boolean =>
 const MOST = 5;
 
 /** One sentence each. Nothing is broken, but somebody has to end it: whoever is on call reads who, since when and why. */
-export function pauseReasons(pauses: readonly NamedPause[]): Reason[] {
+export function pauseReasons(pauses: readonly NamedPause[]): OutboxReason[] {
   const more = pauses.length - MOST;
   return [
-    ...pauses.slice(0, MOST).map((pause) => reason('paused', pauseText(pause))),
+    ...pauses
+      .slice(0, MOST)
+      .map((pause) => reason('paused', pauseText(pause), { transport: pause.name, since: pause.since })),
     ...(more > 0 ? [reason('paused', `${more} more ${more === 1 ? 'pause' : 'pauses'}.`)] : []),
   ];
 }

@@ -1,5 +1,6 @@
 import { GLANCE_TIMEOUT, perBucket, type AdminStore } from '../store/admin-store.js';
 import type { Counts } from './health.js';
+import { liveOf, seeRelays, type IsOver } from './seen-relays.js';
 import { Standing, type Standstill } from './standing.js';
 import { readStats, type OutboxTransportStats } from './stats.js';
 
@@ -18,6 +19,7 @@ export interface ProbeSettings {
   readonly now: () => number;
   /** Up to where nothing of a transport's buckets is ready, as far as this process knows now; asked once in a look. */
   readonly goneUpTo: (transport: number) => (bucket: number) => string;
+  readonly isOver?: IsOver;
 }
 
 /** What `health()` asks of the database, whatever waits there, and how it compares with what it found before. */
@@ -39,12 +41,13 @@ export class Probe {
 
   async ask(): Promise<Counts> {
     const { store, settings } = this;
-    if (store.glance === undefined) return readStats(store, settings.ids);
+    const { ids, isOver } = settings;
+    if (store.glance === undefined) return readStats(store, ids, { isOver });
     const from = (this.turn++ % Math.ceil(this.buckets.length / BUCKETS)) * BUCKETS;
     const buckets = this.buckets.length <= BUCKETS ? this.buckets : this.buckets.slice(from, from + BUCKETS);
     const isWhole = settings.now() >= this.wholeAt;
     const after = isWhole ? () => '0' : this.after();
-    const glances = await store.glance({ limit: LIMIT, buckets, after });
+    const [glances, beat] = await Promise.all([store.glance({ limit: LIMIT, buckets, after }), store.relays()]);
     const now = settings.now();
     if (isWhole) this.wholeAt = now + 2 * settings.lease * (glances === undefined ? SELDOM : 1);
     // Only the look from the beginning may have come past too much: the next one does not.
@@ -53,13 +56,16 @@ export class Probe {
     const transports: Record<string, OutboxTransportStats> = Object.create(null) as typeof transports;
     const standing = new Map<string, Standstill>();
     const most = perBucket({ limit: LIMIT, buckets });
+    const relays = await seeRelays(beat, new Map(glances.map(({ transport, name }) => [transport, name])), isOver);
     for (const { transport, name, heads: _, readOnly: __, ...counts } of glances) {
       const standstill = this.standing.at(transport, now);
       standing.set(name, standstill);
       const ready = readyOf(standstill, most, this.turn * BUCKETS >= this.buckets.length);
-      transports[name] = { ...counts, ...ready, configured: settings.ids.get(name) === transport };
+      const about = { configured: ids.get(name) === transport, instances: liveOf(name, relays) };
+      transports[name] = { ...counts, ...ready, ...about };
     }
-    return (this.last = { transports, standing, readOnly: glances.some(({ readOnly }) => readOnly === true) });
+    const readOnly = glances.some((glance) => glance.readOnly === true);
+    return (this.last = { transports, standing, readOnly, relays });
   }
 
   /** Where a look begins. @internal */

@@ -1,17 +1,20 @@
 import { durationText } from '../time/duration.js';
+import { ago, reason, type OutboxReason } from './reason-codes.js';
 import type { Stand, Standstill } from './standing.js';
 
 /** What is known beside what stands: who reads it here, and what health says of it already. */
 export interface Around {
   readonly name: string;
+  /** Milliseconds since the epoch. */
+  readonly now: number;
   /** Milliseconds. */
   readonly lease: number;
   /** Milliseconds after which what this process should have leased, and has not, is no passing state. */
   readonly soon: number;
   /** There is a reason already why nothing goes out. */
   readonly isSaid: boolean;
-  /** All wait for one that failed (`ordering: 'global'`). */
-  readonly isHeld: boolean;
+  /** What all wait for (`ordering: 'global'`), or `null`. */
+  readonly holds: string | null;
   /** Of the relay of this process: `undefined` without one, or without leases. */
   readonly owner: string | undefined;
   readonly leased: ReadonlySet<number> | undefined;
@@ -20,25 +23,26 @@ export interface Around {
   readonly waitsFor: (seq: string) => boolean;
 }
 
-/** Ready messages that do not get ahead, where nothing else explains it. One sentence at most. */
-export function standstill({ stands, standsFor }: Standstill, around: Around): string[] {
+/** Ready messages that do not get ahead, where nothing else explains it. One reason at most. */
+export function standstill({ stands, standsFor }: Standstill, around: Around): OutboxReason[] {
   const { lease, leased, isSaid, unleased, name } = around;
   const first = longest(stands);
   if (first === undefined || isSaid) return [];
   const isElsewhere = leased !== undefined && !unleased && stands.every(({ bucket }) => !leased.has(bucket));
   if (standsFor >= 2 * lease || (isElsewhere && standsFor >= around.soon)) {
-    return [
-      `Messages for '${name}' are ready, and none has moved for ${text(standsFor)}: ${what(first)}; ${why(first, around)}.`,
-    ];
+    const all = `Messages for '${name}' are ready, and none has moved for ${text(standsFor)}`;
+    return [still(`${all}: ${what(first)}; ${why(first, around)}.`, standsFor, around)];
   }
   const stuck = stands.filter((stand) => stand.standsFor >= 2 * lease && !isTaken(stand, around));
   const one = unleased ? undefined : longest(stuck);
   if (one === undefined) return [];
   const more = stuck.length > 1 ? `, as those of ${stuck.length - 1} more buckets do` : '';
-  return [
-    `A message for '${name}' has not moved for ${text(one.standsFor)} while others go out${more}: ${what(one)}; ${why(one, around)}.`,
-  ];
+  const it = `A message for '${name}' has not moved for ${text(one.standsFor)} while others go out${more}`;
+  return [still(`${it}: ${what(one)}; ${why(one, around)}.`, one.standsFor, around)];
 }
+
+const still = (says: string, standsFor: number, { name, now }: Around): OutboxReason =>
+  reason('standing_still', says, { transport: name, since: ago(now, standsFor) });
 
 const longest = (stands: readonly Stand[]): Stand | undefined =>
   stands.reduce<Stand | undefined>((a, b) => (a === undefined || b.standsFor > a.standsFor ? b : a), undefined);
@@ -52,8 +56,8 @@ function isTaken({ bucket, seq, lease }: Stand, { leased, waitsFor, owner }: Aro
 const what = ({ id, bucket, age }: Stand): string =>
   `${id} is the first of bucket ${bucket}${age === null ? '' : `, ready for ${text(age)}`}`;
 
-function why({ bucket, lease }: Stand, { leased, isHeld, unleased, owner }: Around): string {
-  if (isHeld) return 'all wait for one that failed';
+function why({ bucket, lease }: Stand, { leased, holds, unleased, owner }: Around): string {
+  if (holds !== null) return `all wait for ${holds}`;
   if (unleased) return 'no relay locks it';
   if (leased?.has(bucket) === true) return 'this process has leased the bucket';
   if (lease === null) return 'nobody has leased the bucket';

@@ -1,9 +1,12 @@
 import type { AdminStore, TransportStats } from '../store/admin-store.js';
+import { liveOf, seeRelays, type IsOver, type SeenRelay } from './seen-relays.js';
 
 /** What waits where, of one transport. Counted by the database when asked. */
 export interface OutboxTransportStats extends Omit<TransportStats, 'transport' | 'name'> {
   /** Whether this process knows the transport: rows of others are those of an older or a newer version, or another service. */
   readonly configured: boolean;
+  /** Relays that live and have the transport, whether its broker is there or not. */
+  readonly instances: number;
 }
 /** A destination that takes nothing, or is missing, as far as the relay of this process knows. */
 export interface OutboxAwayDestination {
@@ -38,25 +41,30 @@ export interface AwaySource {
   }[];
 }
 
-/**
- * @param ids name → number of the transports that this process knows
- * @param now milliseconds since the epoch
- */
+interface Beside {
+  readonly statuses?: readonly AwaySource[];
+  /** Milliseconds since the epoch. */
+  readonly now?: number;
+  readonly isOver?: IsOver | undefined;
+}
+
+/** @param ids name → number of the transports that this process knows */
 export async function readStats(
-  store: Pick<AdminStore, 'stats' | 'parkedByTopic'>,
+  store: Pick<AdminStore, 'stats' | 'relays' | 'parkedByTopic'>,
   ids: ReadonlyMap<string, number>,
-  statuses: readonly AwaySource[] = [],
-  now = 0,
-): Promise<OutboxStats> {
+  { statuses = [], now = 0, isOver }: Beside = {},
+): Promise<OutboxStats & { readonly relays: readonly SeenRelay[] }> {
   const transports: Record<string, OutboxTransportStats> = Object.create(null) as Record<string, OutboxTransportStats>;
   const total = { ready: 0, scheduled: 0, waiting: 0, blocked: 0, dead: 0, blockedKeys: 0 };
-  for (const { transport, name, ...counts } of await store.stats()) {
-    transports[name] = { ...counts, configured: ids.get(name) === transport };
+  const [all, beat] = await Promise.all([store.stats(), store.relays()]);
+  const relays = await seeRelays(beat, new Map(all.map(({ transport, name }) => [transport, name])), isOver);
+  for (const { transport, name, ...counts } of all) {
+    transports[name] = { ...counts, configured: ids.get(name) === transport, instances: liveOf(name, relays) };
     for (const key of Object.keys(total) as (keyof typeof total)[]) total[key] += counts[key];
   }
   const away: OutboxAwayDestination[] = [];
   for (const status of statuses) away.push(...(await awayOf(status, store, ids.get(status.transport), now)));
-  return { transports, total, away };
+  return { transports, total, away, relays };
 }
 
 async function awayOf(

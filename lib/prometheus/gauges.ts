@@ -39,10 +39,10 @@ const setter =
 
 /** @param now milliseconds since the epoch */
 export function healthLines(lines: Lines, outbox: string, health: OutboxHealth, now: number): void {
-  const { status, codes, relay, transports } = health;
+  const { status, reasons, relay, transports } = health;
   const set = setter(lines, outbox);
   for (const one of STATUSES) set(HEALTH_GAUGES.status, is(one === status), one);
-  for (const code of REASON_CODES) set(HEALTH_GAUGES.reasons, codes.filter((one) => one === code).length, code);
+  for (const code of REASON_CODES) set(HEALTH_GAUGES.reasons, reasons.filter((one) => one.code === code).length, code);
   set(HEALTH_GAUGES.running, is(relay.running));
   set(HEALTH_GAUGES.databaseFailing, (relay.storeDownFor ?? 0) / 1_000);
   set(HEALTH_GAUGES.heartbeatLate, relay.heartbeatLate / 1_000);

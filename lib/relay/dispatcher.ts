@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { inCleanScope } from '../time/async-scope.js';
 import type { BucketLeases } from './leases/bucket-leases.js';
 import { SnapshotWatch } from './read/snapshot-watch.js';
-import type { OutboxHooks } from '../observe/events.js';
+import type { OutboxEventMap, OutboxHooks } from '../observe/events.js';
+import { relayTroubles } from '../observe/relay-troubles.js';
 import { OutboxConfigurationError, OutboxError } from '../outbox.errors.js';
 import type { OutboxTransport } from '../transports/transport.js';
 import { DatabaseFailures, type DatabaseOperation } from './database-failures.js';
@@ -171,6 +172,7 @@ export class OutboxDispatcher {
     const leases = await leasesOf(this.deps, runId);
     this.leases = leases;
     leases.freed = () => this.leaseLoop?.nudge();
+    leases.troubles = () => relayTroubles(this.status(), clock.wall());
     leases.changed = () => this.deps.leasesChanged?.();
     leases.pace.hears = () => this.hears();
     this.leaseLoop = new Loop(
@@ -211,10 +213,16 @@ export class OutboxDispatcher {
       : new RelayLoops(new TransportRelay(parts), failed, succeeded);
   }
 
-  /** Everything that this start tells carries its id. @internal */
+  /** Everything that this start tells carries its id. Why it does not publish is written at once, for every process that asks. @internal */
   hooksOf(runId: string): OutboxHooks {
     const { hooks } = this.deps;
-    return { has: (name) => hooks.has(name), emit: (name, event) => hooks.emit(name, { ...event, runId }) };
+    return {
+      has: (name) => hooks.has(name),
+      emit: (name, event) => {
+        hooks.emit(name, { ...event, runId });
+        if (TROUBLES.has(name)) this.leases?.tellNow();
+      },
+    };
   }
 
   /** @internal */ async runPass(): Promise<RunReport> {
@@ -281,6 +289,13 @@ export class OutboxDispatcher {
 
 const STOOD_STILL =
   'the process stood still for more than a third of a lease (a blocked event loop, a frozen or starved process): its leases may go to others';
+
+const TROUBLES: ReadonlySet<string> = new Set<keyof OutboxEventMap>([
+  'circuitOpened',
+  'circuitClosed',
+  'destinationAway',
+  'destinationBack',
+]);
 
 /** Milliseconds for freeing the leases, however late it is. */
 const LAST_WORD = 500;

@@ -92,10 +92,12 @@ export class RelayLoops implements RunningRelay {
   status(): TransportStatus {
     const { outage, deps, open, ledger, parked, reader } = this.relay;
     const { state, lastError } = outage.circuit;
+    const now = deps.clock.monotonic();
     return {
       transport: deps.name,
       receipt: deps.transport.receipt,
       circuit: state,
+      openFor: outage.circuit.openFor(now),
       buckets: [...open].sort((a, b) => a - b),
       buffered: ledger.held - ledger.flight.messages,
       inFlight: ledger.flight.messages,
@@ -103,7 +105,7 @@ export class RelayLoops implements RunningRelay {
       lastError: lastError === undefined ? null : errorText(lastError),
       paused: this.relay.gate.pause,
       onTrial: ledger.flight.suspects.size,
-      away: outage.destinations.list(deps.clock.monotonic()),
+      away: outage.destinations.list(now),
       readAgain: reader.readAgain,
     };
   }

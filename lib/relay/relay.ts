@@ -36,6 +36,8 @@ export interface TransportStatus {
   readonly transport: string;
   readonly receipt: 'broker' | 'handler' | 'none';
   readonly circuit: 'closed' | 'open' | 'probing' | 'blocked';
+  /** Milliseconds for which the circuit has not been closed; 0: it is. */
+  readonly openFor: number;
   readonly buckets: readonly number[];
   /** Messages read and waiting in memory, and messages being published now. */
   readonly buffered: number;

@@ -1,4 +1,5 @@
 import type { ParkedState } from '../outbox-message.js';
+import type { Beat } from './lease-store.js';
 
 /** SEAM: what operators and `health()` ask, and what the cleaner does. `OutboxStore` says what holds for all roles. */
 
@@ -14,6 +15,8 @@ export const CHANGES: Readonly<Record<Change, readonly ParkedState[]>> = {
 
 export interface AdminStore {
   stats(): Promise<TransportStats[]>;
+  /** Relays as their rows tell, those among them that have run out and nobody has removed yet; those that ran out last come first. Without one, `now` is any number. */
+  relays(): Promise<Pick<Beat, 'instances' | 'now'>>;
   /**
    * How many messages of a transport wait for a retry, and how many behind them, by topic: among `limit` of each at most, so that it
    * costs the same whatever is parked. Asked for `stats()` while a destination is away. Absent: it does not say.
@@ -72,7 +75,6 @@ export interface TransportStats {
   /** Age of the oldest ready message, milliseconds; `null` without one. */
   readonly oldestReadyAge: number | null;
   readonly leasedBuckets: number;
-  readonly instances: number;
   /** Buckets without a lease row, or whose row is hidden from this login: nobody publishes what lies in them. */
   readonly missingLeases?: number;
   /** Whether row security hides messages from this login: counts are of those that it sees. */
@@ -89,6 +91,8 @@ export type BoundedCount = 'scheduled' | 'waiting' | 'blocked' | 'dead' | 'block
 export const OFTEN = 10;
 export const OFTEN_LOOK_LIMIT = 10_000;
 export const STATS_COUNT_LIMIT = 100_000;
+/** Rows of relays that are read. */
+export const RELAYS_LIMIT = 1_000;
 
 /** `looked`: old keys that it came past, the removed ones among them; fewer than `limit`: it came to the end. */
 export interface DedupReport {

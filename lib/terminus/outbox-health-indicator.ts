@@ -32,8 +32,8 @@ export class OutboxHealthIndicator {
 
   /** For a readiness probe: `down` while nothing can be enqueued, as the database does not answer or takes no writes. */
   async isReady<Key extends string>(key: Key): Promise<HealthIndicatorResult<Key>> {
-    const { reasons, codes } = await this.outbox.health();
-    const problems = reasons.filter((_, n) => NOT_READY.includes(codes[n] as ReasonCode));
+    const { reasons } = await this.outbox.health();
+    const problems = reasons.filter(({ code }) => NOT_READY.includes(code));
     return resultOf(key, problems.length === 0 ? 'up' : 'down', { reasons: problems });
   }
 

@@ -2,20 +2,18 @@ import { CLEAN, commit, fault, judge, life, SECOND, sight, uid } from './planted
 
 /** What the watchdog saw and what health said, at times in seconds. */
 const looked = (at: number, since: number): unknown[] => ['w', at * SECOND, [[0, 5, since * SECOND]]];
-const said = (run: number, at: number, status: string, ...reasons: string[]): unknown[] => [
+const said = (run: number, at: number, status: string, ...codes: string[]): unknown[] => [
   'h',
   run,
   at * SECOND,
   status,
-  reasons,
+  codes,
 ];
 const RELAYS = [...life(1, 0, 0), ...life(2, 1, 0)];
-const DEAD = "3 dead messages for 'alpha' wait for requeue or discard.";
-const BLOCKED = "1 key of 'alpha' is blocked by a failed message, with 4 messages behind it: until it is released.";
 
 describe('the checker of the chaos runs: ready rows stand', () => {
   const all = [...CLEAN, ...RELAYS];
-  const UP = [said(1, 69, 'up'), said(2, 70, 'degraded', DEAD, BLOCKED)];
+  const UP = [said(1, 69, 'up'), said(2, 70, 'degraded', 'dead_letters', 'keys_blocked')];
   const unexplained = { unexplainedStandstills: 1, explainedStandstills: 0, broken: ['unexplainedStandstills'] };
 
   it('for more than two leases, and nobody says why', () => {
@@ -27,7 +25,7 @@ describe('the checker of the chaos runs: ready rows stand', () => {
 
   it('one of those that are there says why, at about that time', () => {
     const why = (at: number) =>
-      judge(...all, ...UP, said(2, at, 'degraded', DEAD, 'Messages are ready.'), looked(70, 40));
+      judge(...all, ...UP, said(2, at, 'degraded', 'dead_letters', 'standing_still'), looked(70, 40));
     expect(why(72)).toMatchObject({ explainedStandstills: 1, unexplainedStandstills: 0, broken: [] });
     expect(why(66)).toMatchObject({ broken: [] });
     for (const at of [60, 80]) expect(why(at)).toMatchObject(unexplained);

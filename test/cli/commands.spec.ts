@@ -74,9 +74,11 @@ describeOnEach([], 'the command line', (kind) => {
 
     const status = await cli.run(['status']);
     expect(status).toMatchObject({ code: 3, stderr: '' });
-    expect(status.stdout).toMatch(/^status: degraded\n {2}1 message for 'default', which no live relay publishes\.\n/);
+    expect(status.stdout).toMatch(
+      /^status: down\n {2}no_relay: 1 message for 'default', which no live relay publishes\.\n/,
+    );
     expect(status.stdout).toMatch(/^default +1 +\w+ +0 +0 +0 +1 +1 +0$/m);
-    expect((await cli.json(['status'])).lines).toMatchObject([{ status: 'degraded', total: { ready: 1, dead: 1 } }]);
+    expect((await cli.json(['status'])).lines).toMatchObject([{ status: 'down', total: { ready: 1, dead: 1 } }]);
 
     expect(await cli.json(['dead'])).toMatchObject({ code: 0, lines: [{ count: 1, error: 'no', exampleId: dead }] });
     expect((await cli.run(['requeue', dead, '--dry-run'])).stdout).toBe('requeue would change 1 message.\n');
@@ -94,7 +96,7 @@ describeOnEach([], 'the command line', (kind) => {
     const doctor = await cli.run(['doctor', '--free-bytes', '1', '--outage', '2h']);
     expect(doctor).toMatchObject({ code: 3, stderr: '' });
     expect(doctor.stdout).toMatch(/^doctor: error \(\d+ looked at in [\d,]+ ms, \d+ more are ok\)\n/);
-    expect(doctor.stdout).toMatch(/^error relay: No live relay publishes to 'default', and 2 messages are ready\.$/m);
+    expect(doctor.stdout).toMatch(/^error relay: No live relay publishes to 'default'\. 2 messages are ready\.$/m);
     expect(doctor.stdout).toMatch(/^ {2}do {7}Start a process with relay: true/m);
     expect(doctor.stdout).toMatch(/^warning outage-budget: .* until the disk is full; wanted are 2h\.$/m);
     expect(doctor.stdout).not.toMatch(/^ok /m);

@@ -74,8 +74,8 @@ describeWith('postgres', 'the application’s own module', () => {
     expect(JSON.parse(stdout)).toMatchObject({ id, state: 'ready' });
     expect(code).toBe(0);
     const [status] = (await cli.json(['status', '--module', file])).lines;
-    expect(status?.['reasons']).toEqual(["1 message for 'default', which no live relay publishes."]);
-    expect(status?.['codes']).toEqual(['no_relay']);
+    const text = "1 message for 'default', which no live relay publishes.";
+    expect(status?.['reasons']).toEqual([{ code: 'no_relay', text, transport: 'default' }]);
     expect(existsSync(marks)).toBe(false);
     expect(await stuck.total()).toMatchObject({ ready: 1 });
   });

@@ -113,7 +113,10 @@ export function describeDebezium(kind: DatabaseKind, start: ReturnType<typeof us
     await run.outbox.enqueueOutsideTransaction(order({ key: 'k', payload: {}, dedupKey: 'once' }));
     await run.routed(1);
     const reason = "1 message for 'default', which no live relay publishes.";
-    expect(await countedHealth(run.outbox)).toMatchObject({ status: 'degraded', reasons: [reason] });
+    expect(await countedHealth(run.outbox)).toMatchObject({
+      status: 'degraded',
+      reasons: [{ code: 'no_relay', text: reason }],
+    });
     const year = kind === 'postgres' ? `interval '1 year'` : 'interval 1 year';
     await run.source.deleteOld();
     expect((await run.outbox.stats()).total.ready).toBe(1);

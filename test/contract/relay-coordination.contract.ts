@@ -40,7 +40,7 @@ function describeRowLocks(kind: DatabaseKind): void {
     const attempted = transports.map((transport) => transport.attempted.map(({ id }) => id));
     expect(attempted.flat().sort()).toEqual([...ids].sort());
     expect(attempted.every((part) => part.length >= 50)).toBe(true);
-    expect((await harness.store.admin.stats()).map(({ instances }) => instances)).toEqual([2]);
+    expect((await harness.store.leases.living()).instances).toHaveLength(2);
   });
 
   it('C3: the oldest message kills every connection: others are let through between, and it is found out', async () => {
@@ -146,7 +146,7 @@ function describeLeader(kind: DatabaseKind): void {
     await a.hooks.until('leasesAcquired');
     const b = harness.relay({ default: second });
     await b.dispatcher.start();
-    await until(async () => (await harness.store.admin.stats())[0]?.instances === 2);
+    await until(async () => (await harness.store.leases.living()).instances.length === 2);
     for (let i = 0; i < 64; i += 1) await harness.enqueue([{ key: `k${i}`, payload: text(i) }]);
     await first.until(() => first.published.length === 64);
     expect(a.dispatcher.status().transports[0]?.buckets).toHaveLength(32);
@@ -172,7 +172,7 @@ function describeLeader(kind: DatabaseKind): void {
     await second.until(() => second.published.length === 64);
     broken = false;
     await a.hooks.until('circuitClosed');
-    await until(async () => (await harness.store.admin.stats())[0]?.instances === 2);
+    await until(async () => (await harness.store.leases.living()).instances.length === 2);
     await harness.enqueue(Array.from({ length: 64 }, (_, i) => ({ key: `k${i}`, payload: text(i) })));
     await second.until(() => second.published.length === 128);
     expect(first.published).toEqual([]);

@@ -1,6 +1,26 @@
 /** What health says of what stands still, and what it costs. */
 export const HEALTH = [
   {
+    name: 'one-missed-heartbeat',
+    breaks: 'a relay whose heartbeat is a little late counts as none, and health is down for it',
+    file: 'lib/observe/seen-relays.ts',
+    from: 'until - now < good / 3',
+    to: 'until - now < (good * 2) / 3',
+    contract: 'test/integration/operators/status-drill.spec.ts',
+    simulation: false,
+    chaos: false,
+  },
+  {
+    name: 'told-with-the-next-heartbeat',
+    breaks: 'a process without a relay says for seconds that all is well after the broker went away',
+    file: 'lib/relay/dispatcher.ts',
+    from: 'if (TROUBLES.has(name)) this.leases?.tellNow();',
+    to: '',
+    contract: 'test/integration/operators/status-drill.spec.ts',
+    simulation: false,
+    chaos: false,
+  },
+  {
     name: 'standing-recheck',
     breaks: 'no ready message is ever told to stand still where nobody publishes',
     file: 'lib/observe/standstill.ts',

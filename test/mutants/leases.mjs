@@ -82,9 +82,9 @@ export const LEASES = [
   {
     name: 'dead-until-the-next-look',
     breaks: 'what a dead relay held is taken at the next look, not when its lease ends',
-    file: 'lib/relay/leases/bucket-leases.ts',
-    from: 'freeIn, this.living.endsIn, this.lookEvery);',
-    to: 'this.lookEvery);',
+    file: 'lib/relay/leases/live-instances.ts',
+    from: 'this.writtenAt + this.alive / 3 - now, this.ends - this.now);',
+    to: 'this.writtenAt + this.alive / 3 - now);',
     contract: 'test/unit/relay/leases/lease-looks.spec.ts',
     simulation: false,
     chaos: false,

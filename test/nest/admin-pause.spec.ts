@@ -3,6 +3,7 @@ import { OutboxAdmin, OutboxDispatcher, OutboxModule, OutboxService, type Outbox
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { DATABASES, describeWith } from '../support/services.js';
 import { Applications, build, CollectingTransport, countedHealth, quiet, typeOrm, until } from './support/app.js';
+import { codesOf, textsOf } from '../support/reasons.js';
 
 describe.each(DATABASES)('A pause by OutboxAdmin on %s', (kind) => {
   describeWith(kind, 'in two applications', () => {
@@ -51,9 +52,9 @@ describe.each(DATABASES)('A pause by OutboxAdmin on %s', (kind) => {
       expect(main.ids).not.toContain(held);
 
       for (const each of [outbox, looking]) {
-        const { status, codes, reasons } = await countedHealth(each, (health) => health.codes.includes('paused'));
-        expect([status, codes]).toEqual(['degraded', ['paused']]);
-        expect(reasons).toEqual([
+        const health = await countedHealth(each, (told) => codesOf(told).includes('paused'));
+        expect([health.status, codesOf(health)]).toEqual(['degraded', ['paused']]);
+        expect(textsOf(health)).toEqual([
           expect.stringMatching(/^Transport 'main' is paused since \S+Z by ann: wrong \\u001b\[31mprices\.$/),
         ]);
       }
@@ -125,8 +126,8 @@ describe.each(DATABASES)('A pause by OutboxAdmin on %s', (kind) => {
       const held = await send({ key: 'k7' });
       const behind = await send({ key: 'k' });
       await until(async () => (await outbox.stats()).transports['main']?.ready === 0);
-      const { status, reasons } = await countedHealth(outbox, (health) => health.reasons.length === 3);
-      expect([status, reasons]).toEqual([
+      const health = await countedHealth(outbox, ({ reasons }) => reasons.length === 3);
+      expect([health.status, textsOf(health)]).toEqual([
         'degraded',
         [
           expect.stringMatching(/^Topic 'prices' of transport 'main' is paused since \S+Z by ann: wrong\.$/),

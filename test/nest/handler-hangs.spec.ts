@@ -11,6 +11,7 @@ import {
 import { pause, systemClock } from '../../lib/time/clock.js';
 import { describeOnFewer } from '../support/services.js';
 import { build, countedHealth, quiet, typeOrm, until, useApplications } from './support/app.js';
+import { textsOf } from '../support/reasons.js';
 
 const never = (): Promise<void> => new Promise(() => {});
 const median = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[values.length >> 1] ?? Infinity;
@@ -64,7 +65,7 @@ describeOnFewer([], 'one type of handler that hangs', (kind) => {
     await until(() => waitedFor.length === sent);
     expect(median(waitedFor.slice(-60))).toBe(0);
     const health = await countedHealth(outbox, ({ status }) => status === 'degraded');
-    expect(health.reasons).toContainEqual(expect.stringContaining('handler "Work.hang"'));
+    expect(textsOf(health)).toContainEqual(expect.stringContaining('handler "Work.hang"'));
   });
 
   it('K7: a message whose call still runs waits for that without an attempt, and dies of calls that were made', async () => {

@@ -12,6 +12,7 @@ import { runtimeToken } from '../../lib/outbox.tokens.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { describeOnEach } from '../support/services.js';
 import { build, countedHealth, quiet, typeOrm, until, useApplications } from './support/app.js';
+import { textsOf } from '../support/reasons.js';
 
 const HOUR = 3_600_000;
 
@@ -90,9 +91,9 @@ describeOnEach([], 'a handler that is missing here', (kind) => {
     await until(async () => (await outbox.stats()).total.waiting === 60);
     await outbox.enqueueOutsideTransaction(message('x', 'k'));
     await until(() => handled.length === 1);
-    const { status, reasons, transports } = await countedHealth(outbox);
-    expect([status, transports['default']?.circuit]).toEqual(['degraded', 'closed']);
-    expect(reasons).toContainEqual(expect.stringContaining('type "nobody" version 1 takes nothing'));
+    const health = await countedHealth(outbox);
+    expect([health.status, health.transports['default']?.circuit]).toEqual(['degraded', 'closed']);
+    expect(textsOf(health)).toContainEqual(expect.stringContaining('type "nobody" version 1 takes nothing'));
     expect(warnings).toContainEqual(expect.stringContaining('type "nobody" version 1'));
     // One that a relay is looking at grows no older: it does the next time.
     const isOver = async (): Promise<boolean> => {

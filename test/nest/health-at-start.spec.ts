@@ -17,6 +17,7 @@ import {
   typeOrm,
   until,
 } from './support/app.js';
+import { textsOf } from '../support/reasons.js';
 
 describeOnFewer(['rabbitmq'], 'health after a start, before there is a message', (kind) => {
   let database: TestDatabase;
@@ -36,8 +37,11 @@ describeOnFewer(['rabbitmq'], 'health after a start, before there is a message',
 
   it('C20: a broker at a wrong address is told, with the address', async () => {
     const outbox = await start({ transports: { default: rabbitmq({ url: 'amqp://127.0.0.1:1' }) } });
-    const { status, reasons } = await troubled(outbox);
-    expect([status, reasons]).toEqual(['down', [expect.stringMatching(/'default' is down: .*127\.0\.0\.1:1/)]]);
+    const health = await troubled(outbox);
+    expect([health.status, textsOf(health)]).toEqual([
+      'down',
+      [expect.stringMatching(/'default' is down: .*127\.0\.0\.1:1/)],
+    ]);
   });
 
   it('C20: so is one of Kafka; beside a transport that is there it is degraded', async () => {
@@ -46,9 +50,12 @@ describeOnFewer(['rabbitmq'], 'health after a start, before there is a message',
       transports: { orders: new CollectingTransport(), audit: wrong },
       defaultTransport: 'orders',
     });
-    const { status, reasons, transports } = await troubled(outbox);
-    expect([status, reasons]).toEqual(['degraded', [expect.stringMatching(/'audit' is down: .*127\.0\.0\.1:1/)]]);
-    expect(transports['orders']).toMatchObject({ circuit: 'closed', lastError: null });
+    const health = await troubled(outbox);
+    expect([health.status, textsOf(health)]).toEqual([
+      'degraded',
+      [expect.stringMatching(/'audit' is down: .*127\.0\.0\.1:1/)],
+    ]);
+    expect(health.transports['orders']).toMatchObject({ circuit: 'closed', lastError: null });
   });
 
   it('C20: a wrong password is told, and not shown', async () => {
@@ -56,7 +63,7 @@ describeOnFewer(['rabbitmq'], 'health after a start, before there is a message',
     url.password = 'swordfish-4711';
     const outbox = await start({ transports: { default: rabbitmq({ url: url.href }) } });
     const health = await troubled(outbox);
-    expect([health.status, health.reasons]).toEqual(['down', [expect.stringMatching(/403|ACCESS.REFUSED/)]]);
+    expect([health.status, textsOf(health)]).toEqual(['down', [expect.stringMatching(/403|ACCESS.REFUSED/)]]);
     expect(JSON.stringify(health)).not.toContain('swordfish');
   });
 
@@ -67,10 +74,12 @@ describeOnFewer(['rabbitmq'], 'health after a start, before there is a message',
     const outbox = await start({ transports, logger, logLevel: 'warn' });
     const { status, reasons } = await countedHealth(outbox, (health) => health.reasons.length > 1);
     expect(status).toBe('degraded');
+    const missing = { code: 'destination_missing', since: expect.any(Date) };
     expect(reasons).toContainEqual(
-      expect.stringMatching(new RegExp(`'wrong': exchange "${exchange}" has been missing`)),
+      expect.objectContaining({ ...missing, transport: 'wrong', destination: `exchange "${exchange}"` }),
     );
-    expect(reasons).toContainEqual(expect.stringMatching(/'default': queue ".+" has been missing .*Declare it/));
+    const text = expect.stringMatching(/'default': queue ".+" is missing: .*Declare it/);
+    expect(reasons).toContainEqual(expect.objectContaining({ ...missing, transport: 'default', text }));
     const told = (): string[] => logger.lines.filter((line) => line.includes(`There is no exchange \\"${exchange}\\"`));
     await until(() => told().length > 0);
     expect(told()).toHaveLength(1);
@@ -110,7 +119,7 @@ describeOnFewer(['rabbitmq'], 'health after a start, before there is a message',
     ]);
     await applications.close();
     const { reasons } = await outbox.health();
-    expect(reasons[0]).toBe('This outbox is closed, as its application is: nothing can be asked of its tables.');
+    expect(reasons[0]?.text).toBe('This outbox is closed, as its application is: nothing can be asked of its tables.');
     expect(JSON.stringify(reasons)).not.toContain('does not answer');
   });
 

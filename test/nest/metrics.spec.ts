@@ -211,7 +211,7 @@ describeWith(['postgres', 'rabbitmq'], 'an application that is scraped and probe
           outbox: {
             status: 'down',
             outbox: 'down',
-            reasons: ['The relay is not running.'],
+            reasons: [{ code: 'relay_stopped', text: 'The relay is not running.' }],
             circuits: { events: 'idle', local: 'idle' },
           },
         },

@@ -126,7 +126,7 @@ describeWith('postgres', 'what an application sees of its outbox', () => {
     );
     expect(await outbox.health()).toMatchObject({
       status: 'down',
-      reasons: expect.arrayContaining([expect.stringContaining('database')]),
+      reasons: expect.arrayContaining([expect.objectContaining({ text: expect.stringContaining('database') })]),
     });
     await proxy.accept();
     await until(async () => (await outbox.health()).status === 'up');

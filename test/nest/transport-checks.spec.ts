@@ -16,6 +16,7 @@ import {
   typeOrm,
   until,
 } from './support/app.js';
+import { textsOf } from '../support/reasons.js';
 
 type Client = Exclude<ClientProxyOptions['client'], string | symbol | Function>;
 
@@ -133,11 +134,11 @@ describeWith(['postgres', 'rabbitmq'], 'transports, looked at when the applicati
     });
     const { outbox } = await started({ transports: { default: transport } });
     const id = await outbox.enqueueOutsideTransaction(new OrderPlaced('1'));
-    const { reasons } = await countedHealth(
+    const health = await countedHealth(
       outbox, // before its leases there is a second reason
       ({ status, transports }) => status === 'down' && transports['default']?.stats?.instances === 1,
     );
-    expect(reasons).toEqual([expect.stringMatching(/PRECONDITION.FAILED.*type/i)]);
+    expect(textsOf(health)).toEqual([expect.stringMatching(/PRECONDITION.FAILED.*type/i)]);
     expect((await outbox.stats()).transports['default']).toMatchObject({ ready: 1, dead: 0, waiting: 0 });
     await observer.channel.deleteExchange(exchange);
     const [message] = await observer.received(queue, 1, 60_000);

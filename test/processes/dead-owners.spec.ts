@@ -9,6 +9,7 @@ import { createHarness, RecordedHooks, ScriptedTransport, wrapped, type Harness 
 import { describeOnEach, FEWER_DATABASES } from '../support/services.js';
 import { until } from '../support/until.js';
 import { end, heard, NO_WRITERS, startRelay, type FleetSettings } from './fleet.js';
+import { runStatus } from '../support/status-command.js';
 
 const BUCKETS = 8;
 /** Milliseconds: what nobody waits for here. */
@@ -97,6 +98,17 @@ describeOnEach([], 'leases that a dead process of this machine left', (kind) => 
       expect.stringContaining(`${BUCKETS} leases of the instance ${owner}`),
     ]);
     expect(await harness.count('instances')).toBe(1);
+  });
+
+  it('S4: a process without a relay says at once that nothing goes out, and whose leases are waited for', async () => {
+    expect(await runStatus(harness)).toMatchObject({ status: 'up', relays: 1 });
+    await end(other, 'SIGKILL');
+    await harness.enqueue(messages(1));
+    const { lines, ...said } = await runStatus(harness);
+    expect(said).toEqual({ status: 'down', exitCode: 3, relays: 0 });
+    expect(lines).toEqual([
+      expect.stringMatching(new RegExp(`^relay_silent: .*pid ${other.pid} was last heard of at `)),
+    ]);
   });
 
   it('S4: but not a lease under which a statement of the dead is at work', async () => {

@@ -7,6 +7,7 @@ import { createUser } from '../readme/sql.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { DATABASE, SETTINGS } from '../support/postgres-store.js';
 import { describeWith, DATABASES, dialectOf } from '../support/services.js';
+import { textsOf } from '../support/reasons.js';
 
 describe.each(DATABASES)('lease rows that somebody deleted', (kind) => {
   describeWith(kind, kind, () => {
@@ -60,7 +61,7 @@ describe.each(DATABASES)('lease rows that somebody deleted', (kind) => {
     it('I10: are told by health, for as long as they are gone', async () => {
       const reasons = async () => {
         const stats = await readStats(store.admin, new Map([['default', 0]]));
-        return [stats.transports['default']?.missingLeases, ...healthOf({ ...HEALTHY, stats }).reasons];
+        return [stats.transports['default']?.missingLeases, ...textsOf(healthOf({ ...HEALTHY, stats }))];
       };
       expect(await reasons()).toEqual([0]);
       await db.query('delete from outbox_leases where bucket < 3');

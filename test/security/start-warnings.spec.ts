@@ -5,6 +5,7 @@ import { createUser, type DatabaseUser } from '../readme/sql.js';
 import { newMessage } from '../support/relay.js';
 import { PostgresFixture, SETTINGS } from '../support/postgres-store.js';
 import { describeWith } from '../support/services.js';
+import { textsOf } from '../support/reasons.js';
 
 const RUNNING = { running: true, storeDownFor: null, transports: [] };
 
@@ -37,7 +38,7 @@ describeWith('postgres', 'what others may do on PostgreSQL', () => {
     await limited.setup.registerTransports(['default'], 'default');
     const hidden = async () => {
       const stats = await readStats(limited.admin, new Map([['default', 0]]));
-      return healthOf({ mode: true, relay: RUNNING, transports: new Map(), stats }).reasons;
+      return textsOf(healthOf({ mode: true, relay: RUNNING, transports: new Map(), stats }));
     };
     expect(await hidden()).toEqual([expect.stringContaining('Row security hides messages')]);
     await run('alter table outbox_leases enable row level security');

@@ -9,6 +9,7 @@ import type { MemoryDatabase } from './store/memory-database.js';
 import { isVisible } from './store/memory-rows.js';
 import { MemoryStore } from './store/memory-store.js';
 import type { World } from './world.js';
+import { NO_PROCESSES } from '../../lib/relay/leases/host-process.js';
 
 interface Stood {
   readonly id: string;
@@ -95,11 +96,12 @@ export class Watchdog {
   /** @internal */ askOf(dispatcher: Relay['dispatcher'], relay: boolean): Ask {
     const { store, clock, fleet } = this;
     const options = { ...this.options, relay };
-    return reportOf({ store, dispatcher, options, transportIds: fleet.transportIds, clock }).health;
+    return reportOf({ store, dispatcher, options, transportIds: fleet.transportIds, clock, processes: NO_PROCESSES })
+      .health;
   }
 }
 
 /** That other messages are dead, or blocked behind one that failed, is no word about one that is ready. */
 const explains = ({ status, reasons }: OutboxHealth): boolean =>
-  status !== 'up' && reasons.some((reason) => !/^[\d,]+\+? (dead message|key)s? /.test(reason));
+  status !== 'up' && reasons.some(({ code }) => code !== 'dead_letters' && code !== 'keys_blocked');
 const NOBODY = { running: false, storeDownFor: null, transports: [] };

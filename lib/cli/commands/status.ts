@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { OutboxHealth, OutboxStats, OutboxTransportStats } from '../../index.js';
+import type { OutboxHealth, OutboxReason, OutboxStats, OutboxTransportStats } from '../../index.js';
 import { errorText } from '../../observe/redact/error-text.js';
 import { printable } from '../../observe/redact/printable.js';
 import type { CliCommand, CliContext } from '../command.js';
@@ -41,7 +41,7 @@ async function look(outbox: OpenOutbox, { terminal, json }: CliContext, isPictur
   const health = await outbox.answer(outbox.service.health());
   const stats = await outbox.answer(outbox.service.stats());
   if (isPicture && !json) terminal.clear();
-  if (json) terminal.out(jsonLine({ status: health.status, reasons: health.reasons, codes: health.codes, ...stats }));
+  if (json) terminal.out(jsonLine({ status: health.status, reasons: health.reasons, ...stats }));
   else for (const line of linesOf(health, stats, terminal)) terminal.out(line);
   return health.status === 'up' ? EXIT.ok : EXIT.nothing;
 }
@@ -51,10 +51,19 @@ const STYLES: Record<OutboxHealth['status'], Style> = { up: 'green', degraded: '
 function linesOf({ status, reasons }: OutboxHealth, { transports }: OutboxStats, terminal: Terminal): string[] {
   return [
     `status: ${paint(status, STYLES[status], terminal.colors)}`,
-    ...reasons.map((reason) => `  ${printable(reason)}`),
+    ...reasons.map((reason) => `  ${told(reason)}`),
     '',
     ...tableLines(Object.entries(transports), COLUMNS, terminal),
   ];
+}
+
+/** As `explain` tells a reason: the word, and the sentence; then for how long, and whose it is. */
+function told({ code, text, since, relay }: OutboxReason): string {
+  const about = [
+    ...(since === undefined ? [] : [`for ${span(Math.max(0, Date.now() - since.getTime()))}`]),
+    ...(relay === undefined ? [] : [`relay ${relay}`]),
+  ];
+  return printable(`${code}: ${text}${about.length === 0 ? '' : ` (${about.join(', ')})`}`);
 }
 
 type Row = readonly [string, OutboxTransportStats];

@@ -10,6 +10,7 @@ import { LiveInstances } from './live-instances.js';
 import { LookPace } from './look-pace.js';
 import { PassingOn } from './passing-on.js';
 import { Pauses } from '../pauses/pauses.js';
+import type { OutboxReason } from '../../observe/reason-codes.js';
 
 export type { LeaseListener } from './lease-listener.js';
 
@@ -42,6 +43,8 @@ export class BucketLeases {
   freed: () => void = () => undefined;
   /** Others have something to look at: who is there, who takes part, or what is free. Set by the dispatcher. */
   changed: () => void = () => undefined;
+  /** Why this instance does not publish all that it should. Set by the dispatcher. */
+  troubles: () => readonly OutboxReason[] = () => [];
   readonly abandoned: AbandonedLeases;
   /** Milliseconds after its last word for which this instance counts as alive, and believes in its leases. */
   readonly alive: number;
@@ -119,13 +122,14 @@ export class BucketLeases {
   /** @internal */ async pass(): Promise<number> {
     this.dropExpired();
     if (this.isUnsure || this.clock.monotonic() - this.renewedAt >= this.renewEvery) await this.renew();
-    if (this.living.isDue(this.lookEvery)) await this.tell('look');
+    if (this.living.dueIn(this.lookEvery) <= 0) await this.tell('look');
     await this.endDead();
     let hungry = false;
     for (const [transport, holder] of this.holders) hungry = (await this.balance(transport, holder)) || hungry;
     this.pace.isHungry = hungry;
     const freeIn = await this.abandoned.look(this.living.list, hungry, this.holders);
-    return Math.min(this.renewEvery, this.abandoned.dead.endsIn, freeIn, this.living.endsIn, this.lookEvery);
+    const dueIn = Math.max(SOON, this.living.dueIn(this.lookEvery));
+    return Math.min(this.renewEvery, this.abandoned.dead.endsIn, freeIn, dueIn);
   }
 
   /** @internal */ get lookEvery(): number {
@@ -135,6 +139,12 @@ export class BucketLeases {
   /** Often enough that a lease is always good for one more publish, also when a renewal comes late. @internal */
   get renewEvery(): number {
     return Math.max(100, Math.min(this.alive / 3, (this.alive - this.settings.need) / 2));
+  }
+
+  /** What this instance tells of itself has changed: it is written now, for every process that asks. */
+  tellNow(): void {
+    this.lookAgain();
+    this.freed();
   }
 
   /** The next pass looks at the other instances, whatever the time. */
@@ -210,7 +220,7 @@ export class BucketLeases {
   /** Says what this instance is, now or where that is due, and looks who else is there. @internal */
   async tell(how: 'beat' | 'look'): Promise<void> {
     const transports = [...this.present].filter(([, holder]) => holder.participates).map(([transport]) => transport);
-    const isNews = await this.living[how]({ transports, info: this.passingOn.announced(this.info) });
+    const isNews = await this.living[how]({ transports, info: this.passingOn.announced(this.info, this.troubles()) });
     this.answers += 1;
     if (isNews) this.changed();
   }
@@ -310,5 +320,7 @@ export class BucketLeases {
   }
 }
 
+/** Milliseconds: what has not ended in time by another clock is not asked for without a pause. */
+const SOON = 20;
 /** Milliseconds: whoever has a longer lease is heard of more often all the same. */
 const MOST_SILENCE = 300_000;

@@ -37,19 +37,19 @@ export class LiveInstances {
     return now + this.clock.monotonic() - at;
   }
 
-  /** Whether it is time to look: after so many milliseconds, or as another one has said nothing for too long, or has news. */
-  isDue(every: number): boolean {
-    return this.isNews || this.clock.monotonic() - this.lookedAt >= every || this.ends <= this.now;
+  /**
+   * Milliseconds until it is time to look, at most so many: another one has said nothing for too long, or has news, or
+   * this one must say that it lives.
+   */
+  dueIn(every: number): number {
+    if (this.isNews) return 0;
+    const now = this.clock.monotonic();
+    return Math.min(this.lookedAt + every - now, this.writtenAt + this.alive / 3 - now, this.ends - this.now);
   }
 
   /** The next look is due, whatever the time, also when one is under way. */
   lookAgain(): void {
     this.isNews = true;
-  }
-
-  /** Milliseconds until the first of the others is dead if it says nothing more. */
-  get endsIn(): number {
-    return Math.max(SOON, this.ends - this.now);
   }
 
   /** @returns whether that is news for the others */
@@ -92,6 +92,3 @@ export class LiveInstances {
     return Math.min(...this.others.map(({ until = Infinity }) => until));
   }
 }
-
-/** Milliseconds: what has not ended in time by another clock is not asked for without a pause. */
-const SOON = 20;

@@ -2,11 +2,12 @@ import type { Clock } from '../../time/clock.js';
 import { compareSeq } from '../../outbox-message.js';
 import type { Instance } from '../../store/lease-store.js';
 import type { OutboxTransport } from '../../transports/transport.js';
+import { toldOf, withTold } from '../../store/instance-info.js';
 import type { Held, LeaseSettings } from './lease-listener.js';
 
 /** What one instance tells the others, of one transport. */
 interface Announcement {
-  /** What it can handle: `* type`, or `2 type` for one version; `*`: more than fits into half of the row. */
+  /** What it can handle: `* type`, or `2 type` for one version; `*`: more than fits into a third of the row. */
   readonly can: readonly string[];
   /** Bucket → under which epoch it had it, and what it could not handle there: whoever can may take it. */
   readonly gives: Readonly<Record<string, readonly string[]>>;
@@ -138,12 +139,15 @@ export class PassingOn {
     return Array.from({ length: this.settings.buckets }, (_, bucket) => bucket).filter((bucket) => !given.has(bucket));
   }
 
-  /** What stands in the row of this instance: for people, and behind it for the others. What does not fit there is not offered. */
-  announced(info: string): string {
-    if (this.handles.size === 0) return info;
+  /**
+   * What stands in the row of this instance: for people, and behind it for the others. What does not fit there is not offered.
+   * @param troubles why it does not publish all that it should: at most a third of what fits
+   */
+  announced(info: string, troubles: readonly unknown[]): string {
+    const some = fitting(troubles);
     for (const most of [this.settings.buckets, FEW, 0]) {
-      const text = JSON.stringify(this.announcements(most));
-      if (Buffer.byteLength(text) <= MOST_BYTES) return `${info} ${text}`;
+      const text = withTold(info, { ...this.announcements(most), ...(some.length > 0 && { troubles: some }) });
+      if (Buffer.byteLength(text) <= MOST_BYTES) return text;
     }
     return info;
   }
@@ -153,7 +157,7 @@ export class PassingOn {
     const all: Record<number, Announcement> = {};
     for (const [transport, handles] of this.handles) {
       const can = handles();
-      const fits = Buffer.byteLength(JSON.stringify(can)) <= MOST_BYTES / 2 / this.handles.size;
+      const fits = Buffer.byteLength(JSON.stringify(can)) <= MOST_BYTES / 3 / this.handles.size;
       const gives: Record<number, readonly string[]> = {};
       for (const [bucket, { epoch, what }] of [...of(this.given, transport)].slice(0, most))
         gives[bucket] = [epoch, ...what];
@@ -177,15 +181,15 @@ function includes(can: readonly string[] | undefined, what: string): boolean {
 
 /** Of an instance of another version, or a row that somebody wrote: nothing, where it is not as ours. */
 function read(info: string, transport: number): Announcement | undefined {
-  const begin = info.indexOf(' {');
-  if (begin < 0) return undefined;
-  try {
-    const { can, gives } = (JSON.parse(info.slice(begin)) as Record<number, Partial<Announcement>>)[transport] ?? {};
-    if (!isTexts(can) || typeof gives !== 'object' || !Object.values(gives).every(isTexts)) return undefined;
-    return { can, gives };
-  } catch {
-    return undefined;
-  }
+  const { can, gives } = Object(toldOf(info)[transport]) as Partial<Announcement>;
+  if (!isTexts(can) || typeof gives !== 'object' || !Object.values(Object(gives)).every(isTexts)) return undefined;
+  return { can, gives };
+}
+
+/** The first of them. */
+function fitting(told: readonly unknown[]): readonly unknown[] {
+  let left = MOST_BYTES / 3;
+  return told.filter((each) => (left -= Buffer.byteLength(JSON.stringify(each)) + 1) >= 0);
 }
 
 const isTexts = (value: unknown): value is readonly string[] =>

@@ -35,6 +35,10 @@ export class Circuit {
     return ceiling * (0.5 + random / 2);
   }
 
+  openFor(now: number): number {
+    return this.state === 'closed' ? 0 : now - this.openedAt;
+  }
+
   probe(): void {
     if (this.state === 'open') this.state = 'probing';
   }

@@ -182,8 +182,10 @@ export class Outage {
 
   /** @internal */ noticed(state: 'up' | 'down' | 'blocked', reason: unknown): void {
     const now = this.deps.clock.monotonic();
-    if (state === 'blocked') this.circuit.block(reason ?? 'The broker asks to wait.', now);
-    else if (state === 'down') this.failed(reason ?? 'The connection is gone.');
+    if (state === 'blocked') {
+      this.circuit.block(reason ?? 'The broker asks to wait.', now);
+      this.deps.leases.tellNow();
+    } else if (state === 'down') this.failed(reason ?? 'The connection is gone.');
     else {
       const openFor = this.circuit.unblock(now);
       if (openFor !== undefined) this.closed(openFor);

@@ -148,10 +148,12 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
 
   status(): TransportStatus {
     const { circuit, destinations } = this.outage;
+    const now = this.deps.clock.monotonic();
     return {
       transport: this.deps.name,
       receipt: this.deps.transport.receipt,
       circuit: circuit.state,
+      openFor: circuit.openFor(now),
       buckets: [],
       buffered: 0,
       inFlight: this.flight.messages,
@@ -159,7 +161,7 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
       lastError: circuit.lastError === undefined ? null : errorText(circuit.lastError),
       paused: this.gate.pause,
       onTrial: 0,
-      away: destinations.list(this.deps.clock.monotonic()),
+      away: destinations.list(now),
       readAgain: 0,
     };
   }

@@ -176,7 +176,6 @@ function describeStats(run: StoreRun): void {
           blockedKeys: 1,
           oldestReadyAge: null,
           leasedBuckets: owned.allBuckets.length,
-          instances: 1,
         },
       );
     });

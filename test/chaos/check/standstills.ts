@@ -9,7 +9,7 @@ const GRACE = 5_000_000;
 const BEFORE = 6_000_000;
 const AFTER = 4_000_000;
 /** True of any run with messages that nobody takes, and no reason why ready rows should not go. */
-const OF_THE_DEAD = /for requeue or discard|blocked by a failed message|have failed|has failed \d+ times/;
+const OF_THE_DEAD: ReadonlySet<string> = new Set(['dead_letters', 'keys_blocked', 'failing_often']);
 
 interface Look {
   readonly time: number;
@@ -27,11 +27,11 @@ export class Standstills {
   private readonly looks: Look[] = [];
   private readonly answers = new Map<number, Answers>();
 
-  answered(run: number, time: number, status: string, reasons: readonly string[]): void {
+  answered(run: number, time: number, status: string, codes: readonly string[]): void {
     let answers = this.answers.get(run);
     if (answers === undefined) this.answers.set(run, (answers = new Answers()));
     answers.time.push(time);
-    answers.explains.push(explains(status, reasons) ? 1 : 0);
+    answers.explains.push(explains(status, codes) ? 1 : 0);
   }
 
   looked(time: number, stands: Look['stands']): void {
@@ -64,6 +64,6 @@ export class Standstills {
   }
 }
 
-function explains(status: string, reasons: readonly string[]): boolean {
-  return status === 'down' || reasons.some((reason) => !OF_THE_DEAD.test(reason));
+function explains(status: string, codes: readonly string[]): boolean {
+  return status === 'down' || codes.some((code) => !OF_THE_DEAD.has(code));
 }

@@ -13,7 +13,6 @@ import { shiftClock } from './shift-clock.js';
 import { withoutFullScan } from './without-full-scan.js';
 
 const SAMPLE_EVERY = 2_000;
-const LONGEST_REASON = 200;
 
 const settings = readSettings<RelaySettings>();
 const now = clockSince(settings.origin);
@@ -95,8 +94,8 @@ function tellHealth(outbox: OutboxService): void {
   let asked = false;
   const ask = async (): Promise<void> => {
     const { status, reasons } = await outbox.health();
-    const texts = reasons.map((reason) => reason.slice(0, LONGEST_REASON));
-    part.add(['h', settings.run, now(), status, texts]);
+    const codes = reasons.map(({ code }) => code);
+    part.add(['h', settings.run, now(), status, codes]);
   };
   setInterval(() => {
     if (asked) return;

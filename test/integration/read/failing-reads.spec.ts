@@ -80,7 +80,7 @@ describe.each(DATABASES)('a relay on %s whose heartbeats succeed', (kind) => {
       });
       for (const each of seen) {
         expect(each.status).toBe(status);
-        expect(each.reasons).toEqual([expect.stringMatching(reason)]);
+        expect(each.reasons).toMatchObject([{ text: expect.stringMatching(reason), since: expect.any(Date) }]);
       }
       const times = seen.map(({ relay: { storeDownFor } }) => storeDownFor ?? -1);
       expect(times).toEqual([...times].sort((a, b) => a - b)); // it is one failure, not many
@@ -93,11 +93,7 @@ describe.each(DATABASES)('a relay on %s whose heartbeats succeed', (kind) => {
       await transport.until(() => transport.published.length === 1);
       await until(async () => (await harness.count('ready')) === 0);
       await select('revoke', 'outbox_ready');
-      await throughout(
-        dispatcher,
-        'down',
-        /^Reading the ready messages of 'default' has failed for \d+m?s: .*denied.*outbox_ready/,
-      );
+      await throughout(dispatcher, 'down', /^Reading the ready messages of 'default' fails: .*denied.*outbox_ready/);
       await select('grant', 'outbox_ready');
       await harness.enqueue([{ payload: text('after') }]);
       await transport.until(() => transport.published.length === 2);
@@ -114,7 +110,7 @@ describe.each(DATABASES)('a relay on %s whose heartbeats succeed', (kind) => {
       await throughout(
         dispatcher,
         'degraded',
-        /^Reading what is due or may go on of 'default' has failed for \d+m?s: .*denied.*outbox_parked/,
+        /^Reading what is due or may go on of 'default' fails: .*denied.*outbox_parked/,
       );
       await harness.enqueue([{ payload: text('beside') }]);
       await transport.until(() => transport.published.length === 2);
@@ -128,11 +124,7 @@ describe.each(DATABASES)('a relay on %s whose heartbeats succeed', (kind) => {
       await refuse(harness, 'delete', 'outbox_ready');
       await harness.enqueue([{ payload: text('kept') }]);
       await transport.until(() => transport.published.length === 1);
-      await throughout(
-        dispatcher,
-        'degraded',
-        /^Writing down what was published of 'default' has failed for \d+m?s: .*not today/,
-      );
+      await throughout(dispatcher, 'degraded', /^Writing down what was published of 'default' fails: .*not today/);
       await allow(harness, 'outbox_ready');
       await until(async () => (await harness.count('ready')) === 0);
       await until(async () => (await health(dispatcher)).status === 'up');

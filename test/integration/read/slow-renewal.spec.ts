@@ -2,6 +2,7 @@ import type { OutboxHealth } from '../../../lib/observe/health.js';
 import { createHarness, ScriptedTransport } from '../../support/relay.js';
 import { describeWith, DATABASES, dialectOf } from '../../support/services.js';
 import { until } from '../../support/until.js';
+import { textsOf } from '../../support/reasons.js';
 
 /** Milliseconds: of a lease of 10 s a publish needs 9. */
 const OPTIONS = { buckets: 4, lease: 10_000, publishTimeout: 2_000, pollInterval: 100 };
@@ -27,7 +28,7 @@ describe.each(DATABASES)('E15: a relay on %s that renews its leases too slowly',
         await until(() => transport.published.length === 1);
         for (const sql of SLOW[dialectOf(kind)]) await harness.dataSource.query(sql);
         await until(async () => (await health()).status === 'degraded');
-        expect((await health()).reasons).toEqual([
+        expect(textsOf(await health())).toEqual([
           expect.stringMatching(/^Renewing the leases took \d+m?s\. That leaves no time to publish in/),
         ]);
         await harness.enqueue([{ key: 'behind' }]);

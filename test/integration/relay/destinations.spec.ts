@@ -62,12 +62,10 @@ describeOnEach([], 'destinations that are missing', (kind) => {
       expect(hooks.of('circuitOpened')).toEqual([]);
       const [transportRelay] = dispatcher.status().transports;
       expect(transportRelay?.away).toEqual([expect.objectContaining({ name: 'topic "missing"' })]);
-      const { away } = await readStats(
-        harness.store.admin,
-        harness.transportIds,
-        dispatcher.status().transports,
-        Date.now(),
-      );
+      const { away } = await readStats(harness.store.admin, harness.transportIds, {
+        statuses: dispatcher.status().transports,
+        now: Date.now(),
+      });
       const since = expect.any(Date) as Date;
       const lastError = expect.stringContaining('There is no topic missing.') as string;
       expect(away).toEqual([

@@ -7,6 +7,7 @@ import { RabbitMqObserver } from '../../support/rabbitmq.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { DATABASES, describeWith, FEWER_DATABASES, requiredUrl } from '../../support/services.js';
 import { until } from '../../support/until.js';
+import { textsOf } from '../../support/reasons.js';
 
 const text = (value: string) => Buffer.from(value);
 
@@ -36,7 +37,7 @@ describe.each(DATABASES)('messages on %s that fail again and again', (kind) => {
       await harness.enqueue([{ payload: text('bad') }, { payload: text('bad') }, { payload: text('good') }]);
       await transport.until(() => transport.published.length === 1);
       await until(async () =>
-        (await health(dispatcher)).reasons.some((reason) =>
+        textsOf(await health(dispatcher)).some((reason) =>
           /^(1 message for 'default' has failed \d+ times|2 messages for 'default' have failed 10 times or more, the most \d+ times)/.test(
             reason,
           ),
@@ -63,7 +64,7 @@ describe.each(DATABASES)('messages on %s that fail again and again', (kind) => {
           const count = 30;
           await harness.enqueue(Array.from({ length: count }, (_, n) => ({ key: `k${n}`, payload: text('refused') })));
           await until(async () =>
-            (await health(dispatcher)).reasons.some((reason) =>
+            textsOf(await health(dispatcher)).some((reason) =>
               reason.includes(`exchange "${exchange}", routing key "orders" takes nothing`),
             ),
           );

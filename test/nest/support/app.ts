@@ -118,7 +118,7 @@ export async function countedHealth(
   let health!: OutboxHealth;
   await until(async () => {
     health = await outbox.health();
-    return !health.reasons.some((reason) => reason.includes('has not counted')) && is(health);
+    return !health.reasons.some(({ code }) => code === 'counts_late') && is(health);
   });
   return health;
 }

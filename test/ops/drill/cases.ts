@@ -155,8 +155,8 @@ const fullDisk: DrillCase = {
     options: ({ disk }) => `--skip-brokers --free-bytes ${free(disk.folder)}`,
   },
   async repair(system, { page, fix }) {
-    const { reasons } = JSON.parse(await system.relay.ask('/health')) as { reasons: string[] };
-    partOf(reasons.join('\n'), /(No space left on device)/);
+    const { reasons } = JSON.parse(await system.relay.ask('/health')) as { reasons: { text: string }[] };
+    partOf(reasons.map(({ text }) => text).join('\n'), /(No space left on device)/);
     partOf(fix, /([Ee]nlarge the disk)/);
     system.disk.enlarge(512);
     await succeeds(system, commandIn(page, 'clean').replace(' --dry-run', ''));

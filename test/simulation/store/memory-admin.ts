@@ -56,7 +56,6 @@ function statsOf(database: MemoryDatabase, transport: number): Omit<TransportSta
   const count = (state: ParkedState): number => parked.filter((row) => row.state === state).length;
   const blocking = parked.filter((row) => row.blocking);
   const leases = [...database.leases.values()].filter((lease) => lease.transport === transport);
-  const instances = [...database.instances.values()].filter((instance) => instance.transports.includes(transport));
   return {
     transport,
     ready: Math.min(ready.length, STATS_COUNT_LIMIT),
@@ -68,7 +67,6 @@ function statsOf(database: MemoryDatabase, transport: number): Omit<TransportSta
     blockedKeys: new Set(blocking.map(({ bucket, key }) => JSON.stringify([bucket, key]))).size,
     oldestReadyAge: ready.length === 0 ? null : Math.ceil(now - oldest),
     leasedBuckets: leases.filter(({ owner, expiresAt }) => owner !== null && expiresAt > now).length,
-    instances: instances.filter(({ expiresAt }) => expiresAt > now).length,
   };
 }
 

@@ -68,6 +68,8 @@ export function beat(database: MemoryDatabase, instance: Instance, ttlMs: number
 export const living = (database: MemoryDatabase): Beat =>
   alive(database, ({ expiresAt }) => expiresAt > database.now());
 
+export const rows = (database: MemoryDatabase): Beat => alive(database, () => true);
+
 function alive(database: MemoryDatabase, isAlive: (row: { owner: string; expiresAt: number }) => boolean): Beat {
   const instances = [...database.instances.values()]
     .filter(isAlive)

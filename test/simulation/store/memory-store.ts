@@ -227,6 +227,7 @@ export class MemoryStore implements OutboxStore {
   }
 
   stats = () => this.call('stats', () => admin.stats(this.database));
+  relays = () => this.call('relays', () => leases.rows(this.database));
   glance = (request: GlanceRequest) => this.call('glance', () => admin.glance(this.database, request));
 
   cleanArchive(age: number, limit: number): Promise<number> {

@@ -1,5 +1,6 @@
 import { notThere, reasonsOf } from '../../../lib/admin/explanation.js';
 import type { ExplainSources } from '../../../lib/admin/explanation-reason.js';
+import type { SeenRelay } from '../../../lib/observe/seen-relays.js';
 import type { RowLease, RowSurroundings, StoredRow } from '../../../lib/store/inspect-store.js';
 
 const NOW = new Date('2026-01-01T12:00:00Z');
@@ -35,10 +36,13 @@ const around = (fields: Partial<RowSurroundings> = {}): RowSurroundings => ({
   ahead: 0,
   ...fields,
 });
-const alive = (transports: number[]) => [{ owner: 'o', transports, info: 'host pid 7 lease 30000ms' }];
+const alive = (transports: string[], more: Partial<SeenRelay> = {}): SeenRelay[] => [
+  { owner: 'o', place: 'host pid 7', lease: 30_000, state: 'live', heardAt: NOW, transports, troubles: [], ...more },
+];
+const DOWN = { code: 'transport_down', text: "Transport 'main' is down: refused.", transport: 'main' } as const;
 const sources = (fields: Partial<ExplainSources> = {}): ExplainSources => ({
   names: new Map([[1, 'main']]),
-  instances: alive([1]),
+  relays: alive(['main']),
   pauses: [],
   usesLeases: true,
   ...fields,
@@ -83,12 +87,12 @@ describe('why a message is not sent', () => {
     ],
     [
       'no-relay',
-      of({}, { lease: FREE }, { instances: alive([2]) }),
+      of({}, { lease: FREE }, { relays: alive(['other']) }),
       "No live relay publishes to 'main'; 1 relay is alive.",
     ],
     [
       'no-relay',
-      of({}, {}, { instances: [], usesLeases: false }),
+      of({}, {}, { relays: [], usesLeases: false }),
       "No live relay publishes to 'main'; 0 relays are alive.",
     ],
     ['no-owner', of({}, { lease: FREE }), "Bucket 3 of 'main' has no owner."],
@@ -100,13 +104,28 @@ describe('why a message is not sent', () => {
     ['no-owner', of({}, { lease: null }), "Bucket 3 of 'main' has no lease row, or it is hidden from this login."],
     [
       'owner-gone',
-      of({}, {}, { instances: [] }),
+      of({}, {}, { relays: [] }),
       "Bucket 3 of 'main' is leased until 2026-01-01T13:00:00.000Z by instance o, which is not heard of.",
     ],
     [
       'circuit-open',
-      of({}, {}, { instances: alive([2]) }),
+      of({}, {}, { relays: alive(['other']) }),
       "Bucket 3 of 'main' is leased by instance o (host pid 7), which publishes nothing to 'main' now: its circuit is open.",
+    ],
+    [
+      'circuit-open',
+      of({}, {}, { relays: alive(['main'], { troubles: [DOWN] }) }),
+      "Bucket 3 of 'main' is leased by instance o (host pid 7), which publishes nothing to 'main' now: Transport 'main' is down: refused.",
+    ],
+    [
+      'circuit-open',
+      of({}, { lease: FREE }, { relays: alive(['main'], { troubles: [DOWN] }) }),
+      "1 live relay has 'main'. Transport 'main' is down: refused.",
+    ],
+    [
+      'owner-gone',
+      of({}, {}, { relays: alive(['main'], { state: 'silent', heardAt: EARLIER }) }),
+      "Bucket 3 of 'main' is leased until 2026-01-01T13:00:00.000Z by instance o (host pid 7), which was last heard of at 2026-01-01T11:00:00.000Z.",
     ],
     [
       'circuit-open',
@@ -129,9 +148,9 @@ describe('why a message is not sent', () => {
   });
 
   it('says besides what holds it when nobody would publish it either', () => {
-    const nobody = of(waiting, { lease: FREE }, { instances: [] });
+    const nobody = of(waiting, { lease: FREE }, { relays: [] });
     expect(nobody.map((each) => each.code)).toEqual(['waiting', 'no-relay']);
-    expect(of({ state: 'dead' }, { lease: FREE }, { instances: [] }).map((each) => each.code)).toEqual(['dead']);
+    expect(of({ state: 'dead' }, { lease: FREE }, { relays: [] }).map((each) => each.code)).toEqual(['dead']);
   });
 
   it('says of what is not there whether it may be there all the same', () => {

@@ -13,7 +13,10 @@ interface Asked {
 function silent() {
   const clock = new FakeClock();
   const asked: Asked[] = [];
-  const store = { stats: () => new Promise((resolve, reject) => void asked.push({ resolve, reject })) };
+  const store = {
+    stats: () => new Promise((resolve, reject) => void asked.push({ resolve, reject })),
+    relays: async () => ({ instances: [], now: 0 }),
+  };
   const { stats, health } = reportOf({
     store: { admin: store } as never,
     dispatcher: { status: () => ({ running: true, storeDownFor: null, transports: [] }) as never, relays: [] },
@@ -32,8 +35,11 @@ function silent() {
   const ask = (times: number): Promise<OutboxHealth>[] => Array.from({ length: times }, () => health());
   return { clock, asked, stats, ask };
 }
-const LATE = { status: 'degraded', reasons: ['The database has not counted the messages within 2s.'] };
-const DOWN = { status: 'down', reasons: ['The database does not answer: gone.'] };
+const LATE = {
+  status: 'degraded',
+  reasons: [{ code: 'counts_late', text: 'The database has not counted the messages within 2s.' }],
+};
+const DOWN = { status: 'down', reasons: [{ text: 'The database does not answer: gone.' }] };
 
 describe('health of a database that says nothing', () => {
   it('tells so after two seconds, however many ask, and asks once', async () => {
@@ -103,7 +109,7 @@ describe('health of a database that says nothing', () => {
     const answers = Promise.all(ask(3));
     await clock.advance(1_900);
     asked[0]?.reject(new Error('refused'));
-    const reasons = ['The database does not answer: refused.'];
+    const reasons = [{ code: 'database_silent', text: 'The database does not answer: refused.' }];
     expect(await answers).toEqual(Array.from({ length: 3 }, () => expect.objectContaining({ reasons })));
     expect(asked).toHaveLength(1);
   });

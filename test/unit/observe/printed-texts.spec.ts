@@ -1,6 +1,7 @@
 import { inspect } from 'node:util';
 import { healthOf, type HealthSources } from '../../../lib/observe/health.js';
 import { OutboxConfigurationError, OutboxError } from '../../../lib/outbox.errors.js';
+import { textsOf } from '../../support/reasons.js';
 
 const transportRelay = { transport: 'kafka', receipt: 'broker', circuit: 'closed', lastError: null } as const;
 const counts = {
@@ -37,14 +38,14 @@ describe('what is printed', () => {
   });
 
   it('Y3: counts one as one', () => {
-    const reasons = (change: object, relay = sources({}).relay): readonly string[] =>
-      healthOf(sources({ relay, stats: { transports: { kafka: { ...counts, ...change } }, total: counts } })).reasons;
+    const texts = (change: object, relay = sources({}).relay): readonly string[] =>
+      textsOf(healthOf(sources({ relay, stats: { transports: { kafka: { ...counts, ...change } }, total: counts } })));
     expect([
-      ...reasons({ dead: 1, blockedKeys: 1, blocked: 1 }),
-      ...reasons({ ready: 1, instances: 0 }, { running: true, storeDownFor: null, transports: [] }),
-      ...reasons({ failingOften: 1, mostAttempts: 36 }),
-      ...reasons({ missingLeases: 1 }),
-      ...reasons({ dead: 2, blockedKeys: 2, blocked: 2 }),
+      ...texts({ dead: 1, blockedKeys: 1, blocked: 1 }),
+      ...texts({ ready: 1, instances: 0 }, { running: true, storeDownFor: null, transports: [] }),
+      ...texts({ failingOften: 1, mostAttempts: 36 }),
+      ...texts({ missingLeases: 1 }),
+      ...texts({ dead: 2, blockedKeys: 2, blocked: 2 }),
     ]).toEqual([
       "1 dead message for 'kafka' waits for requeue or discard.",
       "1 key of 'kafka' is blocked by a failed message, with 1 message behind it: until it is published, requeued, discarded or released.",

@@ -23,7 +23,6 @@ const glance = (heads: readonly Head[]): TransportGlance => ({
   dead: 0,
   blockedKeys: 0,
   leasedBuckets: 0,
-  instances: 1,
   heads,
 });
 
@@ -55,10 +54,11 @@ describe('S6: whether what is ready gets ahead', () => {
 describe('S6: what is said of it', () => {
   const around = (change: Partial<Around> = {}): Around => ({
     name: 'main',
+    now: 100_000,
     lease: 30_000,
     soon: 15_000,
     isSaid: false,
-    isHeld: false,
+    holds: null,
     owner: 'me',
     leased: new Set([0, 1]),
     unleased: false,
@@ -71,7 +71,7 @@ describe('S6: what is said of it', () => {
   });
   const other = (alive: boolean) => ({ owner: 'other', remaining: 9_000, alive });
   const said = (stands: readonly Stand[], standsFor: number, change: Partial<Around> = {}): readonly string[] =>
-    standstill({ stands, standsFor }, around(change));
+    standstill({ stands, standsFor }, around(change)).map(({ text }) => text);
 
   it('nothing before two leases, nothing that is said already', () => {
     expect(said([], 0)).toEqual([]);
@@ -80,8 +80,8 @@ describe('S6: what is said of it', () => {
       "Messages for 'main' are ready, and none has moved for 1m: id-1 is the first of bucket 0, ready for 1s; this process has leased the bucket.",
     ]);
     expect(said([stand(0, 60_000)], 60_000, { isSaid: true })).toEqual([]);
-    expect(said([stand(0, 60_000, { age: null })], 60_000, { isHeld: true })).toEqual([
-      "Messages for 'main' are ready, and none has moved for 1m: id-1 is the first of bucket 0; all wait for one that failed.",
+    expect(said([stand(0, 60_000, { age: null })], 60_000, { holds: 'a failed message' })).toEqual([
+      "Messages for 'main' are ready, and none has moved for 1m: id-1 is the first of bucket 0; all wait for a failed message.",
     ]);
   });
 
@@ -126,7 +126,8 @@ describe('S9: where a look begins', () => {
       now: () => now,
       goneUpTo: () => () => goneUpTo,
     };
-    const { ask } = ((made) => ({ ask: () => made.ask() }))(new Probe({ glance: look } as never, settings));
+    const store = { glance: look, relays: async () => ({ instances: [], now: 0 }) };
+    const { ask } = ((made) => ({ ask: () => made.ask() }))(new Probe(store as never, settings));
     return {
       asked,
       ask: async (ms: number, found: readonly Head[] | undefined) => {

@@ -5,13 +5,14 @@ const ids = new Map([
   ['default', 1],
   ['other', 2],
 ]);
+const EMPTY = { stats: async () => [], relays: async () => ({ instances: [], now: 0 }) };
 function createStore(...counts: [topic: string, count: number][]) {
   const asked: number[] = [];
   const parkedByTopic = async (transport: number) => {
     asked.push(transport);
     return new Map(counts);
   };
-  return { asked, store: { stats: async () => [], parkedByTopic } };
+  return { asked, store: { ...EMPTY, parkedByTopic } };
 }
 const relay = (transport: string, ...away: { name: string; topics: string[] | null }[]) => ({
   transport,
@@ -25,7 +26,7 @@ describe('stats() by destination', () => {
       relay('default', { name: 'queue "x"', topics: ['a', 'b', 'z'] }, { name: 'queue "y"', topics: [] }),
       relay('other'),
     ];
-    const { away } = await readStats(store, ids, relays, NOW);
+    const { away } = await readStats(store, ids, { statuses: relays, now: NOW });
     const common = { transport: 'default', since: new Date(NOW - 60_000), lastError: 'There is none.' };
     expect(away).toEqual([
       { ...common, destination: 'queue "x"', waiting: 7 },
@@ -36,9 +37,10 @@ describe('stats() by destination', () => {
 
   it('R7: says that a count is not known: of more topics than are kept, and in a store that does not count', async () => {
     const relays = [relay('default', { name: 'exchange "x"', topics: null })];
-    expect((await readStats(createStore().store, ids, relays, NOW)).away).toMatchObject([{ waiting: null }]);
-    const silent = { stats: async () => [] };
+    expect((await readStats(createStore().store, ids, { statuses: relays, now: NOW })).away).toMatchObject([
+      { waiting: null },
+    ]);
     const few = [relay('default', { name: 'exchange "x"', topics: ['a'] })];
-    expect((await readStats(silent, ids, few, NOW)).away).toMatchObject([{ waiting: null }]);
+    expect((await readStats(EMPTY, ids, { statuses: few, now: NOW })).away).toMatchObject([{ waiting: null }]);
   });
 });

@@ -58,8 +58,10 @@ export class FakeOutbox {
   } as OutboxStats;
   healthIs: OutboxHealth = {
     status: 'degraded',
-    reasons: ["4 dead messages for 'events' wait for requeue or discard.", 'The relay is not running.'],
-    codes: ['dead_letters', 'relay_stopped'],
+    reasons: [
+      { code: 'dead_letters', text: "4 dead messages for 'events' wait for requeue or discard.", transport: 'events' },
+      { code: 'relay_stopped', text: 'The relay is not running.' },
+    ],
     relay: { mode: true, running: true, storeDownFor: 2_500, heartbeatLate: 40, heldSnapshot: null },
     transports: {
       events: {

@@ -5,8 +5,7 @@ import { OutboxHealthIndicator } from '../../../lib/terminus/index.js';
 describe('the health indicator for @nestjs/terminus', () => {
   const health = (status: OutboxHealth['status'], ...reasons: (readonly [ReasonCode, string])[]) => ({
     status,
-    reasons: reasons.map(([, text]) => text),
-    codes: reasons.map(([code]) => code),
+    reasons: reasons.map(([code, text]) => ({ code, text })),
     transports: { events: { circuit: 'open' } },
   });
   function indicator(answer: unknown, relay: boolean | 'manual' = true, running = true, stops = 0) {
@@ -30,7 +29,10 @@ describe('the health indicator for @nestjs/terminus', () => {
     expect(await ready('up')).toEqual({ status: 'up', reasons: [] });
     expect(await ready('down', ['transport_down', 'Gone.'])).toEqual({ status: 'up', reasons: [] });
     const silent = ['database_silent', 'Gone.'] as const;
-    expect(await ready('down', silent, ['relay_stopped', 'No.'])).toEqual({ status: 'down', reasons: ['Gone.'] });
+    expect(await ready('down', silent, ['relay_stopped', 'No.'])).toEqual({
+      status: 'down',
+      reasons: [{ code: 'database_silent', text: 'Gone.' }],
+    });
     expect((await ready('down', ['database_read_only', 'No.'])).status).toBe('down');
   });
 
@@ -39,13 +41,13 @@ describe('the health indicator for @nestjs/terminus', () => {
     expect(await look('degraded', ['dead_letters', 'Hm.'])).toEqual({
       status: 'up',
       outbox: 'degraded',
-      reasons: ['Hm.'],
+      reasons: [{ code: 'dead_letters', text: 'Hm.' }],
       circuits: { events: 'open' },
     });
     expect(await look('down', ['relay_stopped', 'No.'])).toMatchObject({
       status: 'down',
       outbox: 'down',
-      reasons: ['No.'],
+      reasons: [{ text: 'No.' }],
     });
   });
 });

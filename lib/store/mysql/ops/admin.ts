@@ -46,6 +46,10 @@ export class MysqlAdmin implements AdminStore {
     return this.parts.stats.stats();
   }
 
+  relays(): ReturnType<AdminStore['relays']> {
+    return this.parts.stats.relays();
+  }
+
   parkedByTopic(transport: number, limit: number): Promise<ReadonlyMap<string, number>> {
     return this.parts.stats.parkedByTopic(transport, limit);
   }

@@ -43,8 +43,6 @@ export class MysqlGlance {
     const admin = this.database.connection('admin');
     const { rows: transports } = await admin.run(this.small.transports.bind());
     const { rows: leases } = await admin.run(this.small.leases.bind(this.settings.buckets));
-    const { rows: instances } = await admin.run(this.small.instances.bind());
-    const alive = instances.flatMap(([list]) => JSON.parse(list as string) as number[]);
     const [leased, rows] = [perTransport(leases), perTransport(leases.map(([id, , count]) => [id, count]))];
     const all: TransportGlance[] = [];
     try {
@@ -57,7 +55,6 @@ export class MysqlGlance {
           heads: await this.heads(parts, request),
           ...(await this.parked(parts)),
           leasedBuckets: leased.get(transport) ?? 0,
-          instances: alive.filter((each) => each === transport).length,
           missingLeases: this.settings.buckets - (rows.get(transport) ?? 0),
         });
       }

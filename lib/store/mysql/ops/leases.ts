@@ -14,6 +14,16 @@ import { marks, sized } from '../statements.js';
 export const NOW = 'utc_timestamp(6)';
 const EXPIRY = `${NOW} + interval ? microsecond`;
 export const LONG_AGO = `'1970-01-01 00:00:00'`;
+/** Columns of the row of an instance. */
+export const INSTANCE = `owner, transports, info, timestampdiff(microsecond, ${LONG_AGO}, ${NOW}) div 1000,
+        timestampdiff(microsecond, ${LONG_AGO}, expires_at) div 1000`;
+export const readInstances = (rows: readonly (readonly unknown[])[]): Beat['instances'] =>
+  rows.map(([name, list, text, , until]) => ({
+    owner: name as string,
+    transports: JSON.parse(list as string) as number[],
+    info: text as string,
+    until: Number(until),
+  }));
 
 /** What is held, by whom, and an end of what nobody living holds. */
 interface HeldLeases {
@@ -122,13 +132,7 @@ export class MysqlLeases implements LeaseStore {
     const { rows: all } = await this.withPauses.ask(ask(this.sql.alive), ask(this.sql.aliveOnly));
     const rows = all.filter(([owner]) => owner !== null);
     const pauses = all.filter(([owner]) => owner === null).map((row) => readPause(row.slice(5)));
-    const instances = rows.map(([name, list, text, , until]) => ({
-      owner: name as string,
-      transports: JSON.parse(list as string) as number[],
-      info: text as string,
-      until: Number(until),
-    }));
-    return { instances, now: Number(rows[0]?.[3]), pauses };
+    return { instances: readInstances(rows), now: Number(rows[0]?.[3]), pauses };
   }
 
   async leave(owner: string): Promise<void> {
@@ -236,9 +240,7 @@ function trialStatements({ leases }: TableNames) {
 }
 
 function instanceStatements({ instances, pauses }: TableNames) {
-  const alive = (more: string): string =>
-    `select owner, transports, info, timestampdiff(microsecond, ${LONG_AGO}, ${NOW}) div 1000,
-        timestampdiff(microsecond, ${LONG_AGO}, expires_at) div 1000${more} from ${instances} where expires_at > ${NOW}`;
+  const alive = (more: string): string => `select ${INSTANCE}${more} from ${instances} where expires_at > ${NOW}`;
   const none = ', null, null, null, null, null, null';
   return {
     beat: statement(

@@ -1,9 +1,17 @@
 import type { SqlDatabase } from '../../executor.js';
-import { OFTEN, OFTEN_LOOK_LIMIT, STATS_COUNT_LIMIT, type TransportStats } from '../../admin-store.js';
+import {
+  OFTEN,
+  OFTEN_LOOK_LIMIT,
+  RELAYS_LIMIT,
+  STATS_COUNT_LIMIT,
+  type AdminStore,
+  type TransportStats,
+} from '../../admin-store.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import { statement } from '../../sql.js';
 import { BLOCKED, DEAD, readTime, SCHEDULED, WAITING, type Row } from '../columns.js';
 import { sized, times } from '../statements.js';
+import { INSTANCE, readInstances } from './leases.js';
 
 /** Counts for people and probes; every count of the hot table is bounded. */
 export class MysqlStats {
@@ -25,9 +33,6 @@ export class MysqlStats {
     const { rows: leases } = await admin.run(this.sql.leases.bind(this.settings.buckets));
     const leased = perTransport(leases);
     const rows = perTransport(leases.map(([id, , count]) => [id, count]));
-    const alive = (await admin.run(this.sql.instances.bind())).rows.flatMap(
-      ([list]) => JSON.parse(list as string) as number[],
-    );
     const all: TransportStats[] = [];
     for (const [id, name] of transports) {
       const transport = Number(id);
@@ -44,7 +49,6 @@ export class MysqlStats {
         dead: of(DEAD),
         blockedKeys: blocked.get(transport) ?? 0,
         leasedBuckets: leased.get(transport) ?? 0,
-        instances: alive.filter((id) => id === transport).length,
         missingLeases: this.settings.buckets - (rows.get(transport) ?? 0),
       });
     }
@@ -55,6 +59,11 @@ export class MysqlStats {
     const sql = this.sql.byTopic.bind(transport, limit, transport, limit);
     const { rows } = await this.database.connection('admin').run(sql);
     return new Map(rows.map(([topic, count]) => [(topic as Buffer).toString('utf8'), Number(count)]));
+  }
+
+  async relays(): ReturnType<AdminStore['relays']> {
+    const { rows } = await this.database.connection('admin').run(this.sql.relays.bind());
+    return { instances: readInstances(rows), now: Number(rows[0]?.[3]) };
   }
 
   /** @internal */ async often(transport: number): Promise<Pick<TransportStats, 'failingOften' | 'mostAttempts'>> {
@@ -109,7 +118,7 @@ function statsStatements({ ready, parked, leases, instances, transports }: Table
       `select transport, sum(owner is not null and expires_at > utc_timestamp(6)), count(*) from ${leases}
       where bucket < ? group by transport`,
     ),
-    instances: statement('instances', `select transports from ${instances} where expires_at > utc_timestamp(6)`),
+    relays: statement('relays', `select ${INSTANCE} from ${instances} order by expires_at desc limit ${RELAYS_LIMIT}`),
   };
 }
 

@@ -9,12 +9,14 @@ import { PostgresDedupKeys } from '../ready/dedup-keys.js';
 import { adminStatements, type AdminStatements } from './admin-statements.js';
 import { PostgresUnowned } from './cancel-unowned.js';
 import { PostgresGlance } from './glance.js';
-import { byTopicStatement, readStats, statsStatement } from './stats.js';
+import { readInstances } from './leases.js';
+import { byTopicStatement, readStats, relaysStatement, statsStatement } from './stats.js';
 
 /** What operators ask, and what they do to parked messages. Never to one that is being sent. */
 export class PostgresAdmin implements AdminStore {
   /** @internal */ readonly sql: AdminStatements;
   /** @internal */ readonly statsSql;
+  /** @internal */ readonly relaysSql;
   /** @internal */ readonly byTopicSql;
   /** @internal */ readonly glances: PostgresGlance;
   /** @internal */ readonly unowned: PostgresUnowned;
@@ -28,6 +30,7 @@ export class PostgresAdmin implements AdminStore {
   ) {
     this.sql = adminStatements(names, settings);
     this.statsSql = statsStatement(names, settings);
+    this.relaysSql = relaysStatement(names);
     this.byTopicSql = byTopicStatement(names);
     this.glances = new PostgresGlance(new TimedReads(connection), names, settings);
     this.keys = new PostgresDedupKeys(names);
@@ -46,6 +49,11 @@ export class PostgresAdmin implements AdminStore {
 
   async stats(): Promise<TransportStats[]> {
     return readStats(await this.connection().run(this.statsSql.bind()), this.settings);
+  }
+
+  async relays(): ReturnType<AdminStore['relays']> {
+    const { rows } = await this.connection().run(this.relaysSql.bind());
+    return { instances: readInstances(rows), now: Number(rows[0]?.[3]) };
   }
 
   async parkedByTopic(transport: number, limit: number): Promise<ReadonlyMap<string, number>> {

@@ -60,7 +60,7 @@ export class PostgresGlance {
 function readGlance(row: Row, heads: readonly Head[], buckets: number): TransportGlance {
   const [transport, name, scheduled, waiting, fullDue, often, mostAttempts, blocked, keys, fullBlocking, ...others] =
     row;
-  const [dead, fullDead, leased, instances, leases, hiding, readOnly] = others;
+  const [dead, fullDead, leased, leases, hiding, readOnly] = others;
   const atLeast: BoundedCount[] = [
     ...(fullDue === 't' ? (['scheduled', 'waiting'] as const) : []),
     ...(fullBlocking === 't' ? (['blocked', 'blockedKeys'] as const) : []),
@@ -75,7 +75,6 @@ function readGlance(row: Row, heads: readonly Head[], buckets: number): Transpor
     dead: Number(dead),
     blockedKeys: Number(keys),
     leasedBuckets: Number(leased),
-    instances: Number(instances),
     missingLeases: buckets - Number(leases),
     rowsHidden: Number(hiding) > 0,
     readOnly: readOnly === 't',
@@ -104,17 +103,13 @@ const MILLISECONDS = (interval: string): string =>
  * Of what is due the first of each bucket: retries come before reminders for next month. Of the dead the last ones of all
  * transports: no index has them by transport.
  */
-function countsStatement(
-  { transports, ready, parked, leases, instances }: TableNames,
-  { buckets }: StoreSettings,
-): Statement {
+function countsStatement({ transports, ready, parked, leases }: TableNames, { buckets }: StoreSettings): Statement {
   return statement(
     'outbox_glance_counts',
     `with died as materialized (select o.transport from ${parked} o where o.died_at is not null and o.state = ${DEAD}
        order by o.died_at desc limit ?)
      select t.id, t.name, d.scheduled, d.waiting, d.cut, d.often, d.most, b.blocked, b.keys, b.cut, x.dead, x.cut,
        (select count(*) from ${leases} l where l.transport = t.id and l.owner is not null and l.expires_at > clock_timestamp()),
-       (select count(*) from ${instances} i where t.id = any(i.transports) and i.expires_at > clock_timestamp()),
        (select count(*) from ${leases} l where l.transport = t.id and l.bucket < ${buckets}),
        (select count(*) from (values (${literal(ready)}), (${literal(parked)})) n(name) where row_security_active(to_regclass(n.name))),
        pg_is_in_recovery() or current_setting('default_transaction_read_only') = 'on'

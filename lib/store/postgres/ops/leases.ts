@@ -10,6 +10,8 @@ import { plainArray, storableText, textArray } from '../arrays.js';
 
 const MILLISECONDS = 'extract(epoch from clock_timestamp()) operator(pg_catalog.*) 1000';
 const UNTIL = 'extract(epoch from expires_at) operator(pg_catalog.*) 1000';
+/** Columns of a row `i`. */
+export const INSTANCE = `i.owner, i.transports, i.info, ${MILLISECONDS}, ${UNTIL}`;
 const INTERVAL = `clock_timestamp() + ?::float8 * interval '1 ms'`;
 
 /** Leases and heartbeats, by the database's clock alone. Rows are locked in the order of their key everywhere. */
@@ -133,14 +135,16 @@ export function leaseArrays(leases: readonly Lease[]): [string, string, string] 
 function readLease(row: readonly unknown[]): Lease {
   return { transport: Number(row[0]), bucket: Number(row[1]), epoch: row[2] as string };
 }
-function readBeat({ rows }: { readonly rows: readonly (readonly unknown[])[] }): Beat {
-  const instances = rows.map((row) => ({
+export function readInstances(rows: readonly (readonly unknown[])[]): Beat['instances'] {
+  return rows.map((row) => ({
     owner: row[0] as string,
     transports: (row[1] as string).slice(1, -1).split(',').filter(Boolean).map(Number),
     info: row[2] as string,
     until: Number(row[4]),
   }));
-  return { instances, now: Number(rows[0]?.[3]), pauses: parsePauses(rows[0]?.[5]) };
+}
+function readBeat({ rows }: { readonly rows: readonly (readonly unknown[])[] }): Beat {
+  return { instances: readInstances(rows), now: Number(rows[0]?.[3]), pauses: parsePauses(rows[0]?.[5]) };
 }
 const byBucket = (a: Lease, b: Lease): number => a.transport - b.transport || a.bucket - b.bucket;
 
@@ -247,7 +251,7 @@ function instanceStatements(
 ): Record<'beat' | 'beatOnly' | 'living' | 'livingOnly' | 'leave', Statement> {
   const { instances } = names;
   const living = (pauses: string): string =>
-    `select i.owner, i.transports, i.info, ${MILLISECONDS}, ${UNTIL}${pauses} from ${instances} i where i.expires_at > clock_timestamp()`;
+    `select ${INSTANCE}${pauses} from ${instances} i where i.expires_at > clock_timestamp()`;
   const beat = (pauses: string): string =>
     `with me as (insert into ${instances} as i (owner, transports, info, expires_at) values (?, ?, ?, ${INTERVAL})
          on conflict (owner) do update set transports = excluded.transports, info = excluded.info, expires_at = excluded.expires_at

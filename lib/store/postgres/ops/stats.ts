@@ -1,13 +1,14 @@
 import type { SqlResult } from '../../executor.js';
-import { OFTEN, OFTEN_LOOK_LIMIT, STATS_COUNT_LIMIT, type TransportStats } from '../../admin-store.js';
+import { OFTEN, OFTEN_LOOK_LIMIT, RELAYS_LIMIT, STATS_COUNT_LIMIT, type TransportStats } from '../../admin-store.js';
 import { literal, type StoreSettings, type TableNames } from '../../names.js';
 import type { Statement } from '../../sql.js';
 import { statement } from '../statement.js';
+import { INSTANCE } from './leases.js';
 import { BLOCKED, DEAD, SCHEDULED, WAITING } from '../columns.js';
 
 /** Every count stops at a limit: looking at a backlog of millions must not cost what draining it costs. */
 export function statsStatement(names: TableNames, { buckets }: StoreSettings): Statement {
-  const { transports, ready, parked, leases, instances } = names;
+  const { transports, ready, parked, leases } = names;
   const some = (what: string, from: string): string => `(select ${what} from ${from} limit ${STATS_COUNT_LIMIT}) s`;
   return statement(
     undefined,
@@ -17,7 +18,6 @@ export function statsStatement(names: TableNames, { buckets }: StoreSettings): S
        (select ceil(extract(epoch from clock_timestamp() - min(f.created_at) filter (where isfinite(f.created_at))) operator(pg_catalog.*) 1000)::bigint from generate_series(0, ${buckets - 1}) g
          cross join lateral (select o.created_at from ${ready} o where o.transport = t.id and o.bucket = g order by o.seq limit 1) f),
        (select count(*) from ${leases} l where l.transport = t.id and l.owner is not null and l.expires_at > clock_timestamp()),
-       (select count(*) from ${instances} i where t.id = any(i.transports) and i.expires_at > clock_timestamp()),
        (select count(*) from ${leases} l where l.transport = t.id and l.bucket < ${buckets}),
        (select count(*) from (values (${literal(ready)}), (${literal(parked)})) n(name) where row_security_active(to_regclass(n.name))),
        f.often, f.most
@@ -33,6 +33,9 @@ export function statsStatement(names: TableNames, { buckets }: StoreSettings): S
   );
 }
 
+export const relaysStatement = ({ instances }: TableNames): Statement =>
+  statement(undefined, `select ${INSTANCE} from ${instances} i order by i.expires_at desc limit ${RELAYS_LIMIT}`);
+
 /** Rows that fall due, and those behind them: each found by its index. */
 export function byTopicStatement({ parked }: TableNames): Statement {
   const some = (which: string): string =>
@@ -47,7 +50,7 @@ export function byTopicStatement({ parked }: TableNames): Statement {
 export function readStats({ rows }: SqlResult, { buckets }: StoreSettings): TransportStats[] {
   return rows.map((row) => {
     const [transport, name, ready, scheduled, waiting, blocked, blockedKeys, dead, oldest, ...seen] = row;
-    const [leased, instances, leases, hiding, often, most] = seen;
+    const [leased, leases, hiding, often, most] = seen;
     return {
       transport: Number(transport),
       name: name as string,
@@ -60,7 +63,6 @@ export function readStats({ rows }: SqlResult, { buckets }: StoreSettings): Tran
       blockedKeys: Number(blockedKeys),
       oldestReadyAge: oldest === null ? null : Math.max(0, Number(oldest)), // a clock that was set back
       leasedBuckets: Number(leased),
-      instances: Number(instances),
       missingLeases: buckets - Number(leases),
       rowsHidden: Number(hiding) > 0,
       failingOften: Number(often),

@@ -57,7 +57,7 @@ describe('a bucket whose messages can be handled elsewhere', () => {
     const held = new Map(Array.from({ length: 8 }, (_, bucket) => [bucket, { epoch: '1', since: -Infinity }]));
     for (const bucket of held.keys()) for (const type of types) leases.passingOn.want(0, bucket, type, others);
     leases.passingOn.give(0, held as never);
-    const told = leases.passingOn.announced('host');
+    const told = leases.passingOn.announced('host', Array(100).fill('ä'.repeat(1_000)));
     expect(Buffer.byteLength(told)).toBeLessThan(65_535);
     expect(told).toContain('"*"');
   });

@@ -31,7 +31,7 @@ function createOutage(transport: Pick<OutboxTransport, 'destinationOf'> = {}) {
     flight: { messages: 0, onlyOne: true, markAlone: ({ id }) => void alone.push(id) },
     wakeUps: new WakeUps(),
   };
-  const leases = { now: Date.now(), pauses: new Pauses() };
+  const leases = { now: Date.now(), pauses: new Pauses(), tellNow: () => undefined };
   const retry = { maxAge: null };
   const options = { publishTimeout: 10_000, retry };
   const deps = {

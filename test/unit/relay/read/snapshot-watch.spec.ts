@@ -84,7 +84,7 @@ describe('SnapshotWatch', () => {
     await clock.advance(0);
     expect(health()).toMatchObject({ status: 'up', reasons: [], relay: { heldSnapshot: NAMED } });
     watch.cost.took(8_000); // until it was cancelled
-    expect(health()).toMatchObject({ status: 'degraded', reasons: [`${NAMED}.`] });
+    expect(health()).toMatchObject({ status: 'degraded', reasons: [{ text: `${NAMED}.` }] });
     await reads(5, 60);
     expect(health().status).toBe('up');
   });

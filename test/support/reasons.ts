@@ -1,0 +1,6 @@
+import type { OutboxHealth } from '../../lib/observe/health.js';
+
+type Told = Pick<OutboxHealth, 'reasons'>;
+
+export const textsOf = ({ reasons }: Told): readonly string[] => reasons.map(({ text }) => text);
+export const codesOf = ({ reasons }: Told): readonly string[] => reasons.map(({ code }) => code);
