@@ -34,7 +34,11 @@ const TOO_LONG_FOR = 60_000;
 export class IdSearch {
   /** @internal */ readonly tooLong = new Map<IdTable, number>();
 
-  constructor(readonly tables: IdTables) {}
+  constructor(
+    readonly tables: IdTables,
+    /** Milliseconds in which a small table is looked through. */
+    readonly small = QUICK_LOOK,
+  ) {}
 
   async find(ids: readonly string[]): Promise<RowsById> {
     const { ready, archived } = this.tables;
@@ -75,7 +79,7 @@ export class IdSearch {
   /** @internal */ async quick(table: IdTable, ids: readonly string[]): Promise<StoredRow[] | undefined> {
     const now = systemClock.monotonic();
     if ((this.tooLong.get(table) ?? -Infinity) > now) return undefined;
-    const rows = await table.all(ids, now + QUICK_LOOK);
+    const rows = await table.all(ids, now + this.small);
     if (rows === undefined) this.tooLong.set(table, now + TOO_LONG_FOR);
     return rows;
   }

@@ -138,7 +138,7 @@ export function describeCancel(run: StoreRun): void {
           two.park([message as NonNullable<typeof message>]),
         ]);
         const { messages } = await two.take();
-        assert.deepEqual(report, messages.length === 0 ? all(id).changed : all(id).tooLate);
+        assert.deepEqual(report, messages.length === 0 ? all(id, 2).changed : all(id).tooLate);
         await run.store.ready.settle(two.transport, messages.map(settled), 'delete');
       }
     });

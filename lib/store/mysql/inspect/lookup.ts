@@ -1,7 +1,7 @@
 import { keyBytes } from '../../../message/key-bytes.js';
 import type { SqlDatabase } from '../../executor.js';
 import { IdSearch, lookDeadline, NOWHERE, type IdTable, type IdTables } from '../../find-by-id.js';
-import { latestOf, type RowContent, type RowsById, type StoredRow } from '../../inspect-store.js';
+import { latestOf, LOOK_TIMEOUT, type RowContent, type RowsById, type StoredRow } from '../../inspect-store.js';
 import { ROW_LIMITS } from '../../limits.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import { statement, type Statement } from '../../sql.js';
@@ -45,7 +45,7 @@ export class MysqlLookup {
       transports: async () => (await this.transportIds()).length,
     } satisfies IdTables;
     this.ids = new IdSearch(tables);
-    this.waiting = new IdSearch({ ...tables, archived: NOWHERE });
+    this.waiting = new IdSearch({ ...tables, archived: NOWHERE }, LOOK_TIMEOUT);
   }
 
   async transportIds(): Promise<number[]> {

@@ -1,6 +1,6 @@
 import type { SqlResult } from '../../executor.js';
 import { IdSearch, lookDeadline, NOWHERE, type IdTable, type IdTables } from '../../find-by-id.js';
-import { latestOf, type RowContent, type RowsById, type StoredRow } from '../../inspect-store.js';
+import { latestOf, LOOK_TIMEOUT, type RowContent, type RowsById, type StoredRow } from '../../inspect-store.js';
 import { ROW_LIMITS } from '../../limits.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import { seekTime, WIDE, writtenBetween, type NumberedRow, type Reach } from '../../seek-time.js';
@@ -43,7 +43,7 @@ export class PostgresLookup {
       transports: async () => (await this.transports()).length,
     } satisfies IdTables;
     this.search = new IdSearch(tables);
-    this.waiting = new IdSearch({ ...tables, archived: NOWHERE });
+    this.waiting = new IdSearch({ ...tables, archived: NOWHERE }, LOOK_TIMEOUT);
   }
 
   byIds(ids: readonly string[]): Promise<RowsById> {
