@@ -25,7 +25,7 @@ export interface TransportDefinition {
   /** See {@link OutboxTransport.receipt}; `none` is refused unless the transport was allowed to be unconfirmed. */
   readonly receipt: 'broker' | 'handler' | 'none';
   readonly limits?: OutboxTransport['limits'];
-  /** What its options weaken, one sentence each. The log has them when the application starts. */
+  /** Promises that its options weaken, one sentence each. They are logged when the application starts. */
   readonly warnings?: readonly string[];
   /** Tokens whose instances are handed to `create`, resolved from the application when the relay starts. */
   readonly inject?: readonly InjectionToken[];

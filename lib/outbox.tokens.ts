@@ -9,7 +9,7 @@ import { OutboxService } from './enqueue/outbox.service.js';
 
 export const DEFAULT_NAME = 'default';
 
-/** What an outbox can be asked for by injection. */
+/** Classes of an outbox that can be injected. */
 export type OutboxPart =
   | typeof OutboxService
   | typeof OutboxAdmin

@@ -27,7 +27,7 @@ export interface AuditEntry {
 /** The last ones first. */
 export interface AuditPage {
   readonly entries: readonly AuditEntry[];
-  /** For the next page; `null`: that was the last one. */
+  /** The cursor of the next page; `null`: this is the last one. */
   readonly next: string | null;
 }
 

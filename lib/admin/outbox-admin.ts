@@ -84,11 +84,11 @@ import {
 export interface MessagePage {
   /** In the order of their states: dead, waiting, blocked, scheduled, ready, published. */
   readonly messages: readonly FoundMessage[];
-  /** For the next page; `null`: that was the last one. */
+  /** The cursor of the next page; `null`: this is the last one. */
   readonly next: string | null;
   /**
-   * `false`: the time for a page was over before it was full. `next` goes on there. Of `ids` it says that the tables were too
-   * long to be looked through, and what is missing may be there.
+   * `false`: the time for a page was over before it was full, and `next` continues there. With `ids`: the tables were too long to
+   * read whole, and a missing message may still exist.
    */
   readonly complete: boolean;
 }
@@ -109,8 +109,8 @@ export interface AdminSources extends ActionSources {
 const PAGE_TIME = 200;
 
 /**
- * Finds messages, says what holds them, and changes many of them. It works in every process, and needs no relay. What it changes
- * stands in an audit.
+ * Finds messages, says what holds them up, and changes many at once. It works in every process and needs no relay. Each change
+ * is in the audit.
  */
 export class OutboxAdmin {
   /** @internal */ readonly actions: OperatorActions;
@@ -120,7 +120,7 @@ export class OutboxAdmin {
   }
 
   /**
-   * Messages page by page, in all their transports. A message that moves between two pages may be seen twice, or not at all.
+   * Lists messages page by page, in all their transports. A message that moves between two pages may be seen twice, or not at all.
    * @throws OutboxMessageError `INVALID_MESSAGE`: the filter, the limit or the cursor is none
    */
   async find(query: MessageQuery = {}, page: PageOptions = {}): Promise<MessagePage> {
@@ -133,7 +133,7 @@ export class OutboxAdmin {
   }
 
   /**
-   * One message in all its transports. Values of headers are masked; of the payload the first bytes, where they are asked for.
+   * Returns one message in all its transports. Header values are masked. `payload: true` adds the first bytes of the payload.
    * @throws OutboxMessageError `INVALID_MESSAGE`: the id is none
    * @throws OutboxError `TIMEOUT`: the database did not answer within 2 s
    */
@@ -158,7 +158,7 @@ export class OutboxAdmin {
   }
 
   /**
-   * Why a message is not sent: what the database says, as codes with facts and as a sentence. What only a relay knows is not in it.
+   * Says why a message is not sent, as codes with facts and as a text. It knows only what the database knows.
    * @throws OutboxMessageError `INVALID_MESSAGE`: the id is none
    */
   async explain(id: string): Promise<Explanation> {
@@ -176,8 +176,8 @@ export class OutboxAdmin {
   }
 
   /**
-   * Failures of messages that wait or are dead, those that are alike together. It looks at 10,000 messages of each state at
-   * most, at those that died last and at those that are due next.
+   * Groups waiting and dead messages that failed alike. It reads at most 10,000 of each state: the latest to die, and the next
+   * to be due.
    * @throws OutboxMessageError `INVALID_MESSAGE`: the filter is none
    */
   async failures(query: FailureQuery = {}): Promise<FailureReport> {
@@ -188,8 +188,8 @@ export class OutboxAdmin {
   }
 
   /**
-   * Waits until everything that was committed before the call is published, dead or scheduled for later, and says what is left and
-   * why. It only reads: a relay must be running, in this process or another one. Messages that come meanwhile are not waited for.
+   * Waits until every message committed before the call is published, dead or scheduled for later, and reports what is left and
+   * why. It only reads: a relay must be running, in this process or another. Later messages are not waited for.
    * @throws OutboxMessageError `INVALID_MESSAGE`, `UNKNOWN_TRANSPORT`: an option is none
    * @throws OutboxError or what the database said: the first look failed, or the last one before the time was over
    */
@@ -202,7 +202,7 @@ export class OutboxAdmin {
     return drain({ inspect, bulk, transport: number, stats, explain }, checked);
   }
 
-  /** All buckets: who publishes from each, until when, and how much is ready in it. */
+  /** Lists all buckets: which instance publishes from each, until when, and how much is ready in it. */
   async buckets(options: { transport?: string } = {}): Promise<BucketState[]> {
     if (typeof options !== 'object' || options === null)
       refuse('buckets', `options must be an object, not ${typeName(options)}`);
@@ -213,8 +213,8 @@ export class OutboxAdmin {
   }
 
   /**
-   * All that the filter names now is tried again at once, with all its attempts, in its old place of the key's order. It runs in
-   * chunks until nothing is left of what was there when it began. With `dryRun: true` it only counts.
+   * Tries all matching messages again at once, with all their attempts, in their old place in the key's order. It runs in chunks
+   * until every message that matched when it began is done. With `dryRun: true` it only counts.
    * @throws OutboxMessageError `INVALID_MESSAGE`, `UNKNOWN_TRANSPORT`: the filter or an option is none
    * @throws OutboxConfigurationError `SCHEMA_MISSING`: the tables have no audit yet; nothing was changed
    */
@@ -224,7 +224,7 @@ export class OutboxAdmin {
     return this.actions.change('requeue', ...action);
   }
 
-  /** The same: deletes it. What it blocked goes on. */
+  /** Deletes all matching messages, in the same way. Messages they blocked continue. */
   discard(selection: MessageSelection, options: ChangeOptions & DryRun): Promise<OperatorCount>;
   discard(selection: MessageSelection, options?: ChangeOptions): Promise<ChangeReport>;
   discard(...action: [MessageSelection, ChangeOptions?]): Promise<ChangeReport | OperatorCount> {
@@ -232,8 +232,8 @@ export class OutboxAdmin {
   }
 
   /**
-   * The same for what was not published yet, whatever its state is: also what is scheduled, and what is ready in buckets from which
-   * nobody publishes now.
+   * Deletes all matching messages that were not published, in any state: also scheduled ones, and ready ones in buckets from which
+   * no relay publishes now.
    */
   cancel(selection: MessageSelection, options: ChangeOptions & DryRun): Promise<OperatorCount>;
   cancel(selection: MessageSelection, options?: ChangeOptions): Promise<ChangeReport>;
@@ -242,7 +242,7 @@ export class OutboxAdmin {
   }
 
   /**
-   * Lets a blocked key go on: its dead messages stay dead, but block no longer.
+   * Unblocks a key: its dead messages stay dead, but no longer block it.
    * @throws OutboxMessageError, OutboxConfigurationError as `requeue` does
    */
   release(key: string, options?: ReleaseOptions): Promise<ReleaseReport> {
@@ -250,8 +250,8 @@ export class OutboxAdmin {
   }
 
   /**
-   * Corrects a message that waits: dead, waiting, blocked or scheduled. What it was is kept in the audit, and `show()` has it.
-   * The message stays where it is, unless `requeue` is asked for. With `dryRun: true` it only says what would differ.
+   * Corrects a dead, waiting, blocked or scheduled message. The old version is kept in the audit, and `show()` returns it. The
+   * message stays where it is unless `requeue` is set. With `dryRun: true` it only returns the differences.
    * @throws OutboxMessageError `INVALID_MESSAGE`, `PAYLOAD_TOO_LARGE`, `PAYLOAD_NOT_SERIALIZABLE`, `ENCRYPTION_FAILED`,
    * `DECRYPTION_FAILED`, `UNKNOWN_TRANSPORT`: the changes make no message, as at an enqueue
    * @throws OutboxError `EDIT_REFUSED`: it is ready, published, being sent or gone, or has changed meanwhile. Nothing was changed
@@ -271,7 +271,7 @@ export class OutboxAdmin {
   }
 
   /**
-   * Puts back what a message was before an edit, as `edit` would: what it is now is kept in the audit, too.
+   * Puts back the version from before an edit. This is an edit too: the current version is kept in the audit.
    * @param auditId of the edit: `show()` lists them
    * @throws OutboxMessageError `INVALID_MESSAGE`: it is no edit of this message, or of an earlier one with its id, or its old version was purged
    * @throws OutboxError, OutboxConfigurationError as `edit` does
@@ -295,8 +295,8 @@ export class OutboxAdmin {
   }
 
   /**
-   * Deletes for good what was published and is in the archive, and what messages were before their edits. Never a message that is
-   * not published: `discard` deletes dead ones. It runs in chunks, and goes on when called again. With `dryRun: true` it only counts.
+   * Deletes archived messages, and old versions of edited ones, for good. It never deletes an unpublished message: use `discard`
+   * for dead ones. It runs in chunks; call it again to continue. With `dryRun: true` it only counts.
    * @throws OutboxMessageError, OutboxConfigurationError as `requeue` does
    * @throws OutboxError `ARCHIVE_MOVING`: messages wait beside the archive for their partition
    */
@@ -318,8 +318,8 @@ export class OutboxAdmin {
   }
 
   /**
-   * Publishes archived messages again, each as a new message with its old id, in the order in which they were published, behind what
-   * waits. The archive stays as it is. With `dryRun: true` it only says what it would do.
+   * Publishes archived messages again, each as a new message with its old id, in the order in which they were published, after
+   * the messages that wait now. The archive stays as it is. With `dryRun: true` it only reports.
    * @throws OutboxMessageError `INVALID_MESSAGE`, `UNKNOWN_TRANSPORT`: the filter or an option is none
    * @throws OutboxConfigurationError `SCHEMA_MISSING`: the tables have no audit yet; nothing was inserted
    * @throws OutboxError `ARCHIVE_MOVING`: messages wait beside the archive for their partition
@@ -343,9 +343,9 @@ export class OutboxAdmin {
   }
 
   /**
-   * Stops publishing to a transport, or one topic or key of it, in all instances. What is in flight is settled. Messages wait in
-   * their order, and later ones of a key behind them.
-   * Relays hear of it by notification, or with their next heartbeat: within a third of `lease`.
+   * Stops publishing to a transport, or to one topic or key of it, in all instances. Messages in flight are settled; the others
+   * wait in their order, and so do later ones of their keys.
+   * Relays learn of it by notification, or with their next heartbeat, within a third of `lease`.
    * @throws OutboxMessageError `INVALID_MESSAGE`, `UNKNOWN_TRANSPORT`: the request is none, or 1,000 topics and keys are paused already
    * @throws OutboxConfigurationError `SCHEMA_MISSING`: the tables have no pauses yet
    */
@@ -353,12 +353,12 @@ export class OutboxAdmin {
     return pause(this.pausing, request);
   }
 
-  /** Ends the pause of the same transport, topic and key: what waited goes out, in its order. It throws as `pause` does. */
+  /** Ends the pause of the same transport, topic and key: waiting messages go out, in order. It throws as `pause` does. */
   resume(request: ResumeRequest): Promise<PauseOutcome> {
     return resume(this.pausing, request);
   }
 
-  /** What is paused, the oldest first. */
+  /** The pauses, oldest first. */
   pauses(): Promise<PauseEntry[]> {
     return pauseEntries(this.pausing.pauses);
   }
@@ -371,14 +371,14 @@ export class OutboxAdmin {
     };
   }
 
-  /** What operators did, the last first: who, what, when and how many. */
+  /** The actions of operators, newest first: who, what, when and how many. */
   async audit(page: PageOptions = {}): Promise<AuditPage> {
     const { limit, after } = checkedAuditPage(page);
     return auditPage(await this.bulk.audit(after, limit), limit);
   }
 
   /**
-   * Ends an action that runs in any process, before its next chunk; also one whose process is gone.
+   * Ends an action of any process before its next chunk, also one whose process is gone.
    * @returns whether it was running
    */
   async stop(auditId: string): Promise<boolean> {

@@ -30,14 +30,14 @@ export interface DoctorSources {
 }
 
 /**
- * Looks at what an outbox stands on: tables, server, relays, brokers. It writes nothing and touches no connection of the
- * relay: it opens up to four of its own for the time of a diagnosis.
+ * Checks the tables, server, relays and brokers of an outbox. It writes nothing and uses no connection of the relay: it opens up
+ * to four of its own during a diagnosis.
  */
 export class OutboxDoctor {
   constructor(/** @internal */ readonly sources: DoctorSources) {}
 
   /**
-   * Asks everything once. What cannot be asked is a finding with the reason, never an error.
+   * Runs every check once. A check that cannot run is a finding with the reason, never an error.
    * @throws OutboxMessageError `INVALID_MESSAGE`: an option is unknown, or none
    * @throws OutboxConfigurationError `UNSUPPORTED_DATABASE`: the store is one of yours, and has no `diagnose`; `NOT_STARTED`: the
    * application is closed

@@ -62,7 +62,7 @@ export class OutboxService<TEvent extends object = AnyEvent> {
     );
   }
 
-  /** What happens in this outbox; listeners can neither break nor slow it. */
+  /** Events of this outbox. Listeners can neither break nor slow it. */
   get events(): OutboxEventSource {
     return this.runtime.events;
   }
@@ -123,18 +123,18 @@ export class OutboxService<TEvent extends object = AnyEvent> {
   }
 
   /**
-   * Runs `work` with this transaction around it: `enqueue` inside needs no `manager`, until the transaction ends. Does not begin or end anything.
-   * An Observable that `work` returns is subscribed to inside, so that an interceptor may return `next.handle()`.
-   * A query that only runs when it is awaited is handed back as it is, and runs outside.
+   * Runs `work` with this transaction around it: `enqueue` inside needs no `manager`, until the transaction ends. It neither begins
+   * nor ends a transaction. An Observable that `work` returns is subscribed to inside, so an interceptor may return
+   * `next.handle()`. A lazy query that `work` returns is not awaited inside, and runs outside.
    */
   bind<T>(manager: TransactionHandle, work: () => T): T {
     return this.scope.run(this.runtime.dataLayer.require(manager), work);
   }
 
   /**
-   * Runs `work` in a transaction around which `enqueue` needs no `manager`: joins the ambient one, else begins one, commits
-   * when `work` resolves and rolls back when it rejects. An inner `dataSource.transaction()` is another transaction: use
-   * the manager that `work` is given.
+   * Runs `work` in a transaction in which `enqueue` needs no `manager`. It joins the ambient transaction, or else begins one,
+   * commits it when `work` resolves, and rolls it back when `work` rejects. An inner `dataSource.transaction()` is a different
+   * transaction: use the manager that `work` receives.
    */
   async transaction<T>(
     work: (manager: EntityManager) => Promise<T>,
@@ -156,8 +156,8 @@ export class OutboxService<TEvent extends object = AnyEvent> {
   }
 
   /**
-   * Dead messages are tried again now, with all their attempts, in their old place of the order; by `ids` or `state` also those
-   * that wait or are blocked. `OutboxAdmin` has the same, and its audit has each call. With `dryRun: true` it only counts them.
+   * Tries dead messages again now, with all their attempts, in their old place in the order. By `ids` or `state` it also takes
+   * waiting and blocked ones. Each call is in the audit of `OutboxAdmin`. With `dryRun: true` it only counts.
    */
   requeue(selection: MessageSelection, options: ChangeOptions & DryRun): Promise<OperatorCount>;
   requeue(selection: MessageSelection, options?: ChangeOptions): Promise<ChangeReport>;
@@ -165,7 +165,7 @@ export class OutboxService<TEvent extends object = AnyEvent> {
     return this.actions.change('requeue', ...action);
   }
 
-  /** Deletes dead messages; what they blocked goes on. By `ids` or `state` also those that wait or are blocked. */
+  /** Deletes dead messages; messages they blocked continue. By `ids` or `state` it also takes waiting and blocked ones. */
   discard(selection: MessageSelection, options: ChangeOptions & DryRun): Promise<OperatorCount>;
   discard(selection: MessageSelection, options?: ChangeOptions): Promise<ChangeReport>;
   discard(...action: [MessageSelection, ChangeOptions?]): Promise<ChangeReport | OperatorCount> {
@@ -173,9 +173,9 @@ export class OutboxService<TEvent extends object = AnyEvent> {
   }
 
   /**
-   * Deletes messages that have not been published: of `ids`, those in `changed` will not be, and those in `tooLate` may be. One with
-   * several transports is `changed` when none of them will publish it any more, or, if the selection names a transport, when
-   * that one will not.
+   * Deletes messages that have not been published. Ids in `changed` will not be published; ids in `tooLate` may be. A message with
+   * several transports is `changed` if none of them will publish it, or, if the selection names a transport, if that one
+   * will not.
    */
   cancel(selection: MessageSelection, options: ChangeOptions & DryRun): Promise<OperatorCount>;
   cancel(selection: MessageSelection, options?: ChangeOptions): Promise<ChangeReport>;
@@ -183,15 +183,15 @@ export class OutboxService<TEvent extends object = AnyEvent> {
     return this.actions.change('cancel', ...action);
   }
 
-  /** Lets a blocked key go on: its dead messages stay dead, but block no longer. */
+  /** Unblocks a key: its dead messages stay dead, but no longer block it. */
   release(key: string, options?: ReleaseOptions): Promise<ReleaseReport> {
     return this.actions.release(key, options);
   }
 
   /**
-   * Ends leases before they run out: relays take these buckets over within two polls. For an instance that is gone and whose
-   * lease is long. One that lives learns of it with its next renewal: until then both publish, so messages may go out
-   * twice; nothing else that it writes counts.
+   * Ends leases early: relays take these buckets over within two polls. Use it if an instance is gone and its lease is long. An
+   * instance that is still alive learns of it with its next renewal. Until then both publish, so messages may go out twice; its
+   * other writes are fenced.
    * @throws OutboxMessageError `INVALID_MESSAGE`: the selection names nothing
    */
   async breakLeases(selection: LeaseSelection): Promise<BrokenLeases> {
@@ -201,11 +201,11 @@ export class OutboxService<TEvent extends object = AnyEvent> {
     return breakLeases(store.leases, selection, id);
   }
 
-  /** What waits, by transport. Reads the database. */
+  /** Counts of messages, by transport. Reads the database. */
   stats(): Promise<OutboxStats> {
     return this.runtime.report.stats();
   }
-  /** Whether messages are being published, and what is wrong if not. It takes 2 s at most: without the counts, if they take longer. */
+  /** Whether messages are being published, and the reasons if not. It takes 2 s at most, and leaves out counts that take longer. */
   health(): Promise<OutboxHealth> {
     return this.runtime.report.health();
   }

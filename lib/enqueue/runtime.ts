@@ -9,7 +9,7 @@ import type { DataLayer } from '../transaction/data-layer.js';
 import type { TransportWrapper } from '../options/transport-wrapper.js';
 import type { EnqueueTrace } from './tracing.js';
 
-/** What an `OutboxService` is made of. The module builds it. */
+/** The parts of an `OutboxService`. The module builds them. */
 export interface EnqueueRuntime {
   readonly options: ResolvedOptions;
   /** The application's; transactions of any other database are refused. */
@@ -21,7 +21,7 @@ export interface EnqueueRuntime {
   readonly events: OutboxEventSource;
   /** Follows each enqueue; absent: nobody does. */
   tracing?: () => EnqueueTrace;
-  /** What a relay that starts puts around its transports, the last outside. */
+  /** Wrappers that a starting relay puts around its transports, the last one outermost. */
   readonly wrappers?: TransportWrapper[];
   readonly report: { stats(): Promise<OutboxStats>; health(): Promise<OutboxHealth>; readonly isOver: IsOver };
   /**

@@ -1,7 +1,7 @@
 import type { TransportDefinition } from '../outbox.options.js';
 import type { OutboxTransport } from '../transports/transport.js';
 
-/** What stands around a transport: gets its name, and gives the definition that a relay makes it of. */
+/** A wrapper of a transport: takes its name, and returns the definition from which a relay creates it. */
 export type TransportWrapper = (name: string, definition: TransportDefinition) => TransportDefinition;
 
 export type Publish = OutboxTransport['publish'];

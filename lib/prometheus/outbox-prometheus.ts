@@ -22,7 +22,7 @@ import { EventMetrics } from './event-metrics.js';
 import { timed } from './call-durations.js';
 import { schemaQuestion } from './schema-question.js';
 
-/** What is asked of the `OutboxService`. */
+/** The methods that it uses of the `OutboxService`. */
 export type ObservedOutbox = Pick<OutboxService, 'events' | 'health' | 'stats'>;
 
 /**

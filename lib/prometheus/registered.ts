@@ -3,7 +3,7 @@ import { OutboxConfigurationError } from '../outbox.errors.js';
 import { METRICS, type Metric } from './catalogue.js';
 import type { Sample } from './samples.js';
 
-/** What is used of a registry of prom-client. */
+/** The methods that it uses of a registry of prom-client. */
 export type MetricsRegistry = Pick<Registry, 'registerMetric' | 'removeSingleMetric'>;
 
 /** One outbox, as a metric asks it. */

@@ -44,11 +44,11 @@ export interface TransportStatus {
   readonly inFlight: number;
   readonly blockedKeys: number;
   readonly lastError: string | null;
-  /** Who paused it, as the last heartbeat said; `null`: nobody. */
+  /** The pause, as the last heartbeat read it; `null`: not paused. */
   readonly paused: Pause | null;
   /** Messages that go one by one, as one of them may have ended the process that had them before. */
   readonly onTrial: number;
-  /** What takes nothing now, while other destinations of this transport may. */
+  /** Destinations that accept nothing now, while others of this transport may. */
   readonly away: readonly AwayDestination[];
   /** How often since the start everything was read again, because numbers had gone back or a message stood where none could appear any more. */
   readonly readAgain: number;
@@ -62,11 +62,11 @@ export interface RelayStatus {
   readonly failing: readonly FailingOperation[];
   /** Why nothing of this database is published until somebody decides, or `null`. */
   readonly heldBack: string | null;
-  /** By how much the last heartbeat of the leases came too late, milliseconds: a blocked event loop, a frozen process. */
+  /** How late the last heartbeat of the leases was, milliseconds: a blocked event loop, a frozen process. */
   readonly heartbeatLate: number;
   /** Milliseconds that renewing the leases took, where that left no time to begin a publish in; else `null`. */
   readonly slowRenewal: number | null;
-  /** Who holds a snapshot that keeps dead rows in the way of reads, or `null`. */
+  /** The session whose snapshot keeps dead rows in the way of reads, or `null`. */
   readonly heldSnapshot: HeldSnapshotStatus | null;
   /** One for each transport. */
   readonly transports: readonly TransportStatus[];

@@ -13,7 +13,7 @@ import { expectOne, type RecordedMessage, type Wanted } from './matching.js';
 import { TestOverrides } from './override-outbox.js';
 import type { RecordingTransport } from './recording-transport.js';
 
-/** What we use of an application or a testing module. */
+/** The methods that it uses of an application or a testing module. */
 export interface ModuleLike {
   get(token: unknown, options: { strict: boolean }): unknown;
 }

@@ -10,7 +10,7 @@ import type { TransactionWatch } from './transaction-watch.js';
  * relay's own connections. It knows no message, and no statement of a store.
  */
 export interface DataLayer {
-  /** What the application has of it: a DataSource, a pool. Outboxes with the same one share its transactions. */
+  /** The application's own object: a DataSource, a pool. Outboxes with the same one share its transactions. */
   readonly source: object;
   /** Which store works on it. Throws where none does. */
   readonly dialect: 'postgres' | 'mysql';
@@ -43,7 +43,7 @@ export interface DataLayer {
 export interface Session {
   /** One for each session, whatever handle led to it. */
   readonly watch: TransactionWatch;
-  /** What `outbox.transaction` hands to its callback. */
+  /** The argument of the callback of `outbox.transaction`. */
   readonly handle: object;
   /** Runs statements of ours in it, past what the application logs of its own. */
   readonly executor: SqlExecutor;

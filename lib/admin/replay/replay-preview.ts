@@ -3,13 +3,13 @@ import { toFound, nameOf, type FoundMessage } from '../found-message.js';
 import type { CheckedReplayOptions } from './replay-options.js';
 import { archivePages, isReplayed, type ReplayAction, type ReplaySources } from './replay-run.js';
 
-/** What a replay would do now. Each message counts once for each of its transports. */
+/** The result of a dry run of a replay. Each message counts once for each of its transports. */
 export interface ReplayPreview {
   /** Messages that it would insert. */
   readonly count: number;
   /** Messages that it would leave out: those of earlier replays, and those of transports that left the options. */
   readonly skipped: number;
-  /** Of payloads and headers of those that it would insert. */
+  /** Size of the payloads and headers that it would insert. */
   readonly bytes: number;
   /** When the first and the last of them were published. */
   readonly firstAt: Date | null;
