@@ -139,5 +139,5 @@ function hashOf(query: MessageQuery): string {
 }
 
 function refuseCursor(): never {
-  refuse('find', 'after is no cursor of this filter', 'INVALID_MESSAGE', HINT);
+  refuse('find', 'after is not a cursor of this filter', 'INVALID_MESSAGE', HINT);
 }

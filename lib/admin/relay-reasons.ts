@@ -76,10 +76,10 @@ function ofOwner(
   const facts = { bucket, owner, leaseUntil: expiresAt };
   const relay = relays.find((one) => one.owner === owner && one.state !== 'gone');
   const until = `${subject} until ${at(expiresAt)} by instance ${owner}`;
-  if (relay === undefined) return say('owner-gone', `${until}, which is not heard of.`, facts);
+  if (relay === undefined) return say('owner-gone', `${until}, which has gone silent.`, facts);
   const { place, state: isThere, heardAt, transports } = relay;
   if (isThere === 'silent') {
-    const text = `${until} (${place}), which was last heard of at ${at(heardAt)}.`;
+    const text = `${until} (${place}), which last reported at ${at(heardAt)}.`;
     return say('owner-gone', text, { ...facts, place, heardAt });
   }
   const by = `instance ${owner} (${place})`;

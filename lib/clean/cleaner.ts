@@ -26,7 +26,7 @@ export interface CleanRequest {
 /** Rows per statement: short locks, little undo. */
 const BATCH = 1_000;
 const UNCOVERED =
-  'the archive is in partitions, and none is for what is published now: it lands in the catch-all, and nothing that is old goes. Run OutboxPartitionMaintainer, in a process that has partitions.period';
+  'the archive is in partitions, and none is for what is published now: it lands in the catch-all, and old partitions are not dropped. Run OutboxPartitionMaintainer, in a process that has partitions.period';
 /** Dedup keys of messages that still wait, which one pass comes past: the next one goes on behind them. */
 const PASSED_BY = 100_000;
 

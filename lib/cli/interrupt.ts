@@ -15,7 +15,7 @@ export class Interrupt {
   ask(): void {
     if (this.held === 0 || this.isAsked) return this.end();
     this.isAsked = true;
-    this.say('Interrupted: it ends after this chunk. Press Ctrl-C again to end now.');
+    this.say('Interrupted: it stops after this chunk. Press Ctrl-C again to end now.');
   }
 
   /** Runs work that ends in an orderly way when `isAsked`. */

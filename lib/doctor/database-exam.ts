@@ -103,7 +103,11 @@ export class DatabaseExam {
       layout: await store.partitions?.layout(),
     }));
     if (archive?.layout !== undefined) interview.note(judgePartitions(archive.layout));
-    const unpurged = await interview.ask('What InnoDB has to purge', async () => questions.unpurged?.(), PROCESS_FIX);
+    const unpurged = await interview.ask(
+      'The purge backlog of InnoDB',
+      async () => questions.unpurged?.(),
+      PROCESS_FIX,
+    );
     if (unpurged !== undefined) interview.note([judgeUnpurged(unpurged)]);
     const held = await interview.ask('Old transactions', async () => ({ report: await store.ready.heldSnapshot?.() }));
     if (held !== undefined) interview.note([judgeSnapshot(held.report, settings.heldFor, sources.clock.wall())]);

@@ -55,7 +55,7 @@ export class Interview {
     patience = PATIENCE,
   ): Promise<{ readonly value: T } | { readonly why: string }> {
     const ms = Math.min(patience, this.left);
-    if (ms === 0) return { why: 'The time of the diagnosis was over.' };
+    if (ms === 0) return { why: 'The diagnosis ran out of time.' };
     const late = new AbortController();
     try {
       const asked = work(late.signal);

@@ -117,7 +117,7 @@ export function judgeOutage(budget: OutageBudget, wanted: number): Finding {
   }
   const text =
     until === undefined
-      ? 'No limit is reached at the present rate of enqueues.'
+      ? 'No limit is reached at the current rate of enqueues.'
       : `The broker may be down for ${until}.`;
   return isOk('outage-budget', text, evidence);
 }

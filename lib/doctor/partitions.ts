@@ -15,7 +15,7 @@ export function judgePartitions(layout: ArchiveLayout): Finding[] {
     coveredUntil: end === undefined || !Number.isFinite(end) ? null : new Date(end),
   };
   const aside = layout.aside ? [beside(evidence)] : [];
-  if (end === undefined) return [missing('No partition of the archive is for now.', evidence), ...aside];
+  if (end === undefined) return [missing('No partition of the archive covers now.', evidence), ...aside];
   const [current] = partitions.filter((each) => holds(each, now));
   if (end === current?.to && end !== Infinity)
     return [missing(`There is no partition after the present one, which ends at ${iso(end)}.`, evidence), ...aside];

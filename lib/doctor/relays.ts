@@ -47,7 +47,7 @@ function judgeLive(transport: string, { relays, buckets }: RelayFacts): Finding 
     },
     `${ready > 0 ? 'Messages for it wait' : 'What is enqueued for it waits'}.`,
     stops.length > 0
-      ? 'Repair what the error names. The relay lives, and goes on by itself.'
+      ? 'Repair what the error names. The relay is alive, and continues by itself.'
       : `Start a process with relay: true and the transport '${transport}'.`,
   );
 }
@@ -83,7 +83,7 @@ const LACKS: Readonly<Record<Lack, { severity: 'error' | 'warning'; says: string
     },
     expired: {
       severity: 'warning',
-      says: 'an expired lease that no instance took',
+      says: 'an expired lease that no instance has taken',
       consequence: 'Their messages wait for the next poll of a relay.',
       fix: 'Ask again in a few seconds. When it stays, read the log of the relays: they do not renew.',
     },
@@ -95,7 +95,7 @@ const LACKS: Readonly<Record<Lack, { severity: 'error' | 'warning'; says: string
     },
     'owner gone': {
       severity: 'warning',
-      says: 'an owner that is not heard of',
+      says: 'an owner that has gone silent',
       consequence: 'Their messages wait until the leases run out.',
       fix: 'Wait for that, or, when the process is gone for sure: outbox.breakLeases({ owner }).',
     },

@@ -271,7 +271,7 @@ export function judgeReached(answer: { readonly why: string } | { readonly value
     'error',
     { text: `The database does not answer: ${answer.why}`, evidence: { why: answer.why } },
     'Nothing can be enqueued or published.',
-    'Bring the database back, or correct the address, the login or the limits of its connections. Where its disk is full, enlarge the disk. The relay goes on by itself.',
+    'Bring the database back, or correct the address, the login or the limits of its connections. Where its disk is full, enlarge the disk. The relay then continues by itself.',
   );
 }
 

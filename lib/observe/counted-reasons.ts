@@ -46,7 +46,7 @@ function unpublished(name: string, stats: OutboxTransportStats, { relays, isPubl
   const isCut = !readyIsExact || (['scheduled', 'waiting', 'blocked'] as const).some((count) => cut(stats, count));
   const count = isCut ? `${waiting} or more messages` : counted(waiting, 'message');
   const last = lastOf(silent.length > 0 ? silent : mine.filter(({ state }) => state === 'gone'));
-  const heard = last && `${last.place} was last heard of at ${last.heardAt.toISOString()}`;
+  const heard = last && `${last.place} last reported at ${last.heardAt.toISOString()}`;
   const since = last && { since: last.heardAt };
   if (silent.length === 0) {
     const told = heard === undefined ? '' : `: ${heard}`;

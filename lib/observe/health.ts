@@ -249,7 +249,7 @@ const READ_ONLY = reason(
 );
 
 const stoodStill = (ms: number): OutboxReason =>
-  reason('process_stood_still', `The process stood still for ${durationText(ms)}.`);
+  reason('process_stood_still', `The process was frozen or blocked for ${durationText(ms)}.`);
 
 const notCounted = (ms: number): OutboxReason =>
   reason('counts_late', `The database has not counted the messages within ${durationText(ms)}.`);

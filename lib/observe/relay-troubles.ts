@@ -55,9 +55,9 @@ const FAILURES: Readonly<Record<string, ReasonCode>> = { lease: 'lease_renewal_f
 const TASKS = {
   lease: 'Renewing the leases in the database',
   fetch: 'Reading the ready messages',
-  take: 'Reading what is due or may go on',
-  settle: 'Writing down what was published',
-  park: 'Writing down what failed or is behind it',
+  take: 'Reading due retries',
+  settle: 'Recording what was published',
+  park: 'Recording what failed',
   deadLetter: 'Reading the dead letters for the hook',
 } as const;
 

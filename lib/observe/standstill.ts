@@ -65,7 +65,7 @@ function why({ bucket, lease }: Stand, { leased, holds, unleased, owner }: Aroun
   const until = `for ${text(lease.remaining)} more`;
   return lease.alive
     ? `instance ${lease.owner} has leased the bucket, ${until}`
-    : `instance ${lease.owner}, which is not heard of, has leased the bucket, ${until} (breakLeases frees it)`;
+    : `instance ${lease.owner}, which has gone silent, has leased the bucket, ${until} (breakLeases frees it)`;
 }
 
 /** In whole seconds. */

@@ -74,9 +74,9 @@ export const EVENT_GAUGES = {
 /** Asked of `health()`. */
 export const HEALTH_GAUGES = {
   status: gauge('health_status', '1 for the status that health() answers', ['status']),
-  reasons: gauge('health_reasons', 'Sentences of health(), by what they are about', ['reason']),
+  reasons: gauge('health_reasons', 'Reasons of health(), by code', ['reason']),
   running: gauge('relay_running', '1 while the relay of this process runs'),
-  databaseFailing: gauge('database_failing_seconds', 'For how long the database has not done what the relay asks'),
+  databaseFailing: gauge('database_failing_seconds', 'For how long the database has not answered the relay'),
   heartbeatLate: gauge('heartbeat_late_seconds', 'By how much the last heartbeat came late: a blocked event loop'),
   snapshotHeld: gauge('snapshot_held', '1 while an old snapshot keeps dead rows in the way of reads'),
   paused: gauge('paused_seconds', 'For how long an operator has paused the transport; 0: it is not paused', TRANSPORT),
@@ -108,7 +108,7 @@ export const TABLE_GAUGES = {
   ),
   snapshotAge: gauge(
     'oldest_snapshot_seconds',
-    'Age of the oldest snapshot of the database, which keeps dead rows; 0: there is none; absent: this login may not know',
+    'Age of the oldest database snapshot that keeps dead rows; 0: none; absent: this login may not see it',
   ),
   snapshotTransactions: gauge(
     'oldest_snapshot_transactions',

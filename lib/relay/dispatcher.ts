@@ -288,7 +288,7 @@ export class OutboxDispatcher {
 }
 
 const STOOD_STILL =
-  'the process stood still for more than a third of a lease (a blocked event loop, a frozen or starved process): its leases may go to others';
+  'the process was frozen or blocked for more than a third of a lease (a blocked event loop, a starved process): its leases may go to others';
 
 const TROUBLES: ReadonlySet<string> = new Set<keyof OutboxEventMap>([
   'circuitOpened',

@@ -17,7 +17,7 @@ export function readPosition(after: string, shape: readonly PositionPart[]): str
   const parts = parsed(after);
   const fits =
     Array.isArray(parts) && parts.length === shape.length && shape.every((part, i) => isPart(parts[i], part));
-  if (!fits) throw new OutboxMessageError('INVALID_MESSAGE', 'The cursor is none of this outbox.', { hint: HINT });
+  if (!fits) throw new OutboxMessageError('INVALID_MESSAGE', 'The cursor is not from this outbox.', { hint: HINT });
   return parts as string[];
 }
 

@@ -75,7 +75,7 @@ describeOnEach([], 'the command line', (kind) => {
     await cli.run(['cancel', id, '--yes']);
     expect(await cli.run(['show', id])).toMatchObject({
       ...{ code: 0, stdout: expect.stringMatching(/^before edit \d+ of /m) },
-      stderr: 'The message is not here now: only its edits are kept.\n',
+      stderr: 'The message is gone: only its edits are kept.\n',
     });
   });
 
@@ -84,7 +84,7 @@ describeOnEach([], 'the command line', (kind) => {
     const ready = await cli.run(['edit', id, '--topic', 'x', '--yes']);
     expect(ready).toMatchObject({ code: 1, stdout: '', stderr: expect.stringMatching(/it is ready, so that .*\n$/) });
     for (const [args, text] of [
-      [['--yes'], /Give what is to be changed/],
+      [['--yes'], /Give a change/],
       [['--payload-json', '{', '--yes'], /--payload-json is no valid JSON/],
       [['--payload-file', '/nowhere', '--yes'], /cannot be read: ENOENT/],
       [['--header', 'novalue', '--yes'], /It must be name=value/],

@@ -58,7 +58,7 @@ function proves(kind: DatabaseKind, fixtures: Readonly<Record<string, Fixture>>,
       const after = app.files();
       const again = await app.init(...args);
       expect(again).toMatchObject({ code: 0, stderr: '' });
-      expect(again.stdout).toContain('Nothing is to be changed.');
+      expect(again.stdout).toContain('Nothing to change.');
       expect(app.files()).toEqual(after);
 
       expect(compiled).toMatchObject({ code: 0, stdout: '' });

@@ -37,7 +37,7 @@ describeOnEach([], 'partitions', (kind) => {
     await tables('--partitioned-archive');
     await db.query(insertAt(kind, new Date(Date.now() - 20 * DAY)));
     const bare = await cli.run(['partitions']);
-    expect(bare).toMatchObject({ code: 3, stderr: 'No partition is for now: run partitions run.\n' });
+    expect(bare).toMatchObject({ code: 3, stderr: 'No partition covers now: run partitions run.\n' });
 
     const run = ['partitions', 'run', '--period', 'day', '--lookahead', '1d'];
     expect(await cli.json([...run, '--yes'])).toMatchObject({

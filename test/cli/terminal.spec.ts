@@ -93,7 +93,7 @@ describeWith('postgres', 'in a terminal', () => {
       await other.destroy();
     }
     expect(await terminal.code).toBe(130);
-    expect(terminal.seen).toMatch('Interrupted. What was done stays done: the same command goes on there.');
+    expect(terminal.seen).toMatch('Interrupted. What was done stays done. Run the same command to continue.');
     expect(terminal.seen).toMatch('Requeued 1,000 messages.');
     expect(await stuck.total()).toMatchObject({ dead: 1_300, waiting: 1_000 });
 

@@ -254,8 +254,8 @@ describe.each(DATABASES)('OutboxAdmin.edit on %s', (kind) => {
       });
       const id = await poison({ transport: ['default'] });
       const wrong: readonly [changes: object, text: RegExp, code?: string, options?: object][] = [
-        [{}, /nothing is to be changed/],
-        [{ key: 'x' }, /key cannot be changed: its order and its bucket hang on it/],
+        [{}, /there is no change/],
+        [{ key: 'x' }, /key cannot be changed: its order and its bucket depend on it/],
         [{ id: 'x' }, /id cannot be changed/],
         [{ transport: 'other' }, /transport cannot be changed/],
         [{ options: {} }, /options cannot be changed/],

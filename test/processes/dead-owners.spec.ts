@@ -106,9 +106,7 @@ describeOnEach([], 'leases that a dead process of this machine left', (kind) => 
     await harness.enqueue(messages(1));
     const { lines, ...said } = await runStatus(harness);
     expect(said).toEqual({ status: 'down', exitCode: 3, relays: 0 });
-    expect(lines).toEqual([
-      expect.stringMatching(new RegExp(`^relay_silent: .*pid ${other.pid} was last heard of at `)),
-    ]);
+    expect(lines).toEqual([expect.stringMatching(new RegExp(`^relay_silent: .*pid ${other.pid} last reported at `))]);
   });
 
   it('S4: but not a lease under which a statement of the dead is at work', async () => {

@@ -169,7 +169,7 @@ describeOnFewer(['rabbitmq'], 'the end of a process', (kind) => {
       writeFileSync(`${ledger}.go`, '');
       await until(async () => (await harness.count('ready')) === 0, NEVER);
       const warned = (text: string) => shop.news.some(({ warning }) => warning?.includes(text));
-      await until(() => warned('stood still') && warned('call app.enableShutdownHooks()'), NEVER);
+      await until(() => warned('frozen or blocked') && warned('call app.enableShutdownHooks()'), NEVER);
       shop.child.send('close');
       await shop.heard('closed'); // nothing of it is on its way any more
       // Its own: what was out when it was blocked, at most four batches; all else is the other's, in order.

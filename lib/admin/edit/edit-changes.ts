@@ -45,10 +45,10 @@ const ANOTHER = 'Discard the message and enqueue another one';
 /** What hangs on each of them. */
 const FIXED: Readonly<Record<string, string>> = {
   id: 'consumers know the message by it',
-  key: 'its order and its bucket hang on it',
+  key: 'its order and its bucket depend on it',
   bucket: 'it is made from the key',
   transport: 'its bucket and its number belong to it; options.transport says in which one to edit',
-  version: 'readers choose their code by it',
+  version: 'consumers choose their code by it',
   options: 'they may lead it past others of its key',
   dedupKey: 'repeated enqueues find the message by it',
 };
@@ -62,7 +62,7 @@ export function checkedChanges(changes: MessageChanges): MessageChanges {
       refuse('edit', `${name} cannot be changed: ${FIXED[name]}`, 'INVALID_MESSAGE', `${ANOTHER}.`);
   refuseUnknown(changes, CHANGES, 'edit');
   if (CHANGES.every((name) => changes[name] === undefined))
-    refuse('edit', 'nothing is to be changed', 'INVALID_MESSAGE', `Give at least one of ${CHANGES.join(', ')}.`);
+    refuse('edit', 'there is no change', 'INVALID_MESSAGE', `Give at least one of ${CHANGES.join(', ')}.`);
   for (const name of TEXTS) {
     const problem = changes[name] === undefined ? undefined : textProblem(name, changes[name]);
     if (problem !== undefined) refuse('edit', problem);

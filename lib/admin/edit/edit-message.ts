@@ -51,7 +51,7 @@ export async function editMessage(
   const after = await sources.rewrite(row, transport, changes);
   const found = differences(row, after);
   if (found.length === 0)
-    refuse('edit', 'the message is as the changes say already', 'INVALID_MESSAGE', 'To try it again, requeue it.');
+    refuse('edit', 'the message already is as the changes say', 'INVALID_MESSAGE', 'To try it again, requeue it.');
   const preview = { id, transport, differences: found, revision };
   if (options.dryRun) return preview;
   const { requeue, actor } = options;
@@ -90,7 +90,7 @@ async function placeOf(
     const known = places.map(({ transport }) => `'${nameOf(transport, names)}'`).join(', ');
     refuse('edit', `the message waits in several transports: ${known}`, 'INVALID_MESSAGE', 'Give transport.');
   }
-  if (second !== undefined) refuse('edit', 'several messages of this transport have the id: none of them is meant');
+  if (second !== undefined) refuse('edit', 'several messages of this transport have the id: it names no single one');
   if (first !== undefined) return first;
   throw await notParked({ inspect }, id, number);
 }

@@ -43,8 +43,8 @@ export function restoredInto(row: Pick<EditableRow, 'key' | 'version'>, before: 
   if (row.key === before.key && row.version === before.version) return before.content;
   refuse(
     'restore',
-    'that edit was of an earlier message with this id, whose key or version is another',
+    'that edit was of an earlier message with this id, with another key or version',
     'INVALID_MESSAGE',
-    'Give edit() what the message is to be.',
+    'Use edit() with the new values.',
   );
 }

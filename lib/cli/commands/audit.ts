@@ -11,8 +11,8 @@ const PAGE = 500;
 
 export const AUDIT: CliCommand = {
   name: 'audit',
-  summary: 'List what operators did, the last actions first',
-  options: [{ flags: '--limit <number>', help: 'at most so many; default 50', read: readCount }],
+  summary: 'List the actions of operators, newest first',
+  options: [{ flags: '--limit <number>', help: 'limit; default 50', read: readCount }],
   async run({ open, terminal, json }, { options }) {
     const outbox = await open();
     const most = (options['limit'] as number | undefined) ?? 50;

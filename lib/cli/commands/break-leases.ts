@@ -8,7 +8,7 @@ import { number } from '../words.js';
 
 export const BREAK_LEASES: CliCommand = {
   name: 'break-leases',
-  summary: 'End leases of an instance that is gone, before they run out',
+  summary: 'End the leases of an instance that is gone, before they expire',
   options: [
     { flags: '--owner <instance>', help: 'of this instance, as "buckets" names it' },
     { flags: '--bucket <number>', help: 'of this bucket; may be given several times', many: true, read: readBucket },
@@ -62,5 +62,5 @@ function isChosen({ lease, owner, bucket }: BucketState, selection: LeaseSelecti
 
 function risk(chosen: readonly BucketState[]): string {
   const alive = chosen.some(({ ownerIsAlive }) => ownerIsAlive);
-  return alive ? 'an owner is ALIVE, and messages may go out twice' : 'no owner of them is heard of';
+  return alive ? 'an owner is ALIVE, and messages may go out twice' : 'none of their owners is alive';
 }

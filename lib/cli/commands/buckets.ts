@@ -8,7 +8,7 @@ import { age, number } from '../words.js';
 
 export const BUCKETS: CliCommand = {
   name: 'buckets',
-  summary: 'List who publishes from which bucket',
+  summary: 'List which instance publishes from which bucket',
   options: [{ flags: '--transport <name>', help: 'of this transport' }],
   async run({ open, terminal, json }, given) {
     const outbox = await open();

@@ -32,7 +32,7 @@ export function changeCommand(change: Change): CliCommand {
     options: [
       { flags: '--state <state>', help: 'may be given several times', choices: change.states, many: true },
       ...MESSAGE_OPTIONS,
-      { flags: '--limit <number>', help: 'at most so many; default: all', read: readCount },
+      { flags: '--limit <number>', help: 'limit; default: all', read: readCount },
       ...optionsOf(change),
     ],
     run: (context, given) => run(change, context, given),
@@ -113,7 +113,7 @@ function tell({ name, past }: Change, { terminal, json }: CliContext, report: Ch
     if (notFound.length > 0)
       terminal.say(`${messages(notFound.length)} not found: ${notFound.slice(0, 10).join(', ')}`);
   }
-  if (interrupted) terminal.say('Interrupted. What was done stays done: the same command goes on there.');
-  else if (more) terminal.say('There are more. The same command goes on there.');
+  if (interrupted) terminal.say('Interrupted. What was done stays done. Run the same command to continue.');
+  else if (more) terminal.say('There are more. Run the same command to continue.');
   return interrupted ? EXIT.interrupted : done === 0 ? EXIT.nothing : EXIT.ok;
 }

@@ -18,11 +18,11 @@ export const CLEAN: CliCommand = {
   options: [
     {
       flags: '--older-than <duration>',
-      help: 'published, or dead, for longer than this, such as 30d; needed',
+      help: 'age since it was published or died, such as 30d; needed',
       read: readDuration,
     },
     { flags: '--include-dead', help: 'dead messages, too' },
-    { flags: '--limit <number>', help: 'at most so many; default: all', read: readCount },
+    { flags: '--limit <number>', help: 'limit; default: all', read: readCount },
     ...CONFIRM_OPTIONS,
   ],
   async run(context, given) {
@@ -57,7 +57,7 @@ export const CLEAN: CliCommand = {
     if (json) terminal.out(jsonLine({ action: 'clean', done, ...(dead && { dead: dead.done }), interrupted }));
     else
       terminal.out(`Deleted ${messages(archive.done)} of the archive${dead ? `, and ${number(dead.done)} dead` : ''}.`);
-    if (interrupted) terminal.say('Interrupted. What was done stays done: the same command goes on there.');
+    if (interrupted) terminal.say('Interrupted. What was done stays done. Run the same command to continue.');
     return interrupted ? EXIT.interrupted : done === 0 ? EXIT.nothing : EXIT.ok;
   },
 };

@@ -16,13 +16,13 @@ const [LEAST, MOST, BESIDE] = [1_000, 300_000, 2_000];
 
 export const DOCTOR: CliCommand = {
   name: 'doctor',
-  summary: 'Look at tables, server, relays and brokers, and say what to do',
+  summary: 'Check tables, server, relays and brokers, and say what to do',
   options: [
-    { flags: '--all', help: 'show also what is as it should be' },
-    { flags: '--outage <duration>', help: 'how long the broker may be down at least; default: 1h', read: readDuration },
-    { flags: '--free-bytes <bytes>', help: 'room for the tables, where the database does not tell', read: readBytes },
-    { flags: '--table-bytes <bytes>', help: 'what the tables may take together', read: readBytes },
-    { flags: '--held-for <duration>', help: 'how old a transaction may be; default: 1m', read: readDuration },
+    { flags: '--all', help: 'also show the checks that passed' },
+    { flags: '--outage <duration>', help: 'the outage that must fit; default: 1h', read: readDuration },
+    { flags: '--free-bytes <bytes>', help: 'free bytes for the tables, if the database does not say', read: readBytes },
+    { flags: '--table-bytes <bytes>', help: 'the most bytes that the tables may take', read: readBytes },
+    { flags: '--held-for <duration>', help: 'the oldest transaction that is fine; default: 1m', read: readDuration },
     { flags: '--skip-brokers', help: 'ask no broker' },
   ],
   async run({ open, settings, terminal, json }, { options: { all, skipBrokers, ...given } }) {

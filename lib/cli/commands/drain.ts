@@ -12,10 +12,10 @@ const FOR = 300_000;
 
 export const DRAIN: CliCommand = {
   name: 'drain',
-  summary: 'Wait until what is there now is published, dead or scheduled for later',
+  summary: 'Wait until every message that is there now is published, dead or scheduled for later',
   options: [
     { flags: '--transport <name>', help: 'of this one alone' },
-    { flags: '--for <duration>', help: 'wait so long at most; default: 5m', read: readWait },
+    { flags: '--for <duration>', help: 'longest wait; default: 5m', read: readWait },
   ],
   async run(context, { options }) {
     const outbox = await context.open();

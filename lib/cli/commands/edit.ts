@@ -11,19 +11,19 @@ type Difference = EditPreview['differences'][number];
 
 export const EDIT: CliCommand = {
   name: 'edit',
-  summary: 'Correct a message that is dead, waits, is blocked or scheduled; what it was is kept',
+  summary: 'Correct a dead, waiting, blocked or scheduled message; the old version is kept',
   args: '<id>',
   options: [
-    { flags: '--payload-file <file>', help: 'its bytes are the payload', read: readFile },
+    { flags: '--payload-file <file>', help: 'file with the new payload', read: readFile },
     { flags: '--payload-json <json>', help: 'the payload as JSON; others may see it in the list of processes' },
     { flags: '--content-type <type>', help: 'of the payload; default: as it was' },
     { flags: '--header <name=value>', help: 'sets a header; may be given several times', many: true, read: readHeader },
     { flags: '--remove-header <name>', help: 'may be given several times', many: true },
     { flags: '--topic <topic>', help: 'the new topic' },
     { flags: '--type <type>', help: 'the new type' },
-    { flags: '--transport <name>', help: 'where several transports have the message' },
+    { flags: '--transport <name>', help: 'which transport, if several have the message' },
     { flags: '--expect <revision>', help: 'only if the message still has this revision, as show has it' },
-    { flags: '--restore <edit>', help: 'puts back what it was before this edit, by the number that show has' },
+    { flags: '--restore <edit>', help: 'put back the version from before this edit, by its number in show' },
     { flags: '--requeue', help: 'and try it again at once' },
     ...CONFIRM_OPTIONS,
   ],
@@ -61,10 +61,9 @@ function editOf(given: Given): Edit {
   const restored = given.options['restore'] as string | undefined;
   const changes = changesOf(given);
   const isChanged = Object.keys(changes).length > 0;
-  if (restored !== undefined && isChanged) refuseUsage('Give --restore, or what is to be changed.');
+  if (restored !== undefined && isChanged) refuseUsage('Give --restore, or a change.');
   if (restored !== undefined) return (admin, id, options) => admin.restore(id, restored, options as EditOptions);
-  if (!isChanged)
-    refuseUsage('Give what is to be changed: --payload-file, --payload-json, --header, --remove-header, --topic, …');
+  if (!isChanged) refuseUsage('Give a change: --payload-file, --payload-json, --header, --remove-header, --topic, …');
   return (admin, id, options) => admin.edit(id, changes, options as EditOptions);
 }
 

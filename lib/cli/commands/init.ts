@@ -67,7 +67,7 @@ function asLines(root: string, plan: Plan, isDry: boolean, needed: readonly stri
       `${change.before === undefined ? 'A' : 'M'} ${relative(root, change.path)}`,
       ...changedLines(change).map((line) => `  ${line}`),
     ]),
-    changes.length === 0 ? 'Nothing is to be changed.' : `${changes.length} file(s) ${verb}changed.`,
+    changes.length === 0 ? 'Nothing to change.' : `${changes.length} file(s) ${verb}changed.`,
     ...(needed.length === 0 ? [] : [`Then: npm install ${needed.join(' ')}`]),
     ...(changes.length === 0 ? [] : ['Then: run your migrations, and start the application.']),
   ];

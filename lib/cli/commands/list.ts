@@ -26,7 +26,7 @@ export const LIST: CliCommand = {
     { flags: '--older-than <duration>', help: 'enqueued longer ago than this, such as 5m' },
     { flags: '--younger-than <duration>', help: 'enqueued within this time' },
     { flags: '--limit <number>', help: `default: ${DEFAULT_LIMIT}; "all" for no limit`, read: readLimit },
-    { flags: '--after <cursor>', help: 'where the list before ended' },
+    { flags: '--after <cursor>', help: 'cursor that the previous list printed' },
   ],
   async run({ open, terminal, json }, given) {
     const outbox = await open();
@@ -43,7 +43,7 @@ export const LIST: CliCommand = {
         for (const line of printed === 0 ? lines : lines.slice(1)) terminal.out(line);
       }
       if (query.ids !== undefined && !page.complete)
-        terminal.say('The tables are long: what is missing here may be there. Give --key to look in one bucket.');
+        terminal.say('The tables are long: a message that is not listed may exist. Give --key to search one bucket.');
       printed += page.messages.length;
       after = page.next;
     } while (after !== null && printed < limit);

@@ -24,13 +24,13 @@ const DEFAULT_WAIT = milliseconds('60s') as number;
 
 export const MIGRATE: CliCommand = {
   name: 'migrate',
-  summary: 'Make, upgrade and lead back the tables: status, upgrade, downgrade, create [folder], print <database>',
+  summary: 'Create, upgrade and downgrade the tables: status, upgrade, downgrade, create [folder], print <database>',
   args: '<action...>',
   options: [
     { flags: '--to <version>', help: 'downgrade: to this version of the tables; 0 drops them', read: readVersion },
     {
       flags: '--wait <duration>',
-      help: 'how long it tries where others have the tables; default: 60s',
+      help: 'how long to try while others lock the tables; default: 60s',
       read: readDuration,
     },
     { flags: '--way <way>', help: 'print: up (default), back or down', choices: ['up', 'back', 'down'] },
@@ -81,7 +81,7 @@ async function downgrade(context: CliContext, given: Given): Promise<ExitCode> {
     }
     const target = (given.options['to'] as number | undefined) ?? version - 1;
     if (target >= version) refuseUsage(`The tables have version ${version}. Give --to with a lower one.`);
-    const loss = target === 0 ? 'drop the tables of the outbox' : `lead the tables back to version ${target}`;
+    const loss = target === 0 ? 'drop the tables of the outbox' : `downgrade the tables to version ${target}`;
     if (!isDryRun(given)) await confirm(loss, given, context.terminal);
     return change(context, given, tables, (runner) => down(tables, runner, target));
   });
@@ -103,15 +103,14 @@ async function change(
   }
   const runner = tables.dataSource.createQueryRunner('master');
   const wait = (given.options['wait'] as number | undefined) ?? DEFAULT_WAIT;
-  const waiting = (): void => terminal.say('Transactions of others have the tables: it is tried again.');
-  const another = (): void => terminal.say('Another migrate is at work on the tables: it is waited for.');
+  const waiting = (): void => terminal.say('Other transactions lock the tables: trying again.');
+  const another = (): void => terminal.say('Another migrate is changing the tables: waiting for it.');
   const done = await alone(runner, tables, { wait, waiting: another }, () =>
     withPatience(runner, tables.isPostgres, { wait, waiting }, () => work(runner)),
   ).finally(() => runner.release());
   if (json) terminal.out(jsonLine({ done }));
   else
-    for (const line of done.length === 0 ? ['Nothing is to be done.'] : done.map((name) => `done: ${name}`))
-      terminal.out(line);
+    for (const line of done.length === 0 ? ['Nothing to do.'] : done.map((name) => `done: ${name}`)) terminal.out(line);
   return EXIT.ok;
 }
 

@@ -15,16 +15,16 @@ const ACTIONS: Readonly<Record<string, Action>> = { status, run, convert };
 
 export const PARTITIONS: CliCommand = {
   name: 'partitions',
-  summary: 'Look after an archive in partitions: status, run, convert',
+  summary: 'Maintain an archive in partitions: status, run, convert',
   args: '[action]',
   argChoices: Object.keys(ACTIONS),
   options: [
     {
       flags: '--period <period>',
-      help: 'what a partition holds; needed where the module does not say it',
+      help: 'the period of a partition; needed if the module does not set it',
       choices: ['hour', 'day', 'month'],
     },
-    { flags: '--lookahead <duration>', help: 'how far ahead there are partitions', read: readDuration },
+    { flags: '--lookahead <duration>', help: 'how far ahead partitions are made', read: readDuration },
     {
       flags: '--retention <duration>',
       help: "run: drop partitions that ended longer ago than this, such as 90d, or 'never'; default: the module's, else never",
@@ -32,7 +32,7 @@ export const PARTITIONS: CliCommand = {
     },
     {
       flags: '--lock-timeout <duration>',
-      help: 'how long a change waits for the table; default: 1s',
+      help: 'how long a change waits for its lock; default: 1s',
       read: readDuration,
     },
     ...CONFIRM_OPTIONS,
@@ -67,7 +67,7 @@ const COLUMNS: readonly Column<PartitionStatus['partitions'][number]>[] = [
 function warningsOf({ kind, problems, isCovered, isMoving }: PartitionStatus): string[] {
   return [
     ...problems,
-    ...(kind === 'partitioned' && !isCovered ? ['No partition is for now: run partitions run.'] : []),
+    ...(kind === 'partitioned' && !isCovered ? ['No partition covers now: run partitions run.'] : []),
     ...(isMoving ? ['Messages wait beside the archive for their partition: run partitions run.'] : []),
   ];
 }

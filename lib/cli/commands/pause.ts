@@ -36,7 +36,7 @@ export const RESUME: CliCommand = {
 
 export const PAUSES: CliCommand = {
   name: 'pauses',
-  summary: 'List what is paused, since when, by whom and why',
+  summary: 'List pauses: since when, by whom and why',
   async run({ open, terminal, json }) {
     const outbox = await open();
     const pauses = await outbox.answer(outbox.admin.pauses());

@@ -15,7 +15,7 @@ export const PURGE: CliCommand = {
   args: '[ids...]',
   options: [
     ...MESSAGE_OPTIONS,
-    { flags: '--older-than <duration>', help: 'published longer ago than this, such as 30d', read: readDuration },
+    { flags: '--older-than <duration>', help: 'age since it was published, such as 30d', read: readDuration },
     ...CONFIRM_OPTIONS,
   ],
   run,
@@ -57,7 +57,7 @@ function tell({ terminal, json }: CliContext, { auditId, done, versions, outcome
   const interrupted = outcome === 'aborted';
   if (json) terminal.out(jsonLine({ action: 'purge', auditId, done, versions, interrupted }));
   else terminal.out(`Deleted ${textOf({ count: done - versions, versions })}.`);
-  if (interrupted) terminal.say('Interrupted. What was done stays done: the same command goes on there.');
+  if (interrupted) terminal.say('Interrupted. What was done stays done. Run the same command to continue.');
   return interrupted ? EXIT.interrupted : done === 0 ? EXIT.nothing : EXIT.ok;
 }
 

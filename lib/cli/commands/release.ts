@@ -9,7 +9,7 @@ const MOST_COUNTED = 1_000;
 
 export const RELEASE: CliCommand = {
   name: 'release',
-  summary: 'Let a blocked key go on: its dead messages stay dead, and block no longer',
+  summary: 'Unblock a key: its dead messages stay dead, and no longer block it',
   args: '<key>',
   options: [{ flags: '--transport <name>', help: 'in this transport' }, ...CONFIRM_OPTIONS],
   async run({ open, terminal, json }, given) {

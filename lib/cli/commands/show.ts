@@ -24,10 +24,10 @@ export const SHOW: CliCommand = {
     if (!json) for (const line of details.edits.flatMap(editLines)) terminal.out(printable(line));
     if (details.transports.length > 0) return EXIT.ok;
     if (details.edits.length > 0) {
-      terminal.say('The message is not here now: only its edits are kept.');
+      terminal.say('The message is gone: only its edits are kept.');
       return EXIT.ok;
     }
-    terminal.say(details.complete ? 'No message has this id.' : 'It was not found in time, and may be there.');
+    terminal.say(details.complete ? 'No message has this id.' : 'It was not found in time, and may exist.');
     return EXIT.nothing;
   },
 };

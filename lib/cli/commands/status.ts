@@ -15,9 +15,9 @@ const EVERY = 2_000;
 
 export const STATUS: CliCommand = {
   name: 'status',
-  summary: 'Say whether messages are published, and what waits',
+  summary: 'Say whether messages are being published, and count those that wait',
   options: [
-    { flags: '-w, --watch', help: 'again and again, until Ctrl-C' },
+    { flags: '-w, --watch', help: 'repeat until Ctrl-C' },
     { flags: '--every <duration>', help: 'with --watch; default: 2s', read: readWait },
   ],
   async run(context, { options }) {

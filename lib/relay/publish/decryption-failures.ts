@@ -18,7 +18,7 @@ export function messageFailure(
 /** The same text for all messages of the key, which a log says once. */
 export function keyFailure(keyId: string, cause: unknown): PublishFailure {
   const name = keyName(keyId);
-  const hint = 'Its messages wait, without an attempt: bring it back, or discard them.';
+  const hint = 'Its messages wait, without an attempt: bring the key back, or discard them.';
   const error = new OutboxError('DECRYPTION_FAILED', `Nothing can be decrypted with ${name} now.`, { cause, hint });
   return { ok: false, blame: 'transport', suspect: 'key', destination: name, error };
 }

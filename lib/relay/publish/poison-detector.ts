@@ -131,7 +131,7 @@ const PAUSE = 200;
 function suspicion(buckets: number, transport: string, most: number): string {
   return (
     `Owner after owner of ${counted(buckets, 'bucket')} of transport "${transport}" disappeared while it published. ` +
-    `What the last one may have had in memory goes one by one, ${counted(most, 'message')} at most; ` +
-    'the one that does it is charged with an attempt each time.'
+    `Messages that the last one may have had in memory are sent one by one, ${counted(most, 'message')} at most; ` +
+    'the one that does it is charged an attempt each time.'
   );
 }

@@ -66,7 +66,7 @@ export class RabbitMqPublishError extends OutboxError {
 export function blameFor(trouble: RabbitMqTrouble, recovering = false): PublishFailure {
   const [{ blame, ...rest }, code, text] = verdict(trouble);
   if (recovering && blame === 'message' && trouble.kind !== 'not-encodable') {
-    const said = `RabbitMQ was away until a moment ago. ${text}`;
+    const said = `RabbitMQ was unavailable until a moment ago. ${text}`;
     return failed('transport', new RabbitMqPublishError('TRANSPORT_UNAVAILABLE', said, trouble));
   }
   const error = new RabbitMqPublishError(code, text, trouble);

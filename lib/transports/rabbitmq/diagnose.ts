@@ -131,7 +131,7 @@ const alarmed = (transport: string, server: string, blocked: string): Finding =>
       evidence: { transport, server, blocked },
     },
     'Nothing is published to it until the alarm ends; messages wait, and no attempt is charged.',
-    'Make room on the node that rabbitmqctl status names, or raise its limit: rabbitmqctl set_vm_memory_high_watermark 0.6, rabbitmqctl set_disk_free_limit 50MB. The relay goes on by itself.',
+    'Make room on the node that rabbitmqctl status names, or raise its limit: rabbitmqctl set_vm_memory_high_watermark 0.6, rabbitmqctl set_disk_free_limit 50MB. The relay then continues by itself.',
   );
 
 function ofPlace(transport: string, { place, refusedWith, messages, consumers }: PlaceFacts): Finding {

@@ -22,7 +22,7 @@ export async function findMissing(
 ): Promise<MissingDestination[]> {
   const places = placesOf(settings, expected);
   if (places.size === 0 || connection?.own === false) return [];
-  if (connection === undefined || recovery.isOn) throw new Error('RabbitMQ is away, or was until a moment ago.');
+  if (connection === undefined || recovery.isOn) throw new Error('RabbitMQ is unavailable, or was until a moment ago.');
   const undo = (late: { model: RabbitMqConnection['model'] }): void =>
     new RabbitMqConnection(late.model, true).destroy();
   const { model } = await abortable(source(signal), signal, undo);

@@ -87,7 +87,7 @@ describeOnOwnMysqlFamily([], 'the doctor on a server of its own', (kind, startSe
     expect(await problem(app, 'snapshot')).toMatchObject({ severity: 'note', evidence: { needs: 'PROCESS' } });
     const unseen = problems(await diagnose(app), 'not-asked');
     expect(unseen).toMatchObject([
-      { evidence: { question: 'What InnoDB has to purge' }, fix: 'grant process on *.* to …;' },
+      { evidence: { question: 'The purge backlog of InnoDB' }, fix: 'grant process on *.* to …;' },
     ]);
     await admin.query(`grant process on *.* to lacking@'%'`);
     await applications.close();

@@ -56,7 +56,7 @@ describeOnEach([], 'what status says without a broker', (kind) => {
     await harness.enqueue([{}]);
     await staysAt('down', /^no_relay: 1 message for 'default', which no live relay publishes\.$/);
     await harness.store.leases.beat(FAR, 1);
-    await staysAt('down', /^no_relay: .* publishes: far pid 7 was last heard of at \S+Z\. \(for /);
+    await staysAt('down', /^no_relay: .* publishes: far pid 7 last reported at \S+Z\. \(for /);
     const transport = new ScriptedTransport();
     await start(transport);
     await transport.until(() => transport.published.length === 1);
@@ -74,7 +74,7 @@ describeOnEach([], 'what status says without a broker', (kind) => {
     expect(said).toMatchObject({ status: 'down', exitCode: 3, relays: 0 });
     expect(said.lines).toEqual([
       expect.stringMatching(
-        /^relay_silent: 1 message for 'default' waits for a relay that is silent: far pid 7 was last heard of at /,
+        /^relay_silent: 1 message for 'default' waits for a relay that is silent: far pid 7 last reported at /,
       ),
     ]);
     // Another one that lives takes its part over.

@@ -110,7 +110,7 @@ describe.each(DATABASES)('a relay on %s whose heartbeats succeed', (kind) => {
       await throughout(
         dispatcher,
         'degraded',
-        /^Reading what is due or may go on of 'default' fails: .*denied.*outbox_parked/,
+        /^Reading due retries of 'default' fails: .*denied.*outbox_parked/,
       );
       await harness.enqueue([{ payload: text('beside') }]);
       await transport.until(() => transport.published.length === 2);
@@ -124,7 +124,7 @@ describe.each(DATABASES)('a relay on %s whose heartbeats succeed', (kind) => {
       await refuse(harness, 'delete', 'outbox_ready');
       await harness.enqueue([{ payload: text('kept') }]);
       await transport.until(() => transport.published.length === 1);
-      await throughout(dispatcher, 'degraded', /^Writing down what was published of 'default' fails: .*not today/);
+      await throughout(dispatcher, 'degraded', /^Recording what was published of 'default' fails: .*not today/);
       await allow(harness, 'outbox_ready');
       await until(async () => (await harness.count('ready')) === 0);
       await until(async () => (await health(dispatcher)).status === 'up');

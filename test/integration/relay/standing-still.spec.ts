@@ -131,7 +131,7 @@ describe.each(DATABASES)('%s: ready messages that stand still', (kind) => {
       await harness.store.leases.leave(gone);
       expect(await ask(1_000)).toEqual([
         'degraded',
-        expect.stringMatching(/instance \S+, which is not heard of, has leased the bucket, for .* more \(breakLeases/),
+        expect.stringMatching(/instance \S+, which has gone silent, has leased the bucket, for .* more \(breakLeases/),
       ]);
     });
 

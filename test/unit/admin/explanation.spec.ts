@@ -105,7 +105,7 @@ describe('why a message is not sent', () => {
     [
       'owner-gone',
       of({}, {}, { relays: [] }),
-      "Bucket 3 of 'main' is leased until 2026-01-01T13:00:00.000Z by instance o, which is not heard of.",
+      "Bucket 3 of 'main' is leased until 2026-01-01T13:00:00.000Z by instance o, which has gone silent.",
     ],
     [
       'circuit-open',
@@ -125,7 +125,7 @@ describe('why a message is not sent', () => {
     [
       'owner-gone',
       of({}, {}, { relays: alive(['main'], { state: 'silent', heardAt: EARLIER }) }),
-      "Bucket 3 of 'main' is leased until 2026-01-01T13:00:00.000Z by instance o (host pid 7), which was last heard of at 2026-01-01T11:00:00.000Z.",
+      "Bucket 3 of 'main' is leased until 2026-01-01T13:00:00.000Z by instance o (host pid 7), which last reported at 2026-01-01T11:00:00.000Z.",
     ],
     [
       'circuit-open',

@@ -22,7 +22,7 @@ describe('the filter of find', () => {
     [null, 'a page must be an object'],
     [{ limit: 0 }, 'limit must be a whole number from 1 to 500'],
     [{ limit: 501 }, 'limit must be a whole number from 1 to 500'],
-    [{ after: 1 }, 'after is no cursor of this filter'],
+    [{ after: 1 }, 'after is not a cursor of this filter'],
     [{ before: '' }, "unknown field 'before'"],
   ])('refuses the page %j', (page, text) => {
     expect(() => checkedPage(page as never)).toThrow(text);
@@ -47,7 +47,7 @@ describe('the filter of find', () => {
     expect(readCursor(text, { type: 't', key: 'k' })).toEqual(cursor);
     const changed = Buffer.from(text, 'base64url').toString().replace('ready', 'gone');
     for (const wrong of ['', 'x', Buffer.from(changed).toString('base64url')])
-      expect(() => readCursor(wrong, { key: 'k', type: 't' })).toThrow('after is no cursor of this filter');
-    expect(() => readCursor(text, { key: 'k' })).toThrow('after is no cursor of this filter');
+      expect(() => readCursor(wrong, { key: 'k', type: 't' })).toThrow('after is not a cursor of this filter');
+    expect(() => readCursor(text, { key: 'k' })).toThrow('after is not a cursor of this filter');
   });
 });

@@ -66,7 +66,7 @@ describe('health', () => {
     expect(healthOf({ ...sources({ relay: relay(9_000) }), lease: 30_000 }).status).toBe('up');
     expect(healthOf({ ...sources({ relay: relay(12_000) }), lease: 30_000 })).toMatchObject({
       status: 'degraded',
-      reasons: [{ code: 'process_stood_still', text: 'The process stood still for 12s.' }],
+      reasons: [{ code: 'process_stood_still', text: 'The process was frozen or blocked for 12s.' }],
       relay: { heartbeatLate: 12_000 },
     });
   });
@@ -178,7 +178,7 @@ describe('health', () => {
       "Reading the ready messages of 'kafka' fails: denied.",
       "Reading the ready messages of 'rabbit' fails: denied.",
     ]);
-    expect(seen('take', ['kafka'])).toEqual(['degraded', expect.stringMatching(/^Reading what is due/)]);
+    expect(seen('take', ['kafka'])).toEqual(['degraded', expect.stringMatching(/^Reading due retries/)]);
   });
   it('does not ask a process that only enqueues for a relay', () => {
     const relay = { running: false, storeDownFor: null, transports: [] };

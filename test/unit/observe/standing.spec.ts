@@ -88,7 +88,7 @@ describe('S6: what is said of it', () => {
   it('S8: sooner where a relay has leased none of these buckets', () => {
     const elsewhere = [stand(2, 15_000, { lease: other(false) })];
     expect(said(elsewhere, 14_999)).toEqual([]);
-    expect(said(elsewhere, 15_000)).toEqual([expect.stringContaining('instance other, which is not heard of')]);
+    expect(said(elsewhere, 15_000)).toEqual([expect.stringContaining('instance other, which has gone silent')]);
     expect(said(elsewhere, 15_000, { leased: undefined })).toEqual([]);
     expect(said([...elsewhere, stand(0, 15_000)], 15_000)).toEqual([]);
     expect(said([stand(2, 15_000)], 15_000, { unleased: true, leased: new Set() })).toEqual([]);

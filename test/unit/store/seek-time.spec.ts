@@ -79,7 +79,7 @@ describe('a position', () => {
   it.each(['', 'null', '{}', '["1"]', '["1","x"]', '["1; select","1"]', '[1,2]'])(
     '%s is none of two numbers',
     (text) => {
-      expect(() => readPosition(text, ['number', 'number'])).toThrow('The cursor is none of this outbox.');
+      expect(() => readPosition(text, ['number', 'number'])).toThrow('The cursor is not from this outbox.');
     },
   );
 });

@@ -215,7 +215,7 @@ describe('the end of a lease', () => {
     const { acquire } = fleet.store;
     fleet.store.acquire = async (request) => acquire({ ...request, limit: 10 });
     await leases.runOnce();
-    // The process stood still for longer than a lease; another owner came and went meanwhile.
+    // The process was frozen or blocked for longer than a lease; another owner came and went meanwhile.
     Object.assign(fleet.store.leases.get(5) as object, { owner: null, epoch: 8n });
     fleet.store.renew = async () => [...leases.of(0)].map(([bucket, { epoch }]) => ({ transport: 0, bucket, epoch }));
     await leases.runOnce();
