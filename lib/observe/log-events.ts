@@ -98,7 +98,7 @@ const LINES: Lines = {
   }),
   destinationAway: ({ transport, destination, error }) => ({
     level: 'warn',
-    text: 'destination takes nothing, its messages wait',
+    text: 'destination unavailable, its messages wait',
     fields: { transport, destination, error },
     repeatKey: `${transport} ${destination}`,
   }),
@@ -124,7 +124,7 @@ const LINES: Lines = {
   }),
   leasesExpired: ({ owner, buckets }) => ({
     level: 'warn',
-    text: 'buckets of an instance whose lease had run out are free or taken over',
+    text: 'buckets of an instance that ended, or whose lease had run out, are free or taken over',
     fields: { owner, buckets },
   }),
   snapshotHeld: ({ server, table, holder, heldFor }) => ({

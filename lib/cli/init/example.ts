@@ -44,7 +44,7 @@ const HANDLER = [
   '',
   '  /** At least once for each message, and again until it returns. */',
   '  @OnOutboxEvent(ExampleHappened)',
-  '  async hear(event: ExampleHappened): Promise<void> {',
+  '  hear(event: ExampleHappened): void {',
   `    new Logger(${EXAMPLE_CLASS}.name).log(\`heard of \${event.id}\`);`,
   '  }',
 ];
