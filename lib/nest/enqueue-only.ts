@@ -1,15 +1,22 @@
 import type { OutboxOptions } from '../outbox.options.js';
 
-/** A mark of the process, set by the command line: an outbox that is opened in it runs no relay, whatever its options say. */
+/**
+ * A mark of the process, set by the command line: whatever its options say, an outbox that is opened in it runs no relay, makes no
+ * tables and registers nothing.
+ */
 export const ENQUEUE_ONLY = Symbol.for('nestjs-outbox.enqueueOnly');
 /** Value of the mark: its tables are neither compared nor made. Any other value leaves that to the options. */
 export const UNCHECKED = 'unchecked';
 
+const mark = (): unknown => Reflect.get(globalThis, ENQUEUE_ONLY);
+
+export const isMarked = (): boolean => mark() === true || mark() === UNCHECKED;
+
 export function asMarked(options: OutboxOptions): OutboxOptions {
-  const mark: unknown = Reflect.get(globalThis, ENQUEUE_ONLY);
-  if (mark !== true && mark !== UNCHECKED) return options;
-  const marked = { ...options, relay: false };
-  return mark === UNCHECKED ? { ...marked, database: { ...options.database, setup: 'none' } } : marked;
+  if (!isMarked()) return options;
+  const { setup } = options.database ?? {};
+  const own = mark() === UNCHECKED ? 'none' : setup === 'create' ? 'check' : setup;
+  return { ...options, relay: false, database: { ...options.database, ...(own === undefined ? {} : { setup: own }) } };
 }
 
 /** The same, for what makes and changes tables: an outbox that is opened looks at none. They may not be there, or not as they should be. */

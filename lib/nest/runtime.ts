@@ -23,7 +23,7 @@ import { isThenable } from '../message/is-thenable.js';
 import type { OutboxStore } from '../store/outbox-store.js';
 import type { ExpectedMessages, OutboxTransport } from '../transports/transport.js';
 import type { DataLayer } from '../transaction/data-layer.js';
-import { areTablesApart, asMarked } from './enqueue-only.js';
+import { areTablesApart, asMarked, isMarked } from './enqueue-only.js';
 import { expectedHere } from './expected.js';
 import { abandon, copiesText, refuseClosed, register, type Instance } from './instances.js';
 import { Notifier } from './notifier.js';
@@ -338,7 +338,9 @@ async function prepareStore(
   const partitionedArchive = options.partitions.period !== undefined;
   if (options.database.setup === 'create') await store.setup.create({ ...options, partitionedArchive });
   if (options.database.setup === 'check') await store.setup.check(options);
-  const ids = await store.setup.registerTransports([...options.transports.keys()], options.defaultTransport);
+  const ids = isMarked()
+    ? new Map([...(await store.setup.transports())].filter(([name]) => options.transports.has(name)))
+    : await store.setup.registerTransports([...options.transports.keys()], options.defaultTransport);
   const ofTransports = [...options.transports.values()].flatMap(({ warnings = [] }) => warnings);
   for (const text of [...(await store.setup.warnings()), ...ofTransports]) events.emit('warning', { text });
   return ids;

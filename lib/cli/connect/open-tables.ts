@@ -1,6 +1,7 @@
 import type { DynamicModule } from '@nestjs/common';
 import type * as Outbox from '../../index.js';
 import type { OutboxOptions } from '../../index.js';
+import { namesOf } from '../../data-layers/typeorm/dialect.js';
 import { CliError, EXIT } from '../exit-code.js';
 import type { Opened } from './opened.js';
 import { loadPackage } from './packages.js';
@@ -10,6 +11,7 @@ import { createUnstarted, findIn } from './unstarted.js';
 /** What we use of TypeORM's DataSource. */
 export interface TablesDataSource {
   readonly options: { readonly type: string };
+  readonly driver: { readonly schema?: string; readonly database?: string };
   initialize(): Promise<TablesDataSource>;
   query(sql: string): Promise<Record<string, unknown>[]>;
   destroy(): Promise<void>;
@@ -61,13 +63,9 @@ async function optionsOf(
   { schema, prefix }: DatabaseSource,
   checked: boolean,
 ): Promise<OutboxOptions> {
-  const quote = dataSource.options.type === 'postgres' ? '"' : '`';
-  const table = (suffix: string): string =>
-    `${schema === undefined ? '' : `${quote}${schema}${quote}.`}${quote}${prefix}${suffix}${quote}`;
-  const meta = new Map(
-    (await rowsOf(dataSource, table('meta'))).map(({ name, value }) => [String(name), String(value)]),
-  );
-  const names = (await rowsOf(dataSource, table('transports'))).map(({ name }) => String(name));
+  const tables = namesOf(dataSource, { schema, prefix });
+  const meta = new Map((await rowsOf(dataSource, tables.meta)).map(({ name, value }) => [String(name), String(value)]));
+  const names = (await rowsOf(dataSource, tables.transports)).map(({ name }) => String(name));
   if (names.length === 0)
     throw new CliError(
       EXIT.nothing,
@@ -98,12 +96,23 @@ async function rowsOf(dataSource: TablesDataSource, table: string): Promise<Reco
   try {
     return await dataSource.query(`select * from ${table} order by 1`);
   } catch (error) {
-    const isMissing = ['42P01', '3F000', 'ER_NO_SUCH_TABLE'].includes(String(Object(error)['code']));
-    if (!isMissing) throw error;
+    if (!isMissing(error)) throw error;
+    const others = (await dataSource.query(OTHERS)).map((row) => `--schema ${row['place']} --prefix ${row['prefix']}`);
+    const way = others.length === 0 ? 'Make' : `There are such tables with ${others.join(', with ')}. Or make`;
     throw new CliError(
       EXIT.failed,
-      `The table ${table} is not there. Make it with npx nestjs-outbox migrate upgrade, or give --schema and --prefix.`,
+      `The table ${table} is not there. ${way} it with npx nestjs-outbox migrate upgrade.`,
       { cause: error },
     );
   }
 }
+
+/** Of a table, or of what it is in. */
+export const isMissing = (error: unknown): boolean =>
+  ['42P01', '3F000', 'ER_NO_SUCH_TABLE', 'ER_BAD_DB_ERROR'].includes(String(Object(error)['code']));
+
+const PREFIX = 'left(m.table_name, char_length(m.table_name) - 4)';
+/** Tables of an outbox that this login sees. */
+const OTHERS = `select m.table_schema as place, ${PREFIX} as prefix from information_schema.tables m
+  join information_schema.tables p on p.table_schema = m.table_schema and p.table_name = concat(${PREFIX}, 'parked')
+  where m.table_name like '%meta' order by 1, 2 limit 3`;

@@ -91,14 +91,18 @@ function sourceOf(
       refuseUsage(`The module file ${file} is not there. Build the application first.`);
     return { kind: 'module', file, exported };
   }
-  for (const [name, value] of Object.entries({ schema, prefix }))
-    if (value !== undefined && !/^[a-z_][a-z0-9_]*$/.test(value))
-      refuseUsage(`The ${name} must have lower-case letters, digits and _ only.`);
+  if (!PLAIN.test(prefix)) refuseUsage('The prefix must have lower-case letters, digits and _ only.');
   if (dataSource !== undefined && !Object.values(DRIVERS).includes(String(dataSource['type'])))
     refuseUsage('The type of the dataSource must be postgres, mysql or mariadb.');
   const options = dataSource ?? ofUrl(url as string, timeout);
-  return { kind: 'database', options, folder, schema, prefix };
+  if (schema === undefined || PLAIN.test(schema)) return { kind: 'database', options, folder, schema, prefix };
+  if (options['type'] !== 'postgres' || schema === '')
+    refuseUsage('The schema must have lower-case letters, digits and _ only. Another database is named by the URL.');
+  // No option of an outbox has such a name: its application has it from the connection.
+  return { kind: 'database', options: { ...options, schema }, folder, schema: undefined, prefix };
 }
+
+const PLAIN = /^[a-z_][a-z0-9_]*$/;
 
 function ofUrl(url: string, timeout: number): Record<string, unknown> {
   // It may hold a password: it is not repeated.

@@ -1,7 +1,8 @@
 import type { MigrationInterface, QueryRunner } from 'typeorm';
 import type * as TypeOrmEntry from '../../data-layers/typeorm/index.js';
+import { namesOf } from '../../data-layers/typeorm/dialect.js';
 import type { OutboxMigrationOptions } from '../../data-layers/typeorm/index.js';
-import { openDataSource, type TablesDataSource } from '../connect/open-tables.js';
+import { isMissing, openDataSource } from '../connect/open-tables.js';
 import { loadPackage } from '../connect/packages.js';
 import type { DatabaseSource } from '../connect/settings.js';
 
@@ -87,19 +88,13 @@ function shapeOf(meta: ReadonlyMap<string, string>): Shape {
 async function readMeta(source: DatabaseSource): Promise<ReadonlyMap<string, string> | undefined> {
   const dataSource = await openDataSource(source);
   try {
-    const rows = await dataSource.query(`select name, value from ${metaName(dataSource, source)}`);
+    const rows = await dataSource.query(`select name, value from ${namesOf(dataSource, source).meta}`);
     const meta = new Map(rows.map(({ name, value }) => [String(name), String(value)]));
     return meta.has('version') && meta.has('buckets') ? meta : undefined;
   } catch (error) {
-    if (['42P01', '3F000', 'ER_NO_SUCH_TABLE', 'ER_BAD_DB_ERROR'].includes(String(Object(error)['code'])))
-      return undefined;
+    if (isMissing(error)) return undefined;
     throw error;
   } finally {
     await dataSource.destroy();
   }
-}
-
-function metaName({ options }: TablesDataSource, { schema, prefix }: DatabaseSource): string {
-  const quote = options.type === 'postgres' ? '"' : '`';
-  return `${schema === undefined ? '' : `${quote}${schema}${quote}.`}${quote}${prefix}meta${quote}`;
 }

@@ -1,5 +1,6 @@
 import type { DataSource } from 'typeorm';
 import { systemClock, within } from '../../time/clock.js';
+import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { StoreSettings } from '../../store/names.js';
 import { StoreClosed } from '../../store/executor.js';
 import { ownDataSource } from './own-data-source.js';
@@ -118,8 +119,15 @@ function quietClient(application: DataSource, url?: string): new (options: unkno
   return class QuietClient extends Client {
     constructor(options: unknown) {
       super(options);
+      if ('native' in this) throw refusal();
       Object.assign(this, ask);
       this.on('error', () => undefined);
     }
   };
 }
+
+/** It takes no parser of a statement, answers with other values than texts, and cuts a payload at its first zero byte. */
+const refusal = (): OutboxConfigurationError =>
+  new OutboxConfigurationError('UNSUPPORTED_DATABASE', 'The DataSource reaches PostgreSQL through pg-native.', {
+    hint: "TypeORM takes it wherever it is installed: import pg from 'pg', and give the DataSource driver: { ...pg }, which is without it. Or uninstall pg-native, and unset NODE_PG_FORCE_NATIVE.",
+  });

@@ -7,12 +7,16 @@ import type { StoreSettings } from '../../store/names.js';
 import type { Tables } from '../../transaction/tables.js';
 import type { DataLayer, Session } from '../../transaction/data-layer.js';
 import type { OutboxTransactionOptions } from '../../transaction/options.js';
-import { connectionSchema, dialectOf, openDatabase, type Dialect } from './dialect.js';
+import { connectionSchema, dialectOf, type Dialect } from './dialect.js';
+import { openMysqlDatabase } from './mysql.js';
 import { outsideWrites } from './outside-writes.js';
+import { openPostgresDatabase } from './postgres.js';
 import { isEntityManager, isQueryRunner } from './query-runner.js';
 import { demandDataSource, HOW_TO, RunnerSession } from './runner-session.js';
 import { watchTransactions } from './runner-watch.js';
 import { tablesOf } from './tables-of.js';
+
+const OPEN = { postgres: openPostgresDatabase, mysql: openMysqlDatabase } as const;
 
 /** The data layer of an application that has its database through TypeORM. */
 export class TypeOrm implements DataLayer {
@@ -68,7 +72,7 @@ export class TypeOrm implements DataLayer {
   }
 
   openDatabase(settings: StoreSettings): SqlDatabase {
-    return openDatabase(this.source, settings);
+    return OPEN[this.dialect](this.source, settings);
   }
 }
 

@@ -49,6 +49,8 @@ describe('where the outbox is', () => {
       'The options name more than one of module and database: give one.',
     ],
     [{ module: 'app.module.js', prefix: 'a_' }, '--schema and --prefix go with a database'],
+    [{ url: 'mysql://a/d', schema: 'Tenant-1' }, 'Another database is named by the URL.'],
+    [{ url: 'postgres://a/d', schema: '' }, 'The schema must have lower-case letters'],
     [{ config: 'wrong.json' }, "has 'prefx'. Did you mean 'prefix'?"],
     [{ config: 'list.json' }, 'must have an object as its default export.'],
     [{ config: 'number.json' }, 'schema must be a string.'],
