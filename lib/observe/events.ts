@@ -37,8 +37,8 @@ export interface OutboxEventMap {
   };
   /** A message is dead, after commit. */
   dead: BatchEvent & { transport: string; id: string; type: string; topic: string; attempts: number; error: string };
-  /** Messages of one batch failed alike; `blame` says whose fault it was. */
-  failed: BatchEvent & { transport: string; count: number; blame: Blame; error: string };
+  /** Messages of one batch failed alike, `exampleId` among them; `blame` says whose fault it was. */
+  failed: BatchEvent & { transport: string; count: number; exampleId: string; blame: Blame; error: string };
   /** The transport was reached for the first time since the start of the relay; what comes back later is `circuitClosed`. */
   connected: RelayEvent & {
     transport: string;

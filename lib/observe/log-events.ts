@@ -56,10 +56,10 @@ const LINES: Lines = {
     fields: { ...fields, delay: durationText(Math.round(delay)) },
   }),
   dead: (fields) => ({ level: 'error', text: 'message is dead', fields: { ...fields } }),
-  failed: ({ transport, count, blame, error, batch }) => ({
+  failed: ({ transport, count, exampleId, blame, error, batch }) => ({
     level: 'warn',
     text: 'publish failed',
-    fields: { transport, blame, count, error, batch },
+    fields: { transport, blame, count, exampleId, error, batch },
     repeatKey: `${transport} ${blame} ${error}`,
   }),
   connected: ({ transport, took, kind, broker }) => ({

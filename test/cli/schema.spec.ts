@@ -69,6 +69,22 @@ describeWith('postgres', 'the command line and the schema of the connection', ()
     expect([await rows('public'), await rows('tenant_a')]).toEqual(before);
   });
 
+  it('takes the only outbox of the database where nobody names a schema, and none of two', async () => {
+    await db.query('create schema outbox');
+    expect(await cli.run(['migrate', 'upgrade', '--schema', 'outbox'])).toMatchObject({ code: 0 });
+    expect((await cli.json(['migrate', 'status'])).lines).toMatchObject([{ version: 3, isCurrent: true }]);
+    await db.query(`insert into outbox.outbox_transports (id, name) values (0, 'of_outbox')`);
+    const transports = async (): Promise<string[]> =>
+      Object.keys((await cli.json(['status'])).lines[0]?.['transports'] as object);
+    expect(await transports()).toEqual(['of_outbox']);
+    await makeOutbox(database, 'tenant_a', 'of_tenant');
+    expect((await cli.run(['status'])).stderr).toContain(
+      'with --schema outbox --prefix outbox_, with --schema tenant_a',
+    );
+    await makeOutbox(database, 'public', 'of_public');
+    expect(await transports()).toEqual(['of_public']);
+  });
+
   it('says that the schema has no tables, and which one has some', async () => {
     await makeOutbox(database, 'public', 'of_public');
     await withSchema('tenant_a');

@@ -14,6 +14,9 @@ import { writeAll } from '../init/write.js';
 import { jsonLine } from '../terminal.js';
 
 const NAMES = Object.keys(TRANSPORTS);
+const START = 'start the application. Its start runs the migrations.';
+const MIGRATE =
+  'build the application, and run npx nestjs-outbox migrate upgrade --module dist/app.module.js, or your migrations. Then start it.';
 
 export const INIT: CliCommand = {
   name: 'init',
@@ -69,7 +72,7 @@ function asLines(root: string, plan: Plan, isDry: boolean, needed: readonly stri
     ]),
     changes.length === 0 ? 'Nothing to change.' : `${changes.length} file(s) ${verb}changed.`,
     ...(needed.length === 0 ? [] : [`Then: npm install ${needed.join(' ')}`]),
-    ...(changes.length === 0 ? [] : ['Then: run your migrations, and start the application.']),
+    ...(changes.length === 0 ? [] : [`Then: ${plan.runsMigrations ? START : MIGRATE}`]),
   ];
 }
 

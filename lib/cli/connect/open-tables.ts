@@ -1,7 +1,7 @@
 import type { DynamicModule } from '@nestjs/common';
 import type * as Outbox from '../../index.js';
 import type { OutboxOptions } from '../../index.js';
-import { namesOf } from '../../data-layers/typeorm/dialect.js';
+import { connectionSchema, dialectOf, namesOf } from '../../data-layers/typeorm/dialect.js';
 import { CliError, EXIT } from '../exit-code.js';
 import type { Opened } from './opened.js';
 import { loadPackage } from './packages.js';
@@ -41,7 +41,7 @@ export async function openTables(source: DatabaseSource, name: string, checked: 
   const outbox = await loadPackage<typeof Outbox>('nestjs-outbox', source.folder);
   const dataSource = await openDataSource(source);
   try {
-    const options = await optionsOf(dataSource, source, checked);
+    const options = await optionsOf(dataSource, await placed(dataSource, source), checked);
     const declared = outbox.OutboxModule.forRoot({ ...options, name, dataSource: dataSource as never });
     const app = await createUnstarted(
       { module: class CliModule {}, imports: [declared] } satisfies DynamicModule,
@@ -56,6 +56,16 @@ export async function openTables(source: DatabaseSource, name: string, checked: 
     await dataSource.destroy().catch(() => {});
     throw error;
   }
+}
+
+/** Nobody names a schema, and the database has one outbox of this prefix: it is meant, whatever schema it is in. PostgreSQL. */
+export async function placed(dataSource: TablesDataSource, source: DatabaseSource): Promise<DatabaseSource> {
+  const isNamed = source.schema !== undefined || source.options['schema'] !== undefined;
+  if (isNamed || dialectOf(dataSource) !== 'postgres') return source;
+  const places = (await dataSource.query(PLACES)).filter(({ prefix }) => prefix === source.prefix);
+  const [only] = places.map(({ place }) => String(place));
+  const isElsewhere = places.length === 1 && only !== connectionSchema(dataSource);
+  return isElsewhere ? { ...source, schema: only } : source;
 }
 
 async function optionsOf(
@@ -97,7 +107,8 @@ async function rowsOf(dataSource: TablesDataSource, table: string): Promise<Reco
     return await dataSource.query(`select * from ${table} order by 1`);
   } catch (error) {
     if (!isMissing(error)) throw error;
-    const others = (await dataSource.query(OTHERS)).map((row) => `--schema ${row['place']} --prefix ${row['prefix']}`);
+    const found = (await dataSource.query(PLACES)).slice(0, 3);
+    const others = found.map(({ place, prefix }) => `--schema ${place} --prefix ${prefix}`);
     const way = others.length === 0 ? 'Make' : `There are such tables with ${others.join(', with ')}. Or make`;
     throw new CliError(
       EXIT.failed,
@@ -113,6 +124,6 @@ export const isMissing = (error: unknown): boolean =>
 
 const PREFIX = 'left(m.table_name, char_length(m.table_name) - 4)';
 /** Tables of an outbox that this login sees. */
-const OTHERS = `select m.table_schema as place, ${PREFIX} as prefix from information_schema.tables m
+const PLACES = `select m.table_schema as place, ${PREFIX} as prefix from information_schema.tables m
   join information_schema.tables p on p.table_schema = m.table_schema and p.table_name = concat(${PREFIX}, 'parked')
-  where m.table_name like '%meta' order by 1, 2 limit 3`;
+  where m.table_name like '%meta' order by 1, 2`;

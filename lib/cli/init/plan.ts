@@ -15,6 +15,8 @@ export interface Plan {
   readonly changes: readonly Change[];
   /** What was there already. */
   readonly found: readonly string[];
+  /** The application's start runs its migrations (`migrationsRun: true`). */
+  readonly runsMigrations: boolean;
 }
 export interface Change {
   /** Absolute. */
@@ -31,17 +33,25 @@ export function planInit(sources: Sources, transport: TransportText, withExample
   const found: string[] = [];
   const files = sources.reachable(project.entry);
   const call = factoryCall(sources);
-  addMigrations(sources, files, edits, found);
+  const application = nestOptions(sources, files);
+  addMigrations(sources, files, application, edits, found);
   const created = addModule(sources, files, edits, found, rootModule(sources, call), transport, withExample);
   const closed = closedConnections(sources, files, call);
   if (closed !== undefined) edits.add(closed.file, closed.insertions);
   edits.add(call.getSourceFile(), shutdownHooks(sources, files, call));
-  return { changes: [...edits.changes(), ...created], found };
+  const runs = propertyOf(sources, application, 'migrationsRun');
+  const runsMigrations = runs?.kind === sources.ts.SyntaxKind.TrueKeyword;
+  return { changes: [...edits.changes(), ...created], found, runsMigrations };
 }
 
-function addMigrations(sources: Sources, files: readonly TypeScript.SourceFile[], edits: Edits, found: string[]): void {
+function addMigrations(
+  sources: Sources,
+  files: readonly TypeScript.SourceFile[],
+  application: TypeScript.ObjectLiteralExpression,
+  edits: Edits,
+  found: string[],
+): void {
   const { ts, project } = sources;
-  const application = nestOptions(sources, files);
   const own = ownOptions(sources, dataSourceFiles(sources, files)).filter((options) => options !== application);
   const others = [...new Set(own)];
   if (others[1] !== undefined)

@@ -96,7 +96,7 @@ export class LockedResults implements LockedOutcome {
     const { relay, counts, told } = this;
     const { hooks, name } = relay.deps;
     const { id, type, topic } = message;
-    const failed = { transport: name, ...batchOf(message), count: 1, blame: charged.blame, error };
+    const failed = { transport: name, ...batchOf(message), count: 1, exampleId: id, blame: charged.blame, error };
     told.push({ tell: () => hooks.emit('failed', failed) });
     if (outcome.kind === 'release') {
       if (outcome.alone && !relay.flight.onlyOne) relay.flight.markAlone(message);

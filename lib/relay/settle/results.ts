@@ -32,7 +32,7 @@ interface ResultsRelay {
 export class Results {
   readonly counts = { published: 0, retried: 0, dead: 0 };
   /** Failures of the batches at hand, one entry for all that are alike. @internal */
-  readonly failures = new Map<string, { batch: number; blame: Blame; error: string; count: number }>();
+  readonly failures = new Map<string, { batch: number; blame: Blame; error: string; exampleId: string; count: number }>();
   /** What died of its last try, which may still end well. @internal */
   readonly died = new WeakSet<OutboxMessage>();
 
@@ -69,7 +69,7 @@ export class Results {
     const { ledger } = this.relay;
     if (!this.relay.open.has(message.bucket) || message.state === 'orphan') return this.leave(message, failure);
     const { outcome, charged, error } = outcomeOf(message, failure, this.relay);
-    this.note(message.batch, charged.blame, error);
+    this.note(message, charged.blame, error);
     if (outcome.kind !== 'release') return this.settleFailure(message, outcome, error, failure.progress);
     if (outcome.alone && !ledger.flight.onlyOne) {
       ledger.flight.markAlone(message);
@@ -105,11 +105,11 @@ export class Results {
     else this.relay.ledger.forget(messages);
   }
 
-  /** @internal */ note(batch: number, blame: Blame, text: string): void {
+  /** @internal */ note({ batch, id }: OutboxMessage, blame: Blame, text: string): void {
     const alike = `${batch} ${blame} ${text}`;
     const known = this.failures.get(alike);
     if (known !== undefined) known.count += 1;
-    else this.failures.set(alike, { batch, blame, error: text, count: 1 });
+    else this.failures.set(alike, { batch, blame, error: text, exampleId: id, count: 1 });
   }
 
   /** Says what failed since the last batch: once for all of a batch that failed alike. */

@@ -1,3 +1,4 @@
+import { sep } from 'node:path';
 import type { OutboxMessage } from '../../outbox-message.js';
 import { OutboxError } from '../../outbox.errors.js';
 import type { PublishFailure } from '../transport.js';
@@ -35,7 +36,7 @@ export function blameFor(trouble: HandlerTrouble): PublishFailure {
   switch (trouble.kind) {
     case 'failed': {
       const { failures } = trouble;
-      const ids = failures.map(({ id }) => id).join(', ');
+      const ids = failures.map(({ id, error, isHanging }) => id + (isHanging ? '' : placeOf(error))).join(', ');
       const cause = failures.length === 1 ? failures[0]?.error : new AggregateError(failures.map(({ error }) => error));
       const error = new OutboxError('HANDLER_FAILED', `Failed: ${ids}.`, { cause });
       const hanging = failures.find(({ isHanging }) => isHanging);
@@ -66,6 +67,18 @@ export function blameFor(trouble: HandlerTrouble): PublishFailure {
       const error = new OutboxError('PUBLISH_TIMEOUT', 'There was no time left for this handler.');
       return { ok: false, blame: 'collateral', error };
     }
+  }
+}
+
+/** Of what a handler threw: the first line of its stack in the application's own code, as ` at dist/mailer.js:12:5`. */
+function placeOf(error: unknown): string {
+  try {
+    const frames = /(?:\n {4}at [^\n]*)+$/.exec((error as Error).stack ?? '')?.[0].split('\n') ?? [];
+    const places = frames.map((frame) => /(?:\(|at (?:async )?)(?:file:\/\/)?([^()]*:\d+:\d+)\)?$/.exec(frame)?.[1]);
+    const own = places.find((place) => place !== undefined && !/^node:|node_modules/.test(place));
+    return own === undefined ? '' : ` at ${own.replace(`${process.cwd()}${sep}`, '')}`;
+  } catch {
+    return ''; // not every thrown value can be read
   }
 }
 

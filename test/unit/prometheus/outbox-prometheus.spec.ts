@@ -74,7 +74,7 @@ describe('metrics for Prometheus: what is counted', () => {
     await outbox.tell('enqueued', { ids: ['a', 'b', 'c'] });
     await outbox.tell('deduplicated', { ids: ['a'] });
     await outbox.tell('published', { transport: 'events', ids: ['a', 'b'], batches: [1] });
-    await outbox.tell('failed', { transport: 'events', count: 7, blame: 'transport', error: 'no' });
+    await outbox.tell('failed', { transport: 'events', count: 7, blame: 'transport', exampleId: 'id-1', error: 'no' });
     await outbox.tell('retried', { ...failed, attempts: 1, delay: 5 });
     await outbox.tell('dead', { ...failed, attempts: 4 });
     await outbox.tell('circuitOpened', { transport: 'events', error: 'no', retryIn: 1 });

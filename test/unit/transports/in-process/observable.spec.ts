@@ -60,7 +60,10 @@ describe('a handler that returns an Observable', () => {
     expect(await handledBy(call)()).toMatchObject({
       ok: false,
       blame: 'message',
-      error: { message: 'Failed: post.', cause: { message: '503' } },
+      error: {
+        message: expect.stringMatching(/^Failed: post( at test\S+observable\.spec\.ts:\d+:\d+)?\.$/),
+        cause: { message: '503' },
+      },
     });
   });
 

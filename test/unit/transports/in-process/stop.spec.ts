@@ -53,7 +53,11 @@ describe('a stop while a handler runs', () => {
     kill.abort();
     await ended;
     expect(results).toMatchObject([
-      { ok: false, blame: 'message', error: { message: 'Failed: throws.', cause: { message: 'refused' } } },
+      {
+        ok: false,
+        blame: 'message',
+        error: { message: expect.stringMatching(/^Failed: throws at \S+:\d+:\d+\.$/), cause: { message: 'refused' } },
+      },
     ]);
   });
 
