@@ -59,9 +59,9 @@ export type Classifier = (error: unknown, message: OutboxMessage, blame: Blame) 
 export type Backoff = (attempts: number, message: OutboxMessage, error: unknown) => Duration;
 
 export interface RetryOptions {
-  /** Limits the delay before the first retry. Default: `1s` (1ms–1h). */
+  /** Sets the longest delay before the first retry; jitter makes it shorter. Default: `1s` (1ms–1h). */
   initial?: Duration;
-  /** Limits the delay before any retry. Default: `5m` (1ms–7d). */
+  /** Sets the longest delay before any retry. Default: `5m` (1ms–7d). */
   max?: Duration;
   /** Sets the shortest delay before any retry, whatever jitter makes of it. Default: `1ms` (1ms–1h). */
   min?: Duration;
@@ -111,7 +111,7 @@ export interface CronJobClass {
   };
 }
 export interface OutboxOptions {
-  /** Names the destinations: each member is one transport, and events choose transports by these names. Required. */
+  /** Names the destinations, such as `{ default: rabbitmq({ … }) }`: events choose transports by these names. Required. */
   transports: Record<string, TransportOption>;
   /** Names the transport of events that name none. Default: 'default', or the only one. */
   defaultTransport?: string;
@@ -258,7 +258,7 @@ export interface OutboxOptions {
   /** Limits how long a stop waits for publishes that are under way. Default: `10s` (100ms–10m). */
   shutdownTimeout?: Duration;
   /**
-   * Decides when a publish waits for the disk of the database: `auto` when the commit may not have done so, `always` for each batch.
+   * Decides when a publish waits for the database's disk: `auto` if commits may not (`synchronous_commit` off), `always` for each batch.
    * Default: `auto`.
    */
   durability?: 'auto' | 'always';

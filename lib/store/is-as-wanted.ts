@@ -1,6 +1,10 @@
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import { SCHEMA_VERSION } from './names.js';
 
+/** What to do about tables that are missing. */
+export const RUN_MIGRATIONS =
+  'Run npx nestjs-outbox migrate upgrade --module dist/app.module.js, or the migrations of outboxMigrations(); in development, database.setup: "create" makes them. If the migrations ran before and the tables are gone, run the up of outboxSql().';
+
 /** What to do about tables that `create` left as they were. */
 export const ADDS_ONLY =
   'database.setup "create" adds what is missing, and changes nothing that is there. In development drop these tables, and they are made anew.';

@@ -29,7 +29,7 @@ export interface OutboxEventOptions<T> {
   type: string;
   /** Says where the transport sends the message. Default: `type`. */
   topic?: string | ((event: T) => string);
-  /** Orders the messages with the same key. `null` leaves a message unordered. Without this option all messages of the class are. */
+  /** Orders messages with the same key. `null` leaves a message unordered. If omitted, all messages of the class are unordered. */
   key?: ((event: T) => string | null) | null;
   /** Sets the headers of the message. */
   headers?: HeadersInput | ((event: T) => HeadersInput);

@@ -45,6 +45,7 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = { TypeScript: ['ty
 const OTHERWISE: Readonly<Record<string, string>> = {
   '@nestjs/microservices 11': 'installed beside Nest 11, in test/package',
   '@nestjs/terminus 11': 'installed beside Nest 11, in test/package',
+  '@nestjs/typeorm 11': 'what nest-new installs beside Nest 11',
   'Connect 4.1': 'what Debezium 3.3.0 brings along: the cell of Debezium runs in it',
   'Debezium 3.3.0': 'pinned in tools/services/kafka-connect/pom.xml, which the tests of that page start',
   'Java 17': 'what the gate installs, and Kafka needs',
@@ -55,6 +56,7 @@ const OTHERWISE: Readonly<Record<string, string>> = {
   'MySQL 8.4': 'what another module runs on, in compared.md',
   'MySQL 9': 'what another module runs on, in compared.md',
   'Nest 10': 'what another module runs on, in compared.md',
+  'Node 24.9': 'what Jest asks for, to load ES modules by require',
   'PgBouncer 1.21': 'it can keep statements since',
   'PostgreSQL 14': 'rights in the schema public are others since',
   'RabbitMQ 4': 'a limit of its own, which is the default for all',

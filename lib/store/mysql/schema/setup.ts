@@ -1,7 +1,7 @@
 import { OutboxConfigurationError } from '../../../outbox.errors.js';
 import type { SqlDatabase, SqlExecutor } from '../../executor.js';
 import type { SchemaSettings, StoreSetup } from '../../outbox-store.js';
-import { ADDS_ONLY, isAsWanted, make, mendBy, wrongVersion } from '../../is-as-wanted.js';
+import { ADDS_ONLY, isAsWanted, make, mendBy, RUN_MIGRATIONS, wrongVersion } from '../../is-as-wanted.js';
 import { oneAtATime } from './lock.js';
 import { missingLimits } from './missing-limits.js';
 import { mysqlSchemaUp } from './schema.js';
@@ -18,8 +18,6 @@ const NO_SUCH_DATABASE = 1049;
 const NO_SUCH_COLUMN = 1054;
 /** On the table, on a column. */
 const NO_RIGHT: readonly unknown[] = [1142, 1143];
-const MIGRATE =
-  'Run the migrations of outboxMigrations(), or set database.setup to "create" in development. Where they ran before, run the up of outboxSql() again.';
 
 /** Creates, compares and registers; runs at start. */
 export class MysqlSetup implements StoreSetup {
@@ -55,13 +53,13 @@ export class MysqlSetup implements StoreSetup {
       await oneAtATime(ask, tables, async () => {
         const written = (await this.readMeta(tx).catch(unlessMissing)) ?? [];
         checkMeta(new Map([...metaRows(settings), ...written]), settings, this.names.meta, 1);
-        if (await isAsWanted(this.compare(settings, MIGRATE, tx))) return;
+        if (await isAsWanted(this.compare(settings, RUN_MIGRATIONS, tx))) return;
         for (const text of mysqlSchemaUp({ ...tables, ...settings })) await tx.run(statement(undefined, text).bind());
       });
     });
   }
 
-  async check(settings: SchemaSettings, way = MIGRATE): Promise<void> {
+  async check(settings: SchemaSettings, way = RUN_MIGRATIONS): Promise<void> {
     await this.server.check(settings.ordering, () => this.hasOneWriter());
     await this.compare(settings, way, this.database.connection('admin'));
   }
@@ -155,7 +153,7 @@ export class MysqlSetup implements StoreSetup {
       const { errno } = error as { errno?: number };
       if (errno !== NO_SUCH_TABLE && errno !== NO_SUCH_DATABASE) throw error;
       throw new OutboxConfigurationError('SCHEMA_MISSING', `There is no table ${this.names.meta}.`, {
-        hint: MIGRATE,
+        hint: RUN_MIGRATIONS,
         cause: error,
       });
     }

@@ -8,9 +8,6 @@ import { BLOCKED, WAITING } from '../columns.js';
 import { compareColumns, readColumns } from './check-columns.js';
 import { compareObjects, compareSequence } from './check-objects.js';
 
-export const RUN_MIGRATIONS =
-  'Add outboxMigrations() of nestjs-outbox/typeorm to the migrations of your DataSource and run them, or set database.setup to "create" in development. Where they ran before, run the up of outboxSql() again.';
-
 /**
  * Compares what is there with what this version needs; what differs is thrown as one error.
  * @param way what to do about tables that are not of this version
@@ -27,7 +24,9 @@ export async function checkSchema(
   const missing = TABLE_NAMES.filter((table) => !found.has(table));
   if (missing.length > 0) {
     const list = missing.map((table) => names[table]).join(', ');
-    throw new OutboxConfigurationError('SCHEMA_MISSING', `Tables are missing: ${list}.`, { hint: way });
+    const elsewhere = found.size === 0 ? await schemasWith(db, `${store.prefix}meta`) : [];
+    const hint = elsewhere.map((schema) => `The schema "${schema}" has such tables: set database.schema to it. Or: `);
+    throw new OutboxConfigurationError('SCHEMA_MISSING', `Tables are missing: ${list}.`, { hint: hint.join('') + way });
   }
   const definition = { ...wanted, schema: store.schema, prefix: store.prefix };
   const wrong = [
@@ -41,6 +40,13 @@ export async function checkSchema(
     `The tables are not what this release needs: ${wrong.join('; ')}.`,
     { hint: mendBy(way) },
   );
+}
+
+/** One at most, so that it can be named: of several none is more likely than the others. */
+async function schemasWith(db: SqlExecutor, table: string): Promise<string[]> {
+  const sql = 'select table_schema from information_schema.tables where table_name = $1 limit 2';
+  const { rows } = await db.run(statement(undefined, sql).bind(table));
+  return rows.length === 1 ? [String((rows as readonly (readonly [string])[])[0]?.[0])] : [];
 }
 
 /**

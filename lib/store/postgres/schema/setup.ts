@@ -1,14 +1,14 @@
 import { OutboxConfigurationError } from '../../../outbox.errors.js';
 import type { SqlConnection, SqlExecutor } from '../../executor.js';
 import type { SchemaSettings, StoreSetup } from '../../outbox-store.js';
-import { ADDS_ONLY, isAsWanted, make } from '../../is-as-wanted.js';
+import { ADDS_ONLY, isAsWanted, make, RUN_MIGRATIONS } from '../../is-as-wanted.js';
 import { literal, TABLE_NAMES, type StoreSettings, type TableNames } from '../../names.js';
 import { checkOrigin } from './origin.js';
 import { oneAtATime, postgresSchema } from './schema.js';
 import { Statement } from '../../sql.js';
 import { statement } from '../statement.js';
 import { plainArray } from '../arrays.js';
-import { checkMeta, checkSchema, RUN_MIGRATIONS } from './check.js';
+import { checkMeta, checkSchema } from './check.js';
 
 /** 64-bit transaction ids (`xid8`) and `pg_current_snapshot()`. */
 const OLDEST_SERVER = 130_000;
