@@ -195,11 +195,13 @@ export class OutboxAdmin {
    */
   async drain(options: DrainOptions = {}): Promise<DrainReport> {
     const checked = checkedDrain(options);
-    const { names, number } = await this.known(checked.transport, 'drain');
     const { inspect, bulk } = this;
-    const stats = (): Promise<TransportStats[]> => this.sources.store.admin.stats();
-    const explain = (): Promise<ExplainSources> => this.explaining(names);
-    return drain({ inspect, bulk, transport: number, stats, explain }, checked);
+    return drain(async () => {
+      const { names, number } = await this.known(checked.transport, 'drain');
+      const stats = (): Promise<TransportStats[]> => this.sources.store.admin.stats();
+      const explain = (): Promise<ExplainSources> => this.explaining(names);
+      return { inspect, bulk, transport: number, stats, explain };
+    }, checked);
   }
 
   /** Lists all buckets: which instance publishes from each, until when, and how much is ready in it. */

@@ -47,12 +47,11 @@ export async function whileHeard<T>(
   const end = new AbortController();
   let next = (): void => undefined;
   const heard = (line: string): void => {
-    if (interrupt.isAsked) end.abort();
     terminal.progress(line);
     next();
   };
   const work = async (): Promise<T> => {
-    const run = begin(end.signal, heard);
+    const run = begin(AbortSignal.any([end.signal, interrupt.signal]), heard);
     for (let isOver = false; !isOver;) {
       const chunk = new Promise<boolean>((resolve) => (next = () => resolve(false)));
       isOver = await answer(Promise.race([run.then(() => true), chunk]));

@@ -3,7 +3,8 @@
  * second one ends the process.
  */
 export class Interrupt {
-  isAsked = false;
+  /** @internal */ readonly asked = new AbortController();
+  readonly signal: AbortSignal = this.asked.signal;
   /** @internal */ held = 0;
 
   constructor(
@@ -11,10 +12,14 @@ export class Interrupt {
     /** @internal */ readonly say: (line: string) => void,
   ) {}
 
+  get isAsked(): boolean {
+    return this.signal.aborted;
+  }
+
   /** Called for each signal. */
   ask(): void {
     if (this.held === 0 || this.isAsked) return this.end();
-    this.isAsked = true;
+    this.asked.abort();
     this.say('Interrupted: it stops after this chunk. Press Ctrl-C again to end now.');
   }
 

@@ -1,4 +1,6 @@
+import { DataSource } from 'typeorm';
 import { describeOnEach, describeWith } from '../support/services.js';
+import { until } from '../support/until.js';
 import { Cli, CTRL_C } from './support/cli.js';
 import { Stuck } from './support/stuck.js';
 import { useWarmCli } from './support/warm-cli.js';
@@ -66,6 +68,22 @@ describeWith('postgres', 'drain, in a terminal', () => {
       await killed.until(/Left 1/);
       killed.type(CTRL_C + CTRL_C);
       expect(await killed.code).toBe(130);
+      const db = await new DataSource(stuck.database.options).initialize();
+      const holder = db.createQueryRunner();
+      try {
+        const held = cli.inTerminal(['drain']);
+        await held.until(/Left 1/);
+        await holder.startTransaction();
+        await holder.query('lock table outbox_parked in access exclusive mode');
+        await until(async () => (await holder.query('select 1 from pg_locks where not granted')).length > 0);
+        held.type(CTRL_C);
+        expect(await held.code).toBe(130);
+        expect(held.seen).toMatch('Interrupted: 1+ messages left.');
+        expect(held.seen).toMatch('The database did not answer in time: the rest is not known.');
+      } finally {
+        await holder.release();
+        await db.destroy();
+      }
       expect(await stuck.total()).toMatchObject({ ready: 1 });
       expect((await cli.json(['audit'])).lines).toEqual([]);
     } finally {

@@ -5,6 +5,7 @@ import { stopwatch, systemClock } from '../../time/clock.js';
 import type { ExplainSources } from '../explanation-reason.js';
 import { nameOf } from '../found-message.js';
 import { rest } from '../rest.js';
+import { DrainEnd } from './drain-end.js';
 import { countOf, distanceOf, DrainLook, isNone, type Left, type LookSources } from './drain-look.js';
 import type { CheckedDrain } from './drain-options.js';
 import { drainReasons, type DrainReason } from './drain-reasons.js';
@@ -26,10 +27,11 @@ export interface DrainReport {
   readonly outcome: 'drained' | 'timeout' | 'aborted';
   /** Of what was there at the beginning, each message counted once for each of its transports. */
   readonly left: number;
-  /** `false`: there are more. */
+  /** `false`: there are more, or the last look hung when the time was over. */
   readonly isExact: boolean;
   /** How long it waited, milliseconds. */
   readonly took: number;
+  /** Empty, as `reasons`: the database did not answer any more. */
   readonly transports: readonly DrainTransport[];
   /** Why they are left: each cause once, ten at most. */
   readonly reasons: readonly DrainReason[];
@@ -49,49 +51,57 @@ const [FIRST_REST, REST, LONGEST_REST] = [100, 1_000, 10_000];
 const QUIET = 500;
 const RESTS_PER_LOOK = 4;
 
-/** Only reads. */
-export async function drain(sources: DrainSources, options: CheckedDrain): Promise<DrainReport> {
-  const { timeout, signal } = options;
-  const passed = stopwatch(systemClock);
-  const look = await DrainLook.begin(sources);
-  const wait = new DrainWait(look, options, () => signal?.aborted !== true && passed() < timeout);
+/** Only reads. Once the wait is over nothing that hangs is waited for. */
+export async function drain(open: () => Promise<DrainSources>, options: CheckedDrain): Promise<DrainReport> {
+  const end = new DrainEnd(options);
+  const begun = await end.inTime(open().then(async (sources) => ({ sources, seen: await DrainLook.begin(sources) })));
+  if (begun === undefined) return reportOf(UNSEEN, 'timeout', end, undefined);
+  const { sources, seen } = begun;
+  const wait = new DrainWait(seen, options, end);
   for (let pause = FIRST_REST; ; pause = Math.min(2 * pause, REST)) {
     const took = await wait.look();
-    const isDrained = wait.error === undefined && isNone(wait.left);
-    const isAborted = signal?.aborted === true;
-    if (isDrained || isAborted || passed() >= timeout) {
-      if (!isDrained && !isAborted && wait.error !== undefined) throw wait.error;
-      const outcome = isDrained ? 'drained' : isAborted ? 'aborted' : 'timeout';
-      return reportOf(sources, look, wait.left, { outcome, took: Math.round(passed()) });
+    const { left, error, isLate } = wait;
+    const isDrained = error === undefined && isNone(left);
+    if (isDrained || isLate || end.isOver) {
+      if (!isDrained && !end.isAborted && error !== undefined) throw error;
+      const outcome = isDrained ? 'drained' : 'timeout';
+      // Behind a look that hangs other questions would wait.
+      return reportOf(left, outcome, end, isLate ? undefined : askRest(sources, seen, left));
     }
     const longer = Math.min(LONGEST_REST, RESTS_PER_LOOK * took);
-    await wait.rest(Math.min(Math.max(pause, longer), timeout - passed()));
+    await wait.rest(Math.min(Math.max(pause, longer), end.left));
   }
 }
 
+const UNSEEN: Left = { ready: [], parked: [], isExact: false };
+
 /** Looks one after the other. The first one must come; a later one may fail. */
 class DrainWait {
-  left: Left = { ready: [], parked: [], isExact: false };
+  left = UNSEEN;
   error: Error | undefined;
+  /** The wait is over, and this look hangs. */
+  isLate = false;
   /** @internal */ whole: number | undefined;
   /** @internal */ fraction = 0;
 
   constructor(
     readonly seen: DrainLook,
     readonly options: CheckedDrain,
-    readonly goesOn: () => boolean,
+    readonly end: DrainEnd,
   ) {}
 
   /** @returns milliseconds that it took */
   async look(): Promise<number> {
     const passed = stopwatch(systemClock);
     const goesOn = (): boolean => {
-      this.tell();
-      return this.goesOn();
+      if (!this.isLate) this.tell();
+      return !this.isLate && !this.end.isOver;
     };
     this.error = undefined;
     try {
-      this.left = await this.seen.left(goesOn);
+      const left = await this.end.inTime(this.seen.left(goesOn));
+      this.isLate = left === undefined;
+      this.left = left ?? { ...this.left, isExact: false };
     } catch (error) {
       if (this.whole === undefined) throw error;
       this.error = error instanceof Error ? error : new Error(String(error));
@@ -106,7 +116,7 @@ class DrainWait {
 
   /** Whoever waits hears that it goes on. */
   async rest(ms: number): Promise<void> {
-    for (let left = ms; left > 0 && this.goesOn(); left -= QUIET) {
+    for (let left = ms; left > 0 && !this.end.isOver; left -= QUIET) {
       await rest(Math.min(left, QUIET), this.options.signal);
       if (left > QUIET) this.tell();
     }
@@ -119,12 +129,23 @@ class DrainWait {
   }
 }
 
+type Rest = Pick<DrainReport, 'transports' | 'reasons' | 'openTransactions'>;
+const UNKNOWN: Rest = { transports: [], reasons: [], openTransactions: null };
+
 async function reportOf(
-  sources: DrainSources,
-  { mark }: DrainLook,
   left: Left,
-  end: Pick<DrainReport, 'outcome' | 'took'>,
+  outcome: 'drained' | 'timeout',
+  end: DrainEnd,
+  asked: Promise<Rest> | undefined,
 ): Promise<DrainReport> {
+  const isAborted = outcome === 'timeout' && end.isAborted;
+  const took = Math.round(end.passed());
+  const told = asked === undefined ? undefined : await end.inTime(asked);
+  const known = { left: countOf(left), isExact: left.isExact, took };
+  return { outcome: isAborted ? 'aborted' : outcome, ...known, ...(told ?? UNKNOWN) };
+}
+
+async function askRest(sources: DrainSources, { mark }: DrainLook, left: Left): Promise<Rest> {
   const { inspect, transport } = sources;
   const explained = await sources.explain();
   const transports = (await sources.stats())
@@ -137,10 +158,6 @@ async function reportOf(
       scheduled: stats.scheduled,
     }));
   return {
-    outcome: end.outcome,
-    left: countOf(left),
-    isExact: left.isExact,
-    took: end.took,
     transports,
     reasons: await drainReasons(inspect, left, mark, explained),
     openTransactions: (await inspect.openTransactions()) ?? null,

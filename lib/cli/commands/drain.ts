@@ -39,13 +39,14 @@ function lineOf({ left, isExact, fraction, error }: DrainProgress): string {
 function tell({ terminal, json }: CliContext, report: DrainReport, timeout: number): ExitCode {
   const { outcome, left, isExact, transports, reasons, openTransactions } = report;
   if (json) terminal.out(jsonLine({ action: 'drain', ...report }));
-  else if (outcome === 'drained') terminal.out(`Drained. ${restOf(transports)}`);
+  else if (outcome === 'drained') terminal.out(`Drained.${transports.length === 0 ? '' : ` ${restOf(transports)}`}`);
   else {
     const when = outcome === 'aborted' ? 'Interrupted' : `Not drained after ${span(timeout) || `${timeout}ms`}`;
     terminal.out(`${when}: ${isExact ? messages(left) : `${atLeast(left, false)} messages`} left.`);
     for (const line of tableLines(transports, COLUMNS, terminal)) terminal.out(line);
     for (const reason of reasons) terminal.out(sentenceOf(reason));
   }
+  if (transports.length === 0) terminal.say('The database did not answer in time: the rest is not known.');
   if (openTransactions !== null && openTransactions > 0)
     terminal.say(`${number(openTransactions)} open with writes: what they enqueued is not counted.`);
   return outcome === 'drained' ? EXIT.ok : outcome === 'aborted' ? EXIT.interrupted : EXIT.nothing;
