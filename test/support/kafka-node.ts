@@ -20,6 +20,7 @@ interface Broker {
   restart(): Promise<void>;
   stop(): Promise<void>;
 }
+type Pairs = Readonly<Record<string, string>>;
 /** What a user may do, and with what: a name, the beginning of one before a `*`, or `*` for all. */
 export type Right = readonly [
   operation: 'DESCRIBE' | 'WRITE' | 'IDEMPOTENT_WRITE',
@@ -38,11 +39,11 @@ export class KafkaNode {
   }
 
   /** Without users nobody logs in, and everybody may do everything. */
-  static async start(users?: Readonly<Record<string, string>>): Promise<KafkaNode> {
+  static async start(users?: Pairs, settings?: Pairs): Promise<KafkaNode> {
     const { startKafkaBroker } = (await import('../../tools/services/kafka-broker.mjs' as string)) as {
-      startKafkaBroker(options: { users?: Readonly<Record<string, string>> | undefined }): Promise<Broker>;
+      startKafkaBroker(options: { users?: Pairs | undefined; settings?: Pairs | undefined }): Promise<Broker>;
     };
-    return new KafkaNode(await startKafkaBroker({ users }));
+    return new KafkaNode(await startKafkaBroker({ users, settings }));
   }
 
   /** For whoever may do everything. */

@@ -14,6 +14,8 @@ const VERSIONS = [3, 8];
 export class KafkaRefusals {
   /** What requests from now on are refused with; `undefined`: they pass. */
   code: number | undefined;
+  /** Refusals until it takes requests again. */
+  left = Infinity;
   /** Instead of a refusal: the last byte of the records is another one when it arrives. */
   corrupting = false;
   refused = 0;
@@ -30,6 +32,8 @@ export class KafkaRefusals {
   private request(frame: Buffer, waiting: Map<number, { code: number; version: number }>): Buffer {
     const version = frame.readInt16BE(6);
     if (frame.readInt16BE(4) !== PRODUCE || (this.code === undefined && !this.corrupting)) return frame;
+    if (this.left === 0) return frame;
+    this.left -= 1;
     if (version < VERSIONS[0]! || version > VERSIONS[1]!) throw new Error(`Produce, version ${version}`);
     this.refused += 1;
     if (this.code === undefined) {

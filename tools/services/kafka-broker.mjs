@@ -18,14 +18,14 @@ const pom = join(here, 'kafka-broker', 'pom.xml');
 /**
  * Needs Java 17+ and mvn; throws with one sentence when they are missing.
  * `users`: names and passwords that log in at `saslUrl` (SASL/PLAIN) and may do what ACLs say; who comes to `url` has no name
- * and may do everything.
+ * and may do everything. `settings`: more lines of its `server.properties`.
  */
-export async function startKafkaBroker({ users } = {}) {
+export async function startKafkaBroker({ users, settings = {} } = {}) {
   await requireJava('Apache Kafka');
   const libs = await jarsOf(pom, 'kafka');
   const home = await mkdtemp(join(tmpdir(), 'outbox-kafka-'));
   try {
-    return await start(libs, home, users);
+    return await start(libs, home, users, settings);
   } catch (error) {
     await rm(home, { recursive: true, force: true });
     throw error;
@@ -37,12 +37,13 @@ export async function kafkaVersion() {
   return /<kafka\.version>(.*?)</.exec(await readFile(pom, 'utf8'))[1];
 }
 
-async function start(libs, home, users) {
+async function start(libs, home, users, settings) {
   const [port, controller, saslPort] = [await freePort(), await freePort(), await freePort()];
   const properties = join(home, 'server.properties');
   const logging = join(home, 'log4j2.properties');
   const access = users === undefined ? '' : accessControl(port, controller, saslPort, users);
-  await writeFile(properties, serverProperties(port, controller, join(home, 'data')) + access);
+  const more = Object.entries(settings).map(([name, value]) => `${name}=${value}\n`);
+  await writeFile(properties, [serverProperties(port, controller, join(home, 'data')), access, ...more].join(''));
   await writeFile(logging, LOGGING);
   const java = ['-Xms256m', '-Xmx512m', '-XX:TieredStopAtLevel=1', `-Dlog4j2.configurationFile=${logging}`];
   const classPath = ['-cp', `${libs}/*`];

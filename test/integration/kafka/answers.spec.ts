@@ -51,6 +51,7 @@ describeWith('kafka', 'every code, as Kafka’s answer to a produce request', ()
   });
   afterEach(() => {
     refusals.code = undefined;
+    refusals.left = Infinity;
     refusals.corrupting = false;
   });
   afterAll(async () => {
@@ -86,6 +87,15 @@ describeWith('kafka', 'every code, as Kafka’s answer to a produce request', ()
     expect(told(await refused(3))).toEqual(failures(3, together, type, together === 'message' ? final : undefined));
     expect(told(await refused(1))).toEqual(failures(1, alone, type, final));
     refusals.code = undefined;
+    await expectOn();
+  });
+
+  it('N9: an idle producer that a Kafka before 2.5 has forgotten: another one is opened, and nobody hears of it', async () => {
+    await expectOn();
+    refusals.code = errorCodes.find(({ type }) => type === 'UNKNOWN_PRODUCER_ID')!.code;
+    refusals.left = 1;
+    expect(await refused(3)).toEqual([{ ok: true }, { ok: true }, { ok: true }]);
+    stored += 3;
     await expectOn();
   });
 
