@@ -42,6 +42,7 @@ import { QUESTION_TIMEOUT } from './store/diagnose/diagnose-store.js';
 /** Import it once per outbox, in the root module: every call makes another instance. Several have names. */
 @Module({})
 export class OutboxModule {
+  /** Declares an outbox with these options. They are checked when the application starts: `INVALID_OPTIONS` names all problems. */
   static forRoot(options: OutboxOptions & OutboxExtras): DynamicModule {
     refuseNoObject(options);
     const { name, isGlobal, dataSource, ...input } = options;
