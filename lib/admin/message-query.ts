@@ -86,7 +86,13 @@ export function checkedPage(page: PageOptions): { limit: number; after: string |
 function checkedIds(ids: readonly string[]): string[] {
   if (!Array.isArray(ids) || ids.length === 0) refuse('find', 'ids must be an array with at least one id');
   if (ids.length > MAX_LIMIT) refuse('find', `ids has ${ids.length} ids, more than ${MAX_LIMIT}`);
-  return [...new Set(ids.map((id, index) => parseUuid(id) ?? refuse('find', `ids[${index}] is no UUID`)))];
+  return [
+    ...new Set(
+      ids.map(
+        (id, index) => parseUuid(id) ?? refuse('find', `ids[${index}] is not a message id: a UUID has 36 characters`),
+      ),
+    ),
+  ];
 }
 
 function checkedStates(state: MessageQuery['state'], ids: MessageQuery['ids']): readonly StoredState[] {

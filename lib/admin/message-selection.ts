@@ -105,7 +105,13 @@ function ofGroup(action: Change, selection: MessageSelection): NonNullable<Messa
 function checkedIds(action: Change, ids: readonly string[]): string[] {
   if (!Array.isArray(ids) || ids.length === 0) refuse(action, 'ids must be an array with at least one id');
   if (ids.length > MAX_IDS) refuse(action, `ids has ${ids.length} ids, more than ${MAX_IDS}`);
-  return [...new Set(ids.map((id, index) => parseUuid(id) ?? refuse(action, `ids[${index}] is no UUID`)))];
+  return [
+    ...new Set(
+      ids.map(
+        (id, index) => parseUuid(id) ?? refuse(action, `ids[${index}] is not a message id: a UUID has 36 characters`),
+      ),
+    ),
+  ];
 }
 
 /** Ids that the audit names. */

@@ -494,4 +494,5 @@ function pageOf(rows: readonly StoredRow[], names: Known['names'], next: string 
   return { messages, next, complete: next === null || rows.length >= limit };
 }
 
-const checkedId = (subject: string, id: unknown): string => parseUuid(id) ?? refuse(subject, 'the id is no UUID');
+const checkedId = (subject: string, id: unknown): string =>
+  parseUuid(id) ?? refuse(subject, 'the id is not a message id: a UUID has 36 characters');

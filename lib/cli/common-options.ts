@@ -6,12 +6,15 @@ import { isWait } from './wait.js';
 /** Where the outbox is. */
 const CONNECTION_OPTIONS: readonly CliOption[] = [
   { flags: '-c, --config <file>', help: 'config file; default: outbox.config.{js,mjs,cjs,json} in this folder' },
-  { flags: '-m, --module <file>', help: 'compiled file of the application’s module, such as dist/app.module.js' },
+  {
+    flags: '-m, --module <file>',
+    help: 'compiled file of the application’s module, such as dist/app.module.js; or OUTBOX_MODULE',
+  },
   { flags: '--export <name>', help: 'which export of that file is the module; default: AppModule' },
   { flags: '--outbox <name>', help: 'the outbox, where the application has several' },
   { flags: '--url <url>', help: 'database without a password; with one: OUTBOX_DATABASE_URL' },
-  { flags: '--schema <name>', help: 'PostgreSQL schema, or MySQL database, of the tables' },
-  { flags: '--prefix <text>', help: 'prefix of the tables; default: outbox_' },
+  { flags: '--schema <name>', help: 'PostgreSQL schema, or MySQL database, of the tables; or OUTBOX_SCHEMA' },
+  { flags: '--prefix <text>', help: 'prefix of the tables; or OUTBOX_PREFIX; default: outbox_' },
   { flags: '--timeout <duration>', help: 'for connecting, and for each answer; default: 30s', read: readWait },
 ];
 

@@ -13,7 +13,7 @@ export const isDryRun = ({ options }: Given): boolean => options['dryRun'] === t
 /** Before anything is opened: without a terminal nobody can be asked. @throws CliError exit code 2 */
 export function checkConfirmable(what: string, given: Given, { isInteractive }: Pick<Terminal, 'isInteractive'>): void {
   if (given.options['yes'] === true || isDryRun(given) || isInteractive) return;
-  refuseUsage(`${what} cannot be undone, and there is no terminal to ask: give --yes, or --dry-run.`);
+  refuseUsage(`${what} asks before it begins, and there is no terminal to ask: give --yes, or --dry-run.`);
 }
 
 /** @param question without its mark. @throws CliError: the answer was no, or none came */

@@ -11,6 +11,11 @@ const UNITS = [
   ['s', 1_000],
 ] as const;
 
+/** The cause alone, for a table: not the errors that it went through, with their classes and codes. */
+export const causeOf = (error: string): string =>
+  error.slice(error.lastIndexOf(ARROW) + 1).replace(/^←? ?(?:\w*Error: )?/, '');
+const ARROW = '←';
+
 /** In its largest unit: `3m`; empty without a time. */
 export function span(ms: number | null): string {
   if (ms === null) return '';

@@ -23,7 +23,9 @@ const FIXES: Readonly<Partial<Record<ReasonCode, string>>> = {
   failing_often: 'OutboxAdmin.failures() says why. Repair the cause: they are tried again by themselves.',
   keys_blocked:
     "OutboxAdmin.find({ state: ['dead', 'waiting'] }) shows the messages that block. Repair them. Past a dead one outbox.release(key) lets the key go on.",
-  transport_down: 'Bring the broker back: the relay then continues by itself.',
+  transport_down:
+    'Bring the broker back, or let it accept the login: the relay then continues by itself. If address or login in the options are wrong, correct them and restart the relay.',
+  relay_silent: 'If the process has ended, start a relay. Another one takes over at the end of its leases.',
   transport_blocked:
     'End the alarm of the broker (memory, disk), or raise its quota: the relay then continues by itself.',
   paused: 'Once the reason is gone: OutboxAdmin.resume({ transport }), with the topic and key that the sentence names.',

@@ -108,7 +108,7 @@ const LEFT =
 function heldKeys(name: string, stats: OutboxTransportStats, what: string): OutboxReason[] {
   const { blockedKeys, blocked, dead } = stats;
   if (blocked === 0 && (blockedKeys === 0 || dead === 0)) return [];
-  const waiting = `with ${atLeast(stats, 'blocked', 'message')} behind it: until it is published, requeued, discarded or released`;
+  const waiting = `with ${atLeast(stats, 'blocked', 'message')} behind it: until it is ${dead > 0 ? 'published, requeued, discarded or released' : 'published or cancelled'}`;
   const keys = `${atLeast(stats, 'blockedKeys', 'key')} of '${name}' ${blockedKeys === 1 ? 'is' : 'are'}`;
   return [reason('keys_blocked', `${keys} blocked by ${what}, ${waiting}.`)];
 }

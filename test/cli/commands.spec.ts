@@ -69,6 +69,7 @@ describeOnEach([], 'the command line', (kind) => {
     const explained = await cli.run(['explain', behind]);
     expect(explained).toMatchObject({ code: 0, stderr: '' });
     expect(explained.stdout).toMatch(`blocked: It is blocked behind message ${dead} of its key`);
+    expect(explained.stdout).toMatch(/^ {2}do: repair the message in front\./m);
     const [explanation] = (await cli.json(['explain', dead])).lines;
     expect(explanation).toMatchObject({ id: dead, reasons: [{ code: 'dead', facts: { attempts: 1 } }] });
 
@@ -86,6 +87,7 @@ describeOnEach([], 'the command line', (kind) => {
     expect(await cli.run(['requeue', dead])).toEqual({ code: 0, stdout: 'Requeued 1 message.\n', stderr: '' });
     const left = await cli.json(['list', '--key', KEY]);
     expect(left.lines).toMatchObject([{ id: dead, state: 'waiting', attempts: 0 }, { id: behind }]);
+    expect(await cli.json(['discard', dead, '--yes'])).toMatchObject({ code: 3, lines: [{ done: 0 }] }); // it is not dead
     expect(await cli.json(['cancel', dead, behind, '--yes'])).toMatchObject({ code: 0, lines: [{ done: 2 }] });
   });
 
@@ -133,7 +135,7 @@ describeOnEach([], 'the command line', (kind) => {
     expect(await cli.run(selection)).toEqual({
       code: 2,
       stdout: '',
-      stderr: 'nestjs-outbox: discard cannot be undone, and there is no terminal to ask: give --yes, or --dry-run.\n',
+      stderr: 'nestjs-outbox: discard asks before it begins, and there is no terminal to ask: give --yes, or --dry-run.\n',
     });
     expect(await cli.json([...selection, '--dry-run'])).toMatchObject({
       code: 0,
@@ -155,7 +157,7 @@ describeOnEach([], 'the command line', (kind) => {
     expect(await cli.json(['discard', held, '--yes'])).toMatchObject({ code: 0, lines: [{ done: 1 }] });
 
     expect((await cli.json(['audit', '--limit', '5'])).lines).toMatchObject([
-      { action: 'discard', done: 1, outcome: 'done', filter: JSON.stringify({ ids: [held] }) },
+      { action: 'discard', done: 1, outcome: 'done', filter: JSON.stringify({ ids: [held], state: ['dead'] }) },
       { action: 'release', done: 1, outcome: 'done' },
       { action: 'discard', done: 0, outcome: 'done' },
       { action: 'discard', done: 1, outcome: 'done', filter: JSON.stringify({ type }) },

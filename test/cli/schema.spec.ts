@@ -78,8 +78,9 @@ describeWith('postgres', 'the command line and the schema of the connection', ()
       Object.keys((await cli.json(['status'])).lines[0]?.['transports'] as object);
     expect(await transports()).toEqual(['of_outbox']);
     await makeOutbox(database, 'tenant_a', 'of_tenant');
+    expect(await cli.run(['migrate', 'upgrade'])).toMatchObject({ code: 2 });
     expect((await cli.run(['status'])).stderr).toContain(
-      'with --schema outbox --prefix outbox_, with --schema tenant_a',
+      'Several schemas have an outbox: outbox, tenant_a. Give --schema.',
     );
     await makeOutbox(database, 'public', 'of_public');
     expect(await transports()).toEqual(['of_public']);

@@ -180,7 +180,7 @@ describe.each(DATABASES)('OutboxAdmin.purge on %s', (kind) => {
         [{}, /the filter is empty/],
         [{ state: 'dead' }, /unknown field 'state'/],
         [{ ids: [] }, /at least one id/],
-        [{ ids: ['1'] }, /ids\[0\] is no UUID/],
+        [{ ids: ['1'] }, /ids\[0\] is not a message id: a UUID has 36 characters/],
         [{ key: '' }, /key must be a string that is not empty/],
         [{ key: 'x'.repeat(70_000) }, /key has 70000 characters, more than any message has/],
         [{ olderThan: 'x' }, /olderThan must be a duration/],

@@ -397,7 +397,7 @@ describe.each(DATABASES)('A replay of the archive on %s', (kind) => {
       await refused(admin.replay({ publishedFrom: new Date(NaN) }), 'publishedFrom is a Date without a time');
       await refused(admin.replay({ ...window, kye: 'k' } as never), "unknown field 'kye'. Did you mean 'key'?");
       await refused(admin.replay({ ids: [] }), 'ids must be an array');
-      await refused(admin.replay({ ids: ['x'] }), 'is no UUID');
+      await refused(admin.replay({ ids: ['x'] }), 'is not a message id: a UUID has 36 characters');
       await refused(admin.replay({ ids: many(501).map(() => uuidV7()) }), 'more than 500');
       await refused(admin.replay({ ...window, includeReplays: 1 } as never), 'includeReplays must be');
       await refused(admin.replay({ ...window, resume: '1' }), 'so publishedFrom must be left out');

@@ -51,5 +51,11 @@ export function checkedPurge(selection: PurgeSelection): CheckedPurge {
 function checkedIds(ids: readonly string[]): string[] {
   if (!Array.isArray(ids) || ids.length === 0) refuse('purge', 'ids must be an array with at least one id');
   if (ids.length > MAX_IDS) refuse('purge', `ids has ${ids.length} ids, more than ${MAX_IDS}`);
-  return [...new Set(ids.map((id, index) => parseUuid(id) ?? refuse('purge', `ids[${index}] is no UUID`)))];
+  return [
+    ...new Set(
+      ids.map(
+        (id, index) => parseUuid(id) ?? refuse('purge', `ids[${index}] is not a message id: a UUID has 36 characters`),
+      ),
+    ),
+  ];
 }

@@ -97,7 +97,13 @@ function checkedTime(name: string, time: unknown): Date | undefined {
 function checkedIds(ids: readonly string[]): string[] {
   if (!Array.isArray(ids) || ids.length === 0) refuse(REPLAY, 'ids must be an array with at least one id');
   if (ids.length > MAX_IDS) refuse(REPLAY, `ids has ${ids.length} ids, more than ${MAX_IDS}`);
-  return [...new Set(ids.map((id, index) => parseUuid(id) ?? refuse(REPLAY, `ids[${index}] is no UUID`)))];
+  return [
+    ...new Set(
+      ids.map(
+        (id, index) => parseUuid(id) ?? refuse(REPLAY, `ids[${index}] is not a message id: a UUID has 36 characters`),
+      ),
+    ),
+  ];
 }
 
 /** Milliseconds that the clock of whoever made an id may be ahead of the database's: an hour of the archive is looked at quickly. */

@@ -69,9 +69,10 @@ function checkedSelection({ name }: Change, given: Given): MessageSelection {
     refuseUsage(
       `Give ids, or one of --state, --key, --type, --topic, --transport: ${name} takes no messages by default.`,
     );
-  if (selection.ids !== undefined && given.options['limit'] !== undefined)
-    refuseUsage('--limit goes with a filter, not with ids.');
-  return selection;
+  if (selection.ids === undefined) return selection;
+  if (given.options['limit'] !== undefined) refuseUsage('--limit goes with a filter, not with ids.');
+  // An id in the wrong line of a list must not cost a message that has not failed.
+  return name === 'discard' && selection.state === undefined ? { ...selection, state: ['dead'] } : selection;
 }
 
 function tellCount({ name }: Change, { terminal, json }: CliContext, count: number, counted: string): ExitCode {

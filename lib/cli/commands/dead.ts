@@ -4,7 +4,7 @@ import { EXIT } from '../exit-code.js';
 import { filterOf, MESSAGE_OPTIONS } from '../message-options.js';
 import { tableLines, type Column } from '../table.js';
 import { jsonLine } from '../terminal.js';
-import { age, number } from '../words.js';
+import { age, causeOf, number } from '../words.js';
 
 export const DEAD: CliCommand = {
   name: 'dead',
@@ -44,5 +44,5 @@ const COLUMNS: readonly Column<FailureGroup>[] = [
   { title: 'FIRST', mayBeLeftOut: true, cell: ({ firstSeen }) => age(firstSeen), align: 'right' },
   { title: 'LAST', mayBeLeftOut: true, cell: ({ lastSeen }) => age(lastSeen), align: 'right' },
   { title: 'EXAMPLE', cell: ({ exampleId }) => exampleId },
-  { title: 'ERROR', cell: ({ error }) => error, mayBeCut: true },
+  { title: 'ERROR', cell: ({ error }) => causeOf(error), mayBeCut: true },
 ];

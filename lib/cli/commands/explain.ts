@@ -20,9 +20,23 @@ export const EXPLAIN: CliCommand = {
         const width = Math.max(...Object.keys(facts).map((name) => name.length));
         for (const [name, fact] of Object.entries(facts))
           terminal.out(`  ${paint(name.padEnd(width), 'dim', terminal.colors)}  ${printable(factText(fact))}`);
+        if (DO[code] !== undefined) terminal.out(`  do: ${DO[code]}`);
       }
     return explanation.reasons.every(({ code }) => NOT_FOUND.includes(code)) ? EXIT.nothing : EXIT.ok;
   },
+};
+
+/** What whoever is on call can do about it, first of all. */
+const DO: Readonly<Partial<Record<string, string>>> = {
+  'not-searched': 'list --key, with its key, searches one bucket',
+  dead: 'repair the cause, then requeue it; or discard it',
+  waiting: 'repair what the error names; the message is then tried again by itself',
+  blocked: 'repair the message in front. If that one is dead, release lets the key continue past it',
+  paused: 'resume it, once the reason is gone',
+  'no-relay': 'start a relay that has the transport',
+  'no-owner': 'ask again in a few seconds. If it stays, look at the logs of the relays',
+  'owner-gone': 'start a relay if none is left. It takes over at the end of the lease',
+  'circuit-open': 'bring the broker back, or correct its address or login',
 };
 
 const factText = (fact: string | number | boolean | Date | null): string =>

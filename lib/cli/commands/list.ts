@@ -5,7 +5,7 @@ import { filterOf, MESSAGE_OPTIONS, readCount } from '../message-options.js';
 import { tableLines, type Column } from '../table.js';
 import { jsonLine } from '../terminal.js';
 import { stateStyle } from '../state-style.js';
-import { age } from '../words.js';
+import { age, causeOf } from '../words.js';
 
 const STATES = ['dead', 'waiting', 'blocked', 'scheduled', 'ready', 'published'] as const;
 const PAGE = 500;
@@ -65,5 +65,5 @@ const COLUMNS: readonly Column<FoundMessage>[] = [
   { title: 'KEY', cell: ({ key }) => key ?? '-', mayBeCut: true },
   { title: 'AGE', mayBeLeftOut: true, cell: ({ createdAt }) => age(createdAt), align: 'right' },
   { title: 'TRIES', mayBeLeftOut: true, cell: ({ attempts }) => String(attempts), align: 'right' },
-  { title: 'LAST ERROR', mayBeLeftOut: true, cell: ({ lastError }) => lastError ?? '', mayBeCut: true },
+  { title: 'LAST ERROR', mayBeLeftOut: true, cell: ({ lastError }) => causeOf(lastError ?? ''), mayBeCut: true },
 ];

@@ -21,7 +21,8 @@ export const PAUSE: CliCommand = {
   options: [{ flags: '--reason <text>', help: 'why, for whoever is on call' }, ...PARTS, ...CONFIRM_OPTIONS],
   async run(context, given) {
     const reason = given.options['reason'] as string | undefined;
-    if (reason === undefined || reason === '') refuseUsage('Give --reason.');
+    if (reason === undefined || reason === '')
+      refuseUsage('Give --reason, such as --reason "wrong prices, see #4711".');
     return act('pause', context, given, (outbox, subject) => outbox.admin.pause({ ...subject, reason }));
   },
 };

@@ -33,6 +33,7 @@ export const RELEASE: CliCommand = {
     const { released, auditId } = await outbox.answer(outbox.admin.release(key, of));
     if (json) terminal.out(jsonLine({ action: 'release', released, auditId }));
     else terminal.out(`Released ${messages(released)}.`);
+    if (released === 0) terminal.say('The key has no dead message. list --key shows what it waits for.');
     return released === 0 ? EXIT.nothing : EXIT.ok;
   },
 };

@@ -40,7 +40,10 @@ function failed(error: unknown, { terminal }: CliContext): void {
 async function look(outbox: OpenOutbox, { terminal, json }: CliContext, isPicture: boolean): Promise<ExitCode> {
   const health = await outbox.answer(outbox.service.health());
   const stats = await outbox.answer(outbox.service.stats());
-  if (isPicture && !json) terminal.clear();
+  if (isPicture && !json) {
+    terminal.clear();
+    terminal.out(new Date().toISOString());
+  }
   if (json) terminal.out(jsonLine({ status: health.status, reasons: health.reasons, ...stats }));
   else for (const line of linesOf(health, stats, terminal)) terminal.out(line);
   return health.status === 'up' ? EXIT.ok : EXIT.nothing;
@@ -86,6 +89,6 @@ const COLUMNS: readonly Column<Row>[] = [
   count('WAITING', ({ waiting }) => waiting, 'yellow'),
   count('BLOCKED', ({ blocked }) => blocked, 'yellow'),
   count('DEAD', ({ dead }) => dead, 'red'),
-  count('KEYS HELD', ({ blockedKeys }) => blockedKeys, 'yellow'),
+  count('BLOCKED KEYS', ({ blockedKeys }) => blockedKeys, 'yellow'),
   count('RELAYS', ({ instances }) => instances),
 ];

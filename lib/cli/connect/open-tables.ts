@@ -2,7 +2,7 @@ import type { DynamicModule } from '@nestjs/common';
 import type * as Outbox from '../../index.js';
 import type { OutboxOptions } from '../../index.js';
 import { connectionSchema, dialectOf, namesOf } from '../../data-layers/typeorm/dialect.js';
-import { CliError, EXIT } from '../exit-code.js';
+import { CliError, EXIT, refuseUsage } from '../exit-code.js';
 import type { Opened } from './opened.js';
 import { loadPackage } from './packages.js';
 import type { DatabaseSource } from './settings.js';
@@ -63,9 +63,10 @@ export async function placed(dataSource: TablesDataSource, source: DatabaseSourc
   const isNamed = source.schema !== undefined || source.options['schema'] !== undefined;
   if (isNamed || dialectOf(dataSource) !== 'postgres') return source;
   const places = (await dataSource.query(PLACES)).filter(({ prefix }) => prefix === source.prefix);
-  const [only] = places.map(({ place }) => String(place));
-  const isElsewhere = places.length === 1 && only !== connectionSchema(dataSource);
-  return isElsewhere ? { ...source, schema: only } : source;
+  const names = places.map(({ place }) => String(place));
+  if (names.length === 0 || names.includes(String(connectionSchema(dataSource)))) return source;
+  if (names.length === 1) return { ...source, schema: names[0] };
+  return refuseUsage(`Several schemas have an outbox: ${names.slice(0, 10).join(', ')}. Give --schema.`);
 }
 
 async function optionsOf(

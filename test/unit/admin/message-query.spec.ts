@@ -6,7 +6,7 @@ describe('the filter of find', () => {
   it.each([
     [null, 'a filter must be an object, not null'],
     [{ ids: [] }, 'ids must be an array with at least one id'],
-    [{ ids: ['x'] }, 'ids[0] is no UUID'],
+    [{ ids: ['x'] }, 'ids[0] is not a message id: a UUID has 36 characters'],
     [{ ids: Array.from({ length: 501 }, () => ID) }, 'ids has 501 ids, more than 500'],
     [{ key: '' }, 'key must be a string that is not empty'],
     [{ topic: 'a\0' }, 'topic contains a NUL character'],

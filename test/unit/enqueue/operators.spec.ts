@@ -138,7 +138,7 @@ describe('requeue, discard and cancel', () => {
     [{ type: undefined }, 'INVALID_MESSAGE', /the filter is empty/],
     [undefined, 'INVALID_MESSAGE', /a filter must be an object, not undefined/],
     [{ ids: [] }, 'INVALID_MESSAGE', /ids must be an array with at least one id/],
-    [{ ids: [V7, 'x'] }, 'INVALID_MESSAGE', /ids\[1\] is no UUID/],
+    [{ ids: [V7, 'x'] }, 'INVALID_MESSAGE', /ids\[1\] is not a message id: a UUID has 36 characters/],
     [{ kind: 'x' }, 'INVALID_MESSAGE', /unknown field 'kind'/],
     [{ topc: 'x' }, 'INVALID_MESSAGE', /Did you mean 'topic'\?/],
     [{ key: '' }, 'INVALID_MESSAGE', /key must be a string that is not empty/],

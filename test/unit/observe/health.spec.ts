@@ -148,13 +148,13 @@ describe('health', () => {
   it('D1: tells of keys that hold others back or wait for an operator, not of a retry that holds nobody', () => {
     const reasons = (change: Partial<typeof counts>): readonly string[] =>
       textsOf(healthOf(sources({ stats: { transports: { kafka: { ...counts, ...change } }, total: counts } })));
-    const held = (messages: string) =>
-      `1 key of 'kafka' is blocked by a failed message, with ${messages} behind it: until it is published, requeued, discarded or released.`;
+    const held = (messages: string, way: string) =>
+      `1 key of 'kafka' is blocked by a failed message, with ${messages} behind it: until it is ${way}.`;
     expect(reasons({ waiting: 1, blockedKeys: 1 })).toEqual([]);
-    expect(reasons({ waiting: 1, blockedKeys: 1, blocked: 2 })).toEqual([held('2 messages')]);
+    expect(reasons({ waiting: 1, blockedKeys: 1, blocked: 2 })).toEqual([held('2 messages', 'published or cancelled')]);
     expect(reasons({ dead: 1, blockedKeys: 1 })).toEqual([
       expect.stringContaining('1 dead message for'),
-      held('0 messages'),
+      held('0 messages', 'published, requeued, discarded or released'),
     ]);
     expect(reasons({ dead: 1 })).toHaveLength(1);
   });

@@ -44,7 +44,7 @@ export async function checkSchema(
 
 /** One at most, so that it can be named: of several none is more likely than the others. */
 async function schemasWith(db: SqlExecutor, table: string): Promise<string[]> {
-  const sql = 'select table_schema from information_schema.tables where table_name = $1 limit 2';
+  const sql = 'select table_schema from information_schema.tables where table_name = ? limit 2';
   const { rows } = await db.run(statement(undefined, sql).bind(table));
   return rows.length === 1 ? [String((rows as readonly (readonly [string])[])[0]?.[0])] : [];
 }
