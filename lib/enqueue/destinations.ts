@@ -16,15 +16,22 @@ export interface Destination {
 
 export class Destinations {
   readonly byName = new Map<string, Destination>();
-  readonly byDefault: readonly Destination[];
+  /** @internal */ ofDefault: readonly Destination[] | undefined;
 
   /** @param ids as registered in the store */
-  constructor(options: Pick<ResolvedOptions, 'transports' | 'defaultTransport'>, ids: ReadonlyMap<string, number>) {
+  constructor(
+    readonly options: Pick<ResolvedOptions, 'transports' | 'defaultTransport'>,
+    ids: ReadonlyMap<string, number>,
+  ) {
     for (const [name, definition] of options.transports) {
       const id = ids.get(name);
       if (id !== undefined) this.byName.set(name, Object.freeze({ name, id, limits: definition.limits }));
     }
-    this.byDefault = this.named([options.defaultTransport], 'defaultTransport');
+  }
+
+  /** Of a command line it may not be registered. */
+  get byDefault(): readonly Destination[] {
+    return (this.ofDefault ??= this.named([this.options.defaultTransport], 'defaultTransport'));
   }
 
   /** In the order given, each once. */

@@ -91,6 +91,17 @@ describeOnEach([], 'the command line', (kind) => {
     expect(await cli.json(['cancel', dead, behind, '--yes'])).toMatchObject({ code: 0, lines: [{ done: 2 }] });
   });
 
+  it('shows the options of a message that has some', async () => {
+    const { stuck, cli } = used;
+    const id = await stuck.enqueue({ options: { priority: 5, expiration: '1m' } });
+    const other = await stuck.enqueue();
+    const options = '{"priority":5,"expiration":"1m"}';
+    expect((await cli.run(['show', id])).stdout).toContain(`\noptions       ${options}\n`);
+    expect((await cli.json(['show', id])).lines).toMatchObject([{ transports: [{ options }] }]);
+    expect((await cli.run(['show', other])).stdout).not.toMatch(/^options/m);
+    expect(await cli.json(['cancel', id, other, '--yes'])).toMatchObject({ code: 0, lines: [{ done: 2 }] });
+  });
+
   it('has the doctor look: what is wrong, what it means and what to do', async () => {
     const { stuck, cli } = used;
     const [dead] = await stuck.dead(1, { type: 'doctor.dead' });
@@ -135,7 +146,8 @@ describeOnEach([], 'the command line', (kind) => {
     expect(await cli.run(selection)).toEqual({
       code: 2,
       stdout: '',
-      stderr: 'nestjs-outbox: discard asks before it begins, and there is no terminal to ask: give --yes, or --dry-run.\n',
+      stderr:
+        'nestjs-outbox: discard asks before it begins, and there is no terminal to ask: give --yes, or --dry-run.\n',
     });
     expect(await cli.json([...selection, '--dry-run'])).toMatchObject({
       code: 0,

@@ -5,6 +5,7 @@ import { outboxMigrations } from '../../lib/data-layers/typeorm/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeOnEach, describeWith } from '../support/services.js';
 import { Cli } from './support/cli.js';
+import { Stuck } from './support/stuck.js';
 import { useWarmCli } from './support/warm-cli.js';
 
 jest.setTimeout(600_000);
@@ -121,19 +122,21 @@ const own = { kind: 'own', receipt: 'broker', create() { throw new Error('no bro
 Module({
   imports: [
     TypeOrmModule.forRoot({ type: '${type}', url: process.env.DATABASE_URL, retryAttempts: 0 }),
-    OutboxModule.forRoot({ transports: { default: own, later: own }, defaultTransport: 'default', database: { setup: 'create' } }),
+    OutboxModule.forRoot({ transports: { default: own, later: own }, defaultTransport: 'later', database: { setup: 'create' } }),
   ],
 })(AppModule);
 `;
 
 describeOnEach([], 'commands that open an application', (kind) => {
+  let stuck: Stuck;
   let database: TestDatabase;
   let db: DataSource;
   let cli: Cli;
   const warm = useWarmCli();
 
   beforeAll(async () => {
-    database = await createTestDatabase(kind);
+    stuck = await Stuck.create(kind);
+    database = stuck.database;
     db = await new DataSource(database.options).initialize();
     cli = await Cli.create({ DATABASE_URL: database.url, OUTBOX_MODULE: 'app.module.mjs' }, warm);
     await mkdir(join(cli.folder, 'node_modules'));
@@ -144,7 +147,7 @@ describeOnEach([], 'commands that open an application', (kind) => {
   afterAll(async () => {
     await cli?.remove();
     await db?.destroy();
-    await database?.drop();
+    await stuck?.remove();
   });
 
   it('make no tables, register no transport, and make no lease row', async () => {
@@ -157,5 +160,15 @@ describeOnEach([], 'commands that open an application', (kind) => {
     await cli.run(['requeue', '--state', 'dead', '--dry-run']);
     expect(await db.query('select id, name from outbox_transports')).toHaveLength(1);
     expect(await db.query('select bucket from outbox_leases')).toEqual([]);
+  });
+
+  it('correct a message where the default transport is not registered', async () => {
+    const message = { type: 'a', topic: 'a', payload: 1 };
+    const id = await stuck.during((outbox) => outbox.enqueueOutsideTransaction(message, { delay: '1h' }), {
+      relay: false,
+    });
+    const edited = await cli.run(['edit', id, '--topic', 'other', '--yes']);
+    expect(edited).toMatchObject({ code: 0, stderr: '' });
+    expect(await db.query('select name from outbox_transports')).toHaveLength(1);
   });
 });

@@ -62,8 +62,8 @@ export async function openTables(source: DatabaseSource, name: string, checked: 
 export async function placed(dataSource: TablesDataSource, source: DatabaseSource): Promise<DatabaseSource> {
   const isNamed = source.schema !== undefined || source.options['schema'] !== undefined;
   if (isNamed || dialectOf(dataSource) !== 'postgres') return source;
-  const places = (await dataSource.query(PLACES)).filter(({ prefix }) => prefix === source.prefix);
-  const names = places.map(({ place }) => String(place));
+  const outboxes = await outboxesOf(dataSource);
+  const names = outboxes.filter(({ prefix }) => prefix === source.prefix).map(({ place }) => place);
   if (names.length === 0 || names.includes(String(connectionSchema(dataSource)))) return source;
   if (names.length === 1) return { ...source, schema: names[0] };
   return refuseUsage(`Several schemas have an outbox: ${names.slice(0, 10).join(', ')}. Give --schema.`);
@@ -108,7 +108,7 @@ async function rowsOf(dataSource: TablesDataSource, table: string): Promise<Reco
     return await dataSource.query(`select * from ${table} order by 1`);
   } catch (error) {
     if (!isMissing(error)) throw error;
-    const found = (await dataSource.query(PLACES)).slice(0, 3);
+    const found = (await outboxesOf(dataSource)).slice(0, 3);
     const others = found.map(({ place, prefix }) => `--schema ${place} --prefix ${prefix}`);
     const way = others.length === 0 ? 'Make' : `There are such tables with ${others.join(', with ')}. Or make`;
     throw new CliError(
@@ -123,8 +123,9 @@ async function rowsOf(dataSource: TablesDataSource, table: string): Promise<Reco
 export const isMissing = (error: unknown): boolean =>
   ['42P01', '3F000', 'ER_NO_SUCH_TABLE', 'ER_BAD_DB_ERROR'].includes(String(Object(error)['code']));
 
-const PREFIX = 'left(m.table_name, char_length(m.table_name) - 4)';
-/** Tables of an outbox that this login sees. */
-const PLACES = `select m.table_schema as place, ${PREFIX} as prefix from information_schema.tables m
-  join information_schema.tables p on p.table_schema = m.table_schema and p.table_name = concat(${PREFIX}, 'parked')
-  where m.table_name like '%meta' order by 1, 2`;
+/** Those that this login sees, by one table of each. No function is called: others may have put theirs on the path. */
+async function outboxesOf(dataSource: TablesDataSource): Promise<{ place: string; prefix: string }[]> {
+  const rows = await dataSource.query(`select table_schema as place, table_name as name from information_schema.tables
+    where table_name like '_%parked' order by 1, 2`);
+  return rows.map(({ place, name }) => ({ place: String(place), prefix: String(name).slice(0, -'parked'.length) }));
+}

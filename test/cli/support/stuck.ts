@@ -68,6 +68,7 @@ export interface Message {
   readonly key: string | null;
   readonly payload: object;
   readonly headers: Record<string, string>;
+  readonly options?: Readonly<Record<string, string | number>>;
 }
 const MESSAGE: Message = { type: 'order.placed', topic: 'orders', key: null, payload: { total: 1 }, headers: {} };
 
