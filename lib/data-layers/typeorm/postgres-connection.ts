@@ -12,6 +12,8 @@ export interface PgClient {
   removeListener(event: string, listener: (...args: never[]) => void): unknown;
   end(): Promise<void>;
   readonly connection?: { readonly stream?: { destroy(): void } };
+  /** Whether it asks for bytes in place of texts. */
+  binary?: boolean;
 }
 interface PgQuery {
   name?: string | undefined;

@@ -28,6 +28,7 @@ export class PostgresPool {
   async take(): Promise<{ client: PgClient; release(): Promise<void> }> {
     const runner = (await this.open()).createQueryRunner('master');
     const client = (await runner.connect()) as PgClient;
+    client.binary = false;
     return {
       client,
       async release() {

@@ -40,12 +40,23 @@ async function runPostgres(connection: unknown, { statement, values }: Sql): Pro
   const client = connection as PgClient;
   const name = statement.name !== undefined && (await mayPrepare(client)) ? statement.name : undefined;
   const query = { name, text: statement.positional, values, rowMode: 'array', types: RAW } as const;
-  const { rows, rowCount } = await client.query(query).catch((error: unknown) => {
+  const { rows, rowCount } = await inText(client, query).catch((error: unknown) => {
     if (name !== undefined && preparingFails(error)) prepares.set(client, false);
     return withoutValues(error);
   });
   const status = (client as TellingClient).getTransactionStatus?.();
   return { rows: rows ?? [], affected: rowCount ?? 0, inTransaction: status === 'I' ? false : undefined };
+}
+
+/** Of a client that asks for bytes: it looks at its setting as it takes the query. */
+function inText(client: PgClient, query: Parameters<PgClient['query']>[0]): ReturnType<PgClient['query']> {
+  if (client.binary !== true) return client.query(query);
+  client.binary = false;
+  try {
+    return client.query(query);
+  } finally {
+    client.binary = true;
+  }
 }
 
 /** pg 8.23 and later: what the server said with its last answer. */
@@ -72,7 +83,7 @@ const OTHER_RESULT = '0A000';
 async function mayPrepare(client: PgClient): Promise<boolean> {
   const known = prepares.get(client);
   if (known !== undefined) return known;
-  const { rows } = await client.query({ text: 'select pg_catalog.pg_backend_pid()', rowMode: 'array', types: RAW });
+  const { rows } = await inText(client, { text: 'select pg_catalog.pg_backend_pid()', rowMode: 'array', types: RAW });
   const direct = Number(rows[0]?.[0]) === client.processID;
   prepares.set(client, direct);
   return direct;

@@ -10,6 +10,8 @@ import { topicErrorOf } from './topics.js';
 
 /** How long a clean disconnect may take before the sockets are cut. */
 const DISCONNECT_TIMEOUT = 2000;
+/** Records of one producer. Kafka counts them in each partition up to 2^31, and kafkajs goes wrong there by one. */
+const MOST_RECORDS = 2 ** 30;
 
 export interface SendSettings {
   readonly acks: -1 | 1;
@@ -29,6 +31,8 @@ export class KafkaProducer {
   /** @internal */ readonly ends = new Set<(error: unknown) => void>();
   /** @internal last offset that the broker gave to this producer, by topic and partition */
   readonly lastOffsets = new Map<string, number>();
+  /** @internal records that are stored */
+  stored = 0;
 
   constructor(
     kafka: GuardedKafka,
@@ -41,6 +45,9 @@ export class KafkaProducer {
 
   get dead(): boolean {
     return this.guard.dead;
+  }
+  get isWorn(): boolean {
+    return this.stored >= MOST_RECORDS;
   }
 
   connect(): Promise<void> {
@@ -223,6 +230,7 @@ export class KafkaProducer {
       throw new OutboxError('TRANSPORT_UNAVAILABLE', 'Kafka answered with an offset of an earlier send.');
     }
     this.lastOffsets.set(place, first + count - 1);
+    this.stored += count;
   }
 
   /** @internal */ orKilled<T>(work: Promise<T>): Promise<T> {

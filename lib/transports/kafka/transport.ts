@@ -250,7 +250,7 @@ export class KafkaTransport extends OutboxTransport {
           for (const { indexes } of chunk.topics.values()) for (const i of indexes) work.results[i] = PUBLISHED;
           const { topicPrefix } = this.settings.records;
           for (const index of nowhere) work.results[index] = noPartition(topicPrefix, work.batch[index]!);
-          isSpent ||= nowhere.length > 0;
+          isSpent ||= nowhere.length > 0 || producer.isWorn;
         }
         if (isSpent) await retire(slot);
       });

@@ -1,6 +1,7 @@
 import { Kafka, Partitioners } from 'kafkajs';
 import { keyText } from '../../../lib/message/key-bytes.js';
 import { kafka, type KafkaOptions } from '../../../lib/transports/kafka/index.js';
+import type { KafkaTransport } from '../../../lib/transports/kafka/transport.js';
 import type { OutboxTransport, PublishResult } from '../../../lib/transports/transport.js';
 import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
 import { kafkaConfig, messages, publish, TestTopics } from '../../support/kafka.js';
@@ -33,6 +34,21 @@ describeWith('kafka', 'kafka() publishes', () => {
     const results = await publish(await open(), [good, broken, other] as never);
     expect(results).toMatchObject([{ ok: true }, { ok: false, blame: 'message', final: true }, { ok: true }]);
     expect((await topics.read(topic, 2)).map(({ headers }) => String(headers?.['id']))).toEqual([good?.id, other?.id]);
+  });
+
+  it('N10: with another producer before the numbers of a partition begin anew, which kafkajs has wrong', async () => {
+    const topic = await topics.create();
+    const transport = (await open({ producers: 1 })) as KafkaTransport;
+    const [slot] = transport.slots.all;
+    allOk(await publish(transport, messages(topic, 1)));
+    const { producer } = slot!;
+    allOk(await publish(transport, messages(topic, 1)));
+    expect(slot!.producer === producer).toBe(true);
+    producer!.stored = 2 ** 30 - 1;
+    allOk(await publish(transport, messages(topic, 1)));
+    allOk(await publish(transport, messages(topic, 1)));
+    expect(slot!.producer === producer).toBe(false);
+    expect(await topics.total(topic)).toBe(4);
   });
 
   it('P-55: what waited for longer than the topic takes, where records bear the time of the broker', async () => {

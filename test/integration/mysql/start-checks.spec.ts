@@ -98,6 +98,19 @@ describeOnOwnMysqlFamily([], 'checks at start', (kind, startServer) => {
       expect(ids.size).toBe(2);
     }));
 
+  it('F9: makes tables with long keys where new tables have short ones by default, as a server of MySQL 5.6 had', () =>
+    global('innodb_default_row_format', "'compact'", async () => {
+      const [was, fresh] = [database, await createTestDatabase(kind, server.url)];
+      database = fresh;
+      try {
+        await store((one) => one.setup.create({ ...SETTINGS, ordering: 'strict' }));
+        expect(await check({ ...SETTINGS, ordering: 'strict' })).toBe('accepted');
+      } finally {
+        database = was;
+        await fresh.drop();
+      }
+    }));
+
   it('refuses a binary log that takes no READ COMMITTED writes', () =>
     global('binlog_format', "'STATEMENT'", async () => {
       expect(await check()).toMatch(/^UNSUPPORTED_DATABASE binlog_format is STATEMENT/);

@@ -9,7 +9,8 @@ export function createTable(name: string, table: MysqlTable): string {
     ...table.columns.map(columnSql),
     ...Object.entries(table.keys).map(([key, columns]) => keySql(key, columns)),
   ];
-  return `create table if not exists ${name} (\n  ${lines.join(',\n  ')}\n) ${TABLE_OPTIONS}`;
+  // A server may make tables whose keys hold no more than 767 bytes.
+  return `create table if not exists ${name} (\n  ${lines.join(',\n  ')}\n) ${TABLE_OPTIONS} row_format=dynamic`;
 }
 
 export const columnSql = ([column, type, rest]: MysqlColumn): string =>
