@@ -117,14 +117,16 @@ function runtimeProvider(token: string, extras: OutboxExtras, declaredAt: string
   const dataSources = dataSourceTokens(extras.dataSource).map((dataSource) => ({ token: dataSource, optional: true }));
   return {
     provide: token,
-    inject: [optionsToken(name), overridesToken(name), ModuleRef, ModulesContainer, ...dataSources],
+    inject: [optionsToken(name), overridesToken(name), ModuleRef, ModulesContainer, RelayHooks, ...dataSources],
     useFactory: (
       input: OutboxOptions,
       overrides: OutboxOverrides | null,
       moduleRef: ModuleRef,
       modules: ModulesContainer,
+      hooks: RelayHooks,
       ...injected: unknown[]
     ) => {
+      hooks.refuseLate(name, declaredAt);
       const dataLayer = new TypeOrm(pickDataSource(extras.dataSource, injected, modules));
       return createRuntime({ input, extras, overrides, dataLayer, moduleRef, application: modules, declaredAt });
     },

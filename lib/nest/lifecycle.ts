@@ -39,6 +39,7 @@ export class OutboxLifecycle implements OnModuleInit, Started, OnApplicationShut
   }
 
   async onModuleInit(): Promise<void> {
+    this.hooks.isLate = true;
     try {
       addHandlers(this.modules, this.runtime);
     } catch (error) {

@@ -1,9 +1,12 @@
 import { Module, type OnApplicationBootstrap, type OnModuleDestroy } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
+import { OutboxConfigurationError } from '../outbox.errors.js';
 import { abandon } from './instances.js';
 
 /** Nearer than the root module of the application, whose distance is 1: Nest knows no negative one. */
 const NEAREST = -1;
+/** Of a module that Nest has not found when it looked at all modules of the application. */
+const NONE = 0;
 
 /** What is started when everything else has been, and stopped before anything else is. */
 export interface Started {
@@ -22,7 +25,21 @@ export class RelayHooks implements OnApplicationBootstrap, OnModuleDestroy {
   /** @internal */ readonly all = new Set<Started>();
   /** @internal */ readonly ends = new Map<Started, Promise<void>>();
 
-  constructor(/** @internal */ readonly application: object) {}
+  constructor(
+    /** @internal */ readonly application: object,
+    /** Nest has chosen the modules whose hooks it calls. */ public isLate: boolean,
+  ) {}
+
+  refuseLate(name: string, declaredAt: string): void {
+    if (!this.isLate) return;
+    throw new OutboxConfigurationError(
+      'NOT_STARTED',
+      `The outbox '${name}' was loaded when its application had been started: ${declaredAt}. Nest calls no hook of it, so its relay would neither start nor stop.`,
+      {
+        hint: 'Import OutboxModule.forRoot() in the root module. A module that LazyModuleLoader loads can inject its OutboxService.',
+      },
+    );
+  }
 
   /** Ends with the first that fails, and with it all of them. */
   async onApplicationBootstrap(): Promise<void> {
@@ -60,8 +77,10 @@ async function allOf(work: readonly Promise<void>[]): Promise<void> {
       inject: [ModulesContainer],
       /** Made before the first hook of any module: Nest sorts them there, once. */
       useFactory: (modules: ModulesContainer) => {
-        for (const module of modules.values()) if (module.providers.has(RelayHooks)) module.distance = NEAREST;
-        return new RelayHooks(modules);
+        const ours = [...modules.values()].find((module) => module.providers.has(RelayHooks)) as { distance: number };
+        const hooks = new RelayHooks(modules, ours.distance === NONE);
+        ours.distance = NEAREST;
+        return hooks;
       },
     },
   ],
