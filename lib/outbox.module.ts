@@ -22,7 +22,7 @@ import { callerOf, copiesText } from './nest/instances.js';
 import { OutboxLifecycle } from './nest/lifecycle.js';
 import type { OutboxOverrides } from './nest/overrides.js';
 import { rewrite } from './nest/rewrite.js';
-import { OutboxRelayModule, relayHooksProvider, type RelayHooks } from './nest/relay-hooks.js';
+import { OutboxRelayModule, RelayHooks } from './nest/relay-hooks.js';
 import { createRuntime, type OutboxRuntime } from './nest/runtime.js';
 import type { OutboxAsyncOptions, OutboxExtras, OutboxOptions } from './outbox.options.js';
 import {
@@ -31,7 +31,6 @@ import {
   lifecycleToken,
   optionsToken,
   overridesToken,
-  relayHooksToken,
   runtimeToken,
   type OutboxPart,
 } from './outbox.tokens.js';
@@ -79,11 +78,10 @@ function declare({ extras, options, imports, declaredAt }: Declaration): Dynamic
   if (copies !== undefined) new Logger('Outbox').warn(copies); // before Nest says that it has no such class
   const runtime = runtimeToken(name);
   const parts = partProviders(name, runtime);
-  const hooks = relayHooksToken(name);
   return {
     module: OutboxModule,
     global: extras.isGlobal ?? true,
-    imports: [...imports, { module: OutboxRelayModule, providers: [relayHooksProvider(hooks)], exports: [hooks] }],
+    imports: [...imports, OutboxRelayModule],
     providers: [
       ...options,
       { provide: overridesToken(name), useValue: null },
@@ -101,16 +99,16 @@ function lifecycleProvider(name: string, runtime: string): Provider {
   const workers = [OutboxDispatcher, OutboxUnlocker, OutboxCleaner, OutboxPartitionMaintainer];
   return {
     provide: lifecycleToken(name),
-    inject: [runtime, ModulesContainer, relayHooksToken(name), ...workers.map((type) => getOutboxToken(name, type))],
+    inject: [runtime, ModulesContainer, RelayHooks, ...workers.map((type) => getOutboxToken(name, type))],
     useFactory: (
       opened: OutboxRuntime,
       modules: ModulesContainer,
-      relayHooks: RelayHooks,
+      hooks: RelayHooks,
       dispatcher: OutboxDispatcher,
       unlocker: OutboxUnlocker,
       cleaner: OutboxCleaner,
       maintainer: OutboxPartitionMaintainer,
-    ) => (relayHooks.relay = new OutboxLifecycle({ ...opened, dispatcher, unlocker, cleaner, maintainer }, modules)),
+    ) => new OutboxLifecycle({ ...opened, dispatcher, unlocker, cleaner, maintainer }, modules, hooks),
   };
 }
 
@@ -120,14 +118,16 @@ function runtimeProvider(token: string, extras: OutboxExtras, declaredAt: string
   const dataSources = dataSourceTokens(extras.dataSource).map((dataSource) => ({ token: dataSource, optional: true }));
   return {
     provide: token,
-    inject: [optionsToken(name), overridesToken(name), ModuleRef, ModulesContainer, ...dataSources],
+    inject: [optionsToken(name), overridesToken(name), ModuleRef, ModulesContainer, RelayHooks, ...dataSources],
     useFactory: (
       input: OutboxOptions,
       overrides: OutboxOverrides | null,
       moduleRef: ModuleRef,
       modules: ModulesContainer,
+      hooks: RelayHooks,
       ...injected: unknown[]
     ) => {
+      hooks.refuseLate(name, declaredAt);
       const dataLayer = new TypeOrm(pickDataSource(extras.dataSource, injected, modules));
       return createRuntime({ input, extras, overrides, dataLayer, moduleRef, application: modules, declaredAt });
     },

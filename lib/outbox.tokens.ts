@@ -51,5 +51,3 @@ export const overridesToken = (name: string): string => `Outbox(${name}).overrid
 export const runtimeToken = (name: string): string => `Outbox(${name}).runtime`;
 /** @internal Start and stop. */
 export const lifecycleToken = (name: string): string => `Outbox(${name}).lifecycle`;
-/** @internal When the relay starts and stops. */
-export const relayHooksToken = (name: string): string => `Outbox(${name}).relayHooks`;

@@ -8,7 +8,7 @@ import { createCronJob, type CronHandle } from './cron.js';
 import { addHandlers } from './handlers.js';
 import { warnOfLateEnqueues } from './late-enqueues.js';
 import { abandon, markStarted, markStopping } from './instances.js';
-import type { Started } from './relay-hooks.js';
+import type { RelayHooks, Started } from './relay-hooks.js';
 import type { OutboxRuntime } from './runtime.js';
 import { Schedule } from './scheduler.js';
 import { onSecondSignal } from './second-signal.js';
@@ -32,11 +32,14 @@ export class OutboxLifecycle implements OnModuleInit, Started, OnApplicationShut
   constructor(
     /** @internal */ readonly runtime: OutboxRuntime,
     /** @internal */ readonly modules: ModulesContainer,
+    /** @internal */ readonly hooks: RelayHooks,
   ) {
-    runtime.instance.abandon = () => this.onApplicationShutdown();
+    runtime.instance.abandon = () => this.end();
+    hooks.all.add(this);
   }
 
   async onModuleInit(): Promise<void> {
+    this.hooks.isLate = true;
     try {
       addHandlers(this.modules, this.runtime);
     } catch (error) {
@@ -49,19 +52,14 @@ export class OutboxLifecycle implements OnModuleInit, Started, OnApplicationShut
   async start(): Promise<void> {
     if (this.isStopping()) return;
     const { options, events, dispatcher, instance } = this.runtime;
-    try {
-      markStarted(instance);
-      if (options.relay === true) {
-        this.buildLoops();
-        await dispatcher.start();
-        if (this.isStopping()) return;
-        for (const { loop, firstIn } of this.loops) loop.start(firstIn);
-        this.listener?.start();
-        this.cron?.start();
-      }
-    } catch (error) {
-      await abandon(this.runtime.instance.application, 'all');
-      throw error;
+    markStarted(instance);
+    if (options.relay === true) {
+      this.buildLoops();
+      await dispatcher.start();
+      if (this.isStopping()) return;
+      for (const { loop, firstIn } of this.loops) loop.start(firstIn);
+      this.listener?.start();
+      this.cron?.start();
     }
     for (const text of twinEvents()) events.emit('warning', { text });
     const role = options.relay === true ? 'relay' : options.relay === 'manual' ? 'manual' : 'enqueue-only';
@@ -75,7 +73,11 @@ export class OutboxLifecycle implements OnModuleInit, Started, OnApplicationShut
   }
 
   /** The last thing: requests that were still being answered could enqueue until now. */
-  async onApplicationShutdown(): Promise<void> {
+  onApplicationShutdown(): Promise<void> {
+    return this.hooks.end(this);
+  }
+
+  async end(): Promise<void> {
     await this.stop();
     await this.runtime.dispatcher.stop(); // somebody's hook may have started it again
     await this.runtime.close();

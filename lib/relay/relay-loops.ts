@@ -82,7 +82,7 @@ export class RelayLoops implements RunningRelay {
     relay.settler.stop();
     relay.outage.stop();
     relay.deps.transport.onState = () => undefined;
-    await relay.publisher.close(Math.max(500, deadline.left));
+    await relay.publisher.close(deadline);
   }
 
   drain(): Promise<void> {

@@ -12,11 +12,6 @@ export class Deadline {
     this.at = clock.monotonic() + ms;
   }
 
-  /** Milliseconds. */
-  get left(): number {
-    return Math.max(0, this.at - this.clock.monotonic());
-  }
-
   /** It is over now. */
   end(): void {
     this.at = Math.min(this.at, this.clock.monotonic());

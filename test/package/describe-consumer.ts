@@ -91,13 +91,14 @@ export function describeConsumer(
     });
 
     it.each(['global', 'local'])(
-      'L1, L2: the relay of a %s module runs between bootstrap and destruction of a handler’s module, and not after close',
+      'L1, L2, L16: the relay of a %s module runs between bootstrap and destruction of a handler’s module, not after close, and is not loaded at runtime',
       async (kind) => {
         const outcome = await start('hooks.js', kind);
         expect(outcome).toMatchObject({ code: 0, stderr: '' });
         expect(JSON.parse(outcome.stdout)).toEqual({
           log: ['bootstrap, relay false', 'late', 'destroy, relay false'],
           refused: 'NOT_STARTED',
+          late: Array(2).fill("The outbox 'late' was loaded when its application had been started"),
         });
         expect(await count('hooks_messages')).toBe(0);
       },

@@ -1,5 +1,6 @@
 import { inCleanScope } from '../../time/async-scope.js';
 import { stopwatch, within, type Clock } from '../../time/clock.js';
+import type { Deadline } from '../../time/deadline.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import { unquoted } from '../../observe/redact/error-text.js';
 import { OutboxError } from '../../outbox.errors.js';
@@ -15,6 +16,8 @@ import {
 
 /** What a transport may take beyond its deadline to tear its connection down. */
 const TEARDOWN = 1_000;
+/** Milliseconds for a close that begins when the time of the stop is over. */
+const CLOSING = 500;
 /** What was reported of a message; 0: nothing. */
 const PASSED = 1;
 const FAILED = 2;
@@ -98,11 +101,13 @@ export class Publisher {
     await this.ended(TEARDOWN, () => this.transport.reset?.());
   }
 
-  /** Never throws; destroys what does not close in time. */
-  async close(timeout: number): Promise<void> {
+  /** Never throws; destroys what does not close in time, which is a moment at least unless somebody hurries. */
+  async close(deadline: Deadline): Promise<void> {
     this.connected = false; // whoever publishes after it connects again
     this.connecting = undefined;
-    if (!(await this.ended(timeout, () => this.transport.close?.()))) await this.reset();
+    const closed = Promise.resolve().then(() => this.transport.close?.());
+    const grace = Math.max(0, this.clock.monotonic() - deadline.at + CLOSING);
+    if (!(await deadline.within(closed, grace))) await this.reset();
   }
 
   /** @internal */ async send(

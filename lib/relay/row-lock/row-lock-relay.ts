@@ -117,7 +117,7 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
       await within(this.deps.clock, 1_000, ended);
     }
     this.outage.stop();
-    await this.publisher.close(Math.max(500, deadline.left));
+    await this.publisher.close(deadline);
   }
 
   async runPass(): Promise<RunReport> {

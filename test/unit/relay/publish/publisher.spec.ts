@@ -8,6 +8,7 @@ import {
   type PublishContext,
   type PublishResult,
 } from '../../../../lib/transports/transport.js';
+import { Deadline } from '../../../../lib/time/deadline.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
 import { gate, stored, turn } from '../../../support/transport-relay.js';
 
@@ -241,10 +242,32 @@ describe('the publisher', () => {
   it('closes in time or destroys', async () => {
     const { clock, transport, publisher } = under();
     transport.close = () => new Promise(() => undefined);
-    const closing = publisher.close(2_000);
-    await clock.advance(2_000);
+    const closing = publisher.close(new Deadline(clock, 2_000));
+    await clock.advance(1_999);
+    expect(transport.resets).toBe(0);
+    await clock.advance(1);
     await closing;
     expect(transport.resets).toBe(1);
+    expect(clock.pending).toBe(0);
+  });
+
+  it('has a moment to close when the time is over, and none when somebody hurries', async () => {
+    const { clock, transport, publisher } = under();
+    transport.close = () => new Promise(() => undefined);
+    const late = new Deadline(clock, 0);
+    await clock.advance(1_000);
+    const closing = publisher.close(late);
+    await clock.advance(499);
+    expect(transport.resets).toBe(0);
+    await clock.advance(1);
+    await closing;
+    expect(transport.resets).toBe(1);
+    const patient = new Deadline(clock, 60_000);
+    const hurried = publisher.close(patient);
+    await turn();
+    patient.end();
+    await hurried;
+    expect(transport.resets).toBe(2);
     expect(clock.pending).toBe(0);
   });
 });
