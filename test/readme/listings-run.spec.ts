@@ -119,45 +119,6 @@ describeWith('postgres', 'the example of the README', () => {
     expect(outboxTesting(app).enqueued()).toEqual([expect.objectContaining({ id: await good.text(), key: 'good' })]);
   });
 
-  it('has a recipe that publishes archived messages again, once for each name', async () => {
-    type Replay = (of: DataSource, outbox: OutboxService, name: string, what: object) => Promise<number>;
-    const { replay } = modules.load<{ replay: Replay }>('src/replay.ts');
-    const compiled = await builder([], [], { onPublished: 'archive' }).compile();
-    app = compiled;
-    const running = await compiled.init();
-    const [dataSource, outbox, testing] = [running.get(DataSource), running.get(OutboxService), outboxTesting(running)];
-    const drained = () => testing.drain({ timeout: 120_000 }); // a thousand messages
-    const from = new Date(Date.now() - 60_000);
-    const binary = {
-      type: 'seen',
-      key: 'k',
-      payload: Buffer.from([0, 255]),
-      headers: { raw: Buffer.from([1]), many: ['a'] },
-    };
-    const numbers = Array.from({ length: 1_001 }, (_, n) => ({
-      type: 'seen',
-      key: `k${n % 7}`,
-      version: 2,
-      payload: { n },
-    }));
-    const [old] = await outbox.transaction(() => outbox.enqueue([binary, ...numbers]));
-    await until(async () => (await drained()).published === 0 && testing.published().length === 1_002);
-    testing.clear();
-
-    const what = { type: 'seen', from, to: new Date(Date.now() + 1_000) };
-    expect(await replay(dataSource, outbox, 'bug-1', what)).toBe(1_002);
-    expect(await replay(dataSource, outbox, 'bug-1', what)).toBe(0);
-    await until(async () => (await drained()).published === 0 && testing.published().length === 1_002);
-    const again = testing.published();
-    expect(again.filter(({ key }) => key === 'k3').map(({ payload }) => (payload as { n: number }).n)).toEqual(
-      numbers.filter(({ key }) => key === 'k3').map(({ payload }) => payload.n),
-    );
-    const [{ id, headers, payload } = {}] = again.filter(({ key }) => key === 'k');
-    expect(id).not.toBe(old);
-    expect(payload).toEqual(Buffer.from([0, 255]));
-    expect(headers).toMatchObject({ raw: Buffer.from([1]), many: ['a'], 'replay-of': old });
-  });
-
   it('has a recipe that counts for StatsD', async () => {
     const { OutboxStatsd } = modules.load<{ OutboxStatsd: Class }>('src/outbox-statsd.ts');
     const receiver = createSocket('udp4');

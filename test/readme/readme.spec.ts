@@ -45,7 +45,6 @@ describe('the documents', () => {
       'src/billing/main.ts',
       'src/worker.ts',
       'src/entry.ts',
-      'src/requeue.ts',
     ]);
     expect(entries.filter(({ text }) => !text.endsWith('\nvoid bootstrap();\n')).map(({ place }) => place)).toEqual([]);
   });
