@@ -1,3 +1,4 @@
+import { OutboxMessageError } from './outbox.errors.js';
 import { decodeHeaders, type HeaderValue, type MessageHeaders } from './message/headers.js';
 
 export type { HeaderValue, MessageHeaders };
@@ -187,7 +188,7 @@ export class OutboxMessage {
     return typeof keyId === 'string' ? keyId : null;
   }
   get options(): MessageOptions {
-    return this.optionsJson === null ? NO_OPTIONS : (JSON.parse(this.optionsJson) as MessageOptions);
+    return this.optionsJson === null ? NO_OPTIONS : parseOptions(this.optionsJson);
   }
   /** Time of the enqueue by the database's clock. */
   get createdAt(): Date {
@@ -209,6 +210,14 @@ export function isEncrypted({ optionsJson }: Pick<StoredMessage, 'optionsJson'>)
     return Object.hasOwn(Object(JSON.parse(optionsJson)) as object, ENCRYPTION_OPTION);
   } catch {
     return false; // a foreign writer's text that is no JSON
+  }
+}
+
+function parseOptions(json: string): MessageOptions {
+  try {
+    return JSON.parse(json) as MessageOptions;
+  } catch {
+    throw new OutboxMessageError('INVALID_MESSAGE', 'The options in the table are not JSON.');
   }
 }
 

@@ -40,7 +40,7 @@ export function contentView(content: Omit<RowContent, 'errors'>, withPayload: bo
 
 function maskedHeaders(json: string | null): Record<string, '***'> {
   const masked = Object.create(null) as Record<string, '***'>;
-  const headers = json === null ? {} : (parsed(json, decodeHeaders) ?? {});
+  const headers = json === null ? {} : (parsed(json, decodeHeaders) ?? { '(unreadable)': '' });
   for (const name of Object.keys(headers)) masked[printable(name)] = '***';
   return masked;
 }

@@ -1,3 +1,5 @@
+import { OutboxMessageError } from '../outbox.errors.js';
+
 /** A header as a broker carries it: text, bytes, or several values under one name. */
 export type HeaderValue = string | Uint8Array | readonly (string | Uint8Array)[];
 export type MessageHeaders = Readonly<Record<string, HeaderValue>>;
@@ -16,9 +18,20 @@ export function encodeHeaders(headers: MessageHeaders): string | null {
   return JSON.stringify(out);
 }
 
-/** The result has no prototype, so that no header name can reach one. */
+/**
+ * The result has no prototype, so that no header name can reach one.
+ * @throws OutboxMessageError `INVALID_MESSAGE`: another program wrote something else
+ */
 export function decodeHeaders(json: string): MessageHeaders {
-  const stored = JSON.parse(json) as Record<string, Encoded>;
+  try {
+    return decoded(JSON.parse(json) as Record<string, Encoded>);
+  } catch {
+    const what = 'a JSON object whose values are texts, { "b64": … } or arrays of those';
+    throw new OutboxMessageError('INVALID_MESSAGE', `The headers in the table are not ${what}.`);
+  }
+}
+
+function decoded(stored: Readonly<Record<string, Encoded>>): MessageHeaders {
   const out: Record<string, HeaderValue> = Object.create(null) as Record<string, HeaderValue>;
   for (const name of Object.keys(stored)) {
     const value = stored[name] as Encoded;

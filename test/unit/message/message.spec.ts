@@ -11,6 +11,15 @@ describe('headers in the database', () => {
     expect(Object.getPrototypeOf(back)).toBeNull();
   });
 
+  it.each(['no JSON', '{"a":[1]}', '{"a":null}', 'null'])(
+    'says what is wrong with those of another program: %s',
+    (json) => {
+      expect(() => decodeHeaders(json)).toThrow(
+        /^The headers in the table are not a JSON object whose values are texts/,
+      );
+    },
+  );
+
   it('is null when there is none', () => {
     expect(encodeHeaders({})).toBeNull();
   });
