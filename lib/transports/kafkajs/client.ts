@@ -7,6 +7,7 @@ import { cutSocket } from '../cut-socket.js';
 import { keepAnswers, type ProduceAnswers, type RequestSender } from './produce-response.js';
 import { askAboutNoOthers, keepTopicsApart, type TopicNews, type TopicQuestion } from './metadata.js';
 import { keepApart, keepTokensApart } from './providers.js';
+import { restWhenIdle } from './rest.js';
 import { Seeds } from './seeds.js';
 import { leaveIfSilent } from './silence.js';
 
@@ -189,6 +190,7 @@ function watchPools(cluster: Cluster, guard: SocketGuard, onPool: (pool: Connect
     const pool = await keepApart(() => (destination === undefined ? nextSeed() : build(destination)));
     onPool(pool);
     pool.pool.forEach(keepTokensApart);
+    pool.pool.forEach(restWhenIdle);
     keepAnswers(pool, guard);
     askAboutNoOthers(pool);
     keepTopicsApart(pool, guard);

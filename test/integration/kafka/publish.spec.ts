@@ -4,13 +4,15 @@ import { kafka, type KafkaOptions } from '../../../lib/transports/kafka/index.js
 import type { KafkaTransport } from '../../../lib/transports/kafka/transport.js';
 import type { OutboxTransport, PublishResult } from '../../../lib/transports/transport.js';
 import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
-import { kafkaConfig, messages, publish, TestTopics } from '../../support/kafka.js';
+import { eventually, kafkaConfig, messages, publish, TestTopics } from '../../support/kafka.js';
 import { describeWith } from '../../support/services.js';
 
 const text = (value: unknown) =>
   value === null || value === undefined ? value : Buffer.from(value as Buffer).toString();
 /** The partition that kafkajs 1.16.0 chose by default, of twelve; a Java client agrees on two of them. */
 const OF_KAFKAJS_1 = { 'order-4711': 11, a: 7, abc: 11, Größe: 6, k1: 5, k5: 7, ['x'.repeat(250)]: 7 };
+/** Of a queue of kafkajs. */
+const hasNoTimer = (queue: { readonly throttleCheckTimeoutId?: unknown }) => queue.throttleCheckTimeoutId === null;
 const allOk = (results: readonly PublishResult[]) => expect(results.filter(({ ok }) => !ok)).toEqual([]);
 
 describeWith('kafka', 'kafka() publishes', () => {
@@ -50,6 +52,22 @@ describeWith('kafka', 'kafka() publishes', () => {
     expect(slot!.producer === producer).toBe(false);
     expect(await topics.total(topic)).toBe(4);
   });
+
+  it.each(['a configuration', 'a Kafka object'])(
+    'N11: and rests: nothing is looked for in its queues (%s)',
+    async (kind) => {
+      const topic = await topics.create();
+      const client = kind === 'a Kafka object' ? new Kafka(kafkaConfig()) : kafkaConfig();
+      const transport = (await open({ client, producers: 1 })) as KafkaTransport;
+      allOk(await publish(transport, messages(topic, 2)));
+      const { brokerPool } = transport.slots.all[0]!.producer!.guard.topics as unknown as {
+        brokerPool: { brokers: Record<string, { connectionPool: { pool: { requestQueue: object }[] } }> };
+      };
+      const queues = Object.values(brokerPool.brokers).flatMap(({ connectionPool }) => connectionPool.pool);
+      expect(queues).not.toEqual([]);
+      await eventually('no timer runs', () => queues.every(({ requestQueue }) => hasNoTimer(requestQueue)), 10_000);
+    },
+  );
 
   it('P-55: what waited for longer than the topic takes, where records bear the time of the broker', async () => {
     const topic = await topics.create(1, {
