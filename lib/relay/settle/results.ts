@@ -32,7 +32,10 @@ interface ResultsRelay {
 export class Results {
   readonly counts = { published: 0, retried: 0, dead: 0 };
   /** Failures of the batches at hand, one entry for all that are alike. @internal */
-  readonly failures = new Map<string, { batch: number; blame: Blame; error: string; exampleId: string; count: number }>();
+  readonly failures = new Map<
+    string,
+    { batch: number; blame: Blame; error: string; exampleId: string; count: number }
+  >();
   /** What died of its last try, which may still end well. @internal */
   readonly died = new WeakSet<OutboxMessage>();
 

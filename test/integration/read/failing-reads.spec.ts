@@ -107,11 +107,7 @@ describe.each(DATABASES)('a relay on %s whose heartbeats succeed', (kind) => {
       await dispatcher.start();
       await transport.until(() => transport.published.length === 1);
       await select('revoke', 'outbox_parked');
-      await throughout(
-        dispatcher,
-        'degraded',
-        /^Reading due retries of 'default' fails: .*denied.*outbox_parked/,
-      );
+      await throughout(dispatcher, 'degraded', /^Reading due retries of 'default' fails: .*denied.*outbox_parked/);
       await harness.enqueue([{ payload: text('beside') }]);
       await transport.until(() => transport.published.length === 2);
       await select('grant', 'outbox_parked');
