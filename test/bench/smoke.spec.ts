@@ -14,6 +14,8 @@ const RUNS: Readonly<Record<string, string>> = {
   poison: '1 1',
   suspects: 'mariadb 3000 1',
   missing: '2000 300',
+  scheduled: 'postgres 1000 1',
+  handler: '500 1',
   idle: '1 0',
   latency: '10 1',
   strict: '20 1',

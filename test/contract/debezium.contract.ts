@@ -114,7 +114,7 @@ export function describeDebezium(kind: DatabaseKind, start: ReturnType<typeof us
     await run.routed(1);
     const reason = "1 message for 'default', which no live relay publishes.";
     expect(await countedHealth(run.outbox)).toMatchObject({
-      status: 'degraded',
+      status: 'down',
       reasons: [{ code: 'no_relay', text: reason }],
     });
     const year = kind === 'postgres' ? `interval '1 year'` : 'interval 1 year';

@@ -14,13 +14,15 @@ export class AbandonedLeases {
   readonly dead: DeadOwners;
   /** Nobody was told yet whose leases are waited for, and this is the start. */
   isFirst = true;
+  /** Since when what others hold is known. @internal */
+  lookedAt = -Infinity;
 
   constructor(
     readonly store: Pick<LeaseStore, 'heldLeases' | 'endLeases' | 'leave'>,
     readonly clock: Clock,
     readonly owner: string,
-    /** Milliseconds, of this instance. */
-    lease: number,
+    /** Milliseconds, of this instance. @internal */
+    readonly lease: number,
     processes: Processes,
   ) {
     this.voids = new VoidLeases(store, clock, owner, lease);
@@ -46,12 +48,16 @@ export class AbandonedLeases {
     transports: ReadonlyMap<number, unknown>,
   ): Promise<number> {
     if (!hungry) this.isFirst = false;
-    if (!hungry && !this.voids.suspects) return Infinity;
     const asked = this.clock.monotonic();
+    const isCalm = !hungry && !this.voids.suspects;
+    // Now and then all the same: how long a lease has stood unchanged is known from the first look on.
+    if (isCalm && (living.length < 2 || asked - this.lookedAt < this.lease / 3)) return Infinity;
+    this.lookedAt = asked;
     const held = await this.store.heldLeases();
     if (hungry && this.isFirst) await this.tell(held, living, transports);
     this.isFirst = false;
     tellVoid(this.news, await this.voids.end(living, held, asked)); // and the next pass takes them
+    if (isCalm) return Infinity;
     const waitedFor = held.filter(({ owner, transport }) => owner !== this.owner && transports.has(transport));
     return Math.max(SOON, Math.min(...waitedFor.map(({ remaining }) => remaining)));
   }

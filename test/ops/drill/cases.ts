@@ -102,7 +102,7 @@ const wrongPassword: DrillCase = {
   },
   alert: 'OutboxTransportDown',
   doctor: { code: /^broker$/, says: /ACCESS[_-]REFUSED/ },
-  explain: /circuit-open: .* its circuit is open/,
+  explain: /circuit-open: .* publishes nothing to 'default' now: Transport 'default' is down/,
   async repair(system, { fix }) {
     partOf(fix, /(correct address and login in the options)/);
     system.password = 'another';
@@ -218,7 +218,7 @@ const brokerAlarm: DrillCase = {
   },
   alert: 'OutboxTransportDown',
   doctor: { code: /^broker$/, says: /has an alarm, and asks 'default' to wait: low on memory/ },
-  explain: /circuit-open: .* its circuit is open/,
+  explain: /circuit-open: .* publishes nothing to 'default' now: Transport 'default' is down/,
   async repair(system, { fix }) {
     await system.broker.ctl(...partOf(fix, /rabbitmqctl (set_vm_memory_high_watermark [\d.]+)/).split(' '));
   },
