@@ -218,7 +218,7 @@ const brokerAlarm: DrillCase = {
   },
   alert: 'OutboxTransportDown',
   doctor: { code: /^broker$/, says: /has an alarm, and asks 'default' to wait: low on memory/ },
-  explain: /circuit-open: .* publishes nothing to 'default' now: Transport 'default' is down/,
+  explain: /circuit-open: .* publishes nothing to 'default' now: /,
   async repair(system, { fix }) {
     await system.broker.ctl(...partOf(fix, /rabbitmqctl (set_vm_memory_high_watermark [\d.]+)/).split(' '));
   },
