@@ -69,7 +69,7 @@ export interface NewMessage {
   readonly type: string;
   readonly version: number;
   readonly contentType: string;
-  /** JSON text of the headers (see `header-codec`), `null` for none. */
+  /** JSON text of the headers (`decodeHeaders`), `null` for none. */
   readonly headers: string | null;
   /** JSON text of {@link MessageOptions}, `null` for none. */
   readonly options: string | null;
