@@ -32,6 +32,11 @@ describeWith('postgres', 'PostgreSQL schema', () => {
       code: 'SCHEMA_MISSING',
       message: expect.stringContaining('outboxMigrations'),
     });
+    await db.query('create schema elsewhere create table outbox_meta (name text)');
+    await expect(store.setup.check(SETTINGS)).rejects.toMatchObject({
+      hint: expect.stringMatching(/^The schema "elsewhere" has such tables: set database\.schema to it\. Or: Run npx/),
+    });
+    await db.query('drop schema elsewhere cascade');
   });
 
   it('migrates up and down in the application’s own migrator, with rows in the tables', async () => {

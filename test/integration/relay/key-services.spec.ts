@@ -105,7 +105,7 @@ describe.each(LANES)('the key of encrypted payloads', (kind, relay) => {
       const health = await outbox.health();
       expect(health.status).not.toBe('up');
       expect(textsOf(health).join()).toMatch(
-        /key "k1" takes nothing: .*Its messages wait, without an attempt: bring it back.*ECONNREFUSED/,
+        /key "k1" takes nothing: .*Its messages wait, without an attempt: bring the key back.*ECONNREFUSED/,
       );
       expect(logger.lines.join()).toMatch(/with key .*k1.* now/);
       expect([(await outbox.stats()).total.dead, seen('k1')]).toEqual([0, []]);
