@@ -117,7 +117,7 @@ describeOnEach([], 'migrate', (kind) => {
       expect(await migrate('downgrade', '--to', '0', '--yes', '--wait', '1s')).toEqual({
         code: 1,
         stdout: '',
-        stderr: expect.stringMatching(/^Transactions of others have the tables.*\n.*For 1 s transactions of others/),
+        stderr: expect.stringMatching(/^Other transactions lock the tables.*\n.*For 1 s transactions of others/),
       });
       expect(await version()).toBe('3');
       const trying = cli.inTerminal(['migrate', 'downgrade', '--to', '0', '--yes', '--wait', '10m']);

@@ -86,7 +86,7 @@ describeWith('postgres', 'in a terminal', () => {
     try {
       await isWaiting(other);
       terminal.type(CTRL_C);
-      await terminal.until(/Interrupted: it ends after this chunk\. Press Ctrl-C again to end now\./);
+      await terminal.until(/Interrupted: it stops after this chunk\. Press Ctrl-C again to end now\./);
       await runner.commitTransaction();
     } finally {
       await runner.release();
