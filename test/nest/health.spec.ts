@@ -99,7 +99,10 @@ describe.each(FEWER_DATABASES)('health on %s', (kind) => {
       });
       await enqueue(outbox);
       await until(async () => (await outbox.stats()).total.blocked === 1);
-      expect(await healthOf(outbox)).toMatchObject({ status: 'degraded', reasons: [{ text: blocked(1, 'published or cancelled') }] });
+      expect(await healthOf(outbox)).toMatchObject({
+        status: 'degraded',
+        reasons: [{ text: blocked(1, 'published or cancelled') }],
+      });
     });
 
     it('answers within two seconds of a database that fell silent, however many ask; it is down soon, and up again with it', async () => {
