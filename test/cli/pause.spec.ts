@@ -69,7 +69,7 @@ describeOnEach([], 'pause, resume and pauses of the command line', (kind) => {
     );
     const [report] = (await cli.json(['doctor'])).lines as { findings: { summary?: string; fix?: string }[] }[];
     expect(JSON.stringify(report)).toMatch(/is paused since/);
-    expect((await cli.run(['doctor'])).stdout).toMatch('npx nestjs-outbox resume <transport>');
+    expect((await cli.run(['doctor'])).stdout).toMatch('npx nestjs-outbox resume default');
     expect(await cli.json(['resume', 'default', '--dry-run'])).toMatchObject({
       code: 0,
       lines: [{ action: 'resume', dryRun: true, changed: true, pause: { transport: 'default' } }],

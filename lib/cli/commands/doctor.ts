@@ -96,9 +96,14 @@ const FLAGS: Readonly<Record<string, string>> = {
   heldFor: '--held-for',
 };
 
-/** Of what is as it should be there are none. */
-function commandsOf({ severity, text, fix }: Finding): string[] {
-  return severity === 'ok' ? [] : shellCommands(`${text} ${fix ?? ''}`);
+/** Of what is as it should be there are none. A name that the finding has is filled in, unless a shell would read more in it. */
+function commandsOf({ severity, text, fix, evidence }: Finding): string[] {
+  const filled = (slot: string, name: string): string => {
+    const known = String(evidence[name] ?? evidence[`${name}s`] ?? '');
+    return /^[\w.-]+$/.test(known) ? known : slot;
+  };
+  const commands = severity === 'ok' ? [] : shellCommands(`${text} ${fix ?? ''}`);
+  return commands.map((command) => command.replace(/<(\w+)>/g, filled));
 }
 
 function withCommands(finding: Finding): Finding & { readonly commands: readonly string[] } {
