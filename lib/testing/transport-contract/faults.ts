@@ -58,15 +58,6 @@ function describeLostReplies(run: ContractRun, faults: Faults, { it }: ContractR
     assert.equal(ids.at(-1), marker.id, 'a rejected message was sent after a newer one');
   });
 
-  it('charges nobody when the connection breaks under a single message', async () => {
-    const [transport, topic] = [await run.connected(), await run.topic()];
-    await faults.loseReplies!();
-    const outcome = run.publish(transport, batchOf(topic, 1), run.faultTimeout);
-    await faults.cut?.();
-    assertNobodysFault(await outcome, run);
-    await faults.heal();
-  });
-
   it('settles soon after it was aborted', async () => {
     const [transport, topic] = [await run.connected(), await run.topic()];
     await faults.loseReplies!();
@@ -100,14 +91,13 @@ function describeLostReplies(run: ContractRun, faults: Faults, { it }: ContractR
 const BUFFERED = 16_000_000;
 
 function describeStall(run: ContractRun, faults: Faults, { it }: ContractRunner): void {
-  it('sends nothing of a batch that timed out when its stalled connection goes on, although nobody called `reset`', async () => {
+  it('sends nothing later when a stalled connection goes on, without `reset`', async () => {
     const [transport, topic] = [await run.connected(), await run.topic()];
     await run.publishAll(transport, [contractMessage({ topic })]);
     // As large as may be: of a client that is told to wait, one message is all that it holds.
     const size = Math.min(transport.limits?.payloadBytes ?? 900_000, BUFFERED);
-    const [lost, markers] = [0, 1].map(() =>
-      batchOf(topic, Math.ceil((2 * BUFFERED) / size), `"${'x'.repeat(size - 2)}"`),
-    ) as [OutboxMessage[], OutboxMessage[]];
+    const batch = (): OutboxMessage[] => batchOf(topic, Math.ceil((2 * BUFFERED) / size), `"${'x'.repeat(size - 2)}"`);
+    const [lost, markers] = [batch(), batch()];
     await faults.stall!();
     assertNobodysFault(await run.publish(transport, lost, run.faultTimeout), run);
     await faults.heal();
@@ -119,7 +109,7 @@ function describeStall(run: ContractRun, faults: Faults, { it }: ContractRunner)
       }
     const ids = new Set(await run.arrivedUpTo(topic, markers.at(-1)!.id, markers.length));
     const late = lost.filter(({ id }) => ids.has(id)).length;
-    assert.ok(late * size < BUFFERED, `${late} of ${lost.length} messages were sent after the publish had ended`);
+    assert.ok(late * size < BUFFERED, `${late} of ${lost.length} messages were sent late`);
   });
 }
 
