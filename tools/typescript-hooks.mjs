@@ -28,10 +28,12 @@ function compiled(filename) {
   const source = readFileSync(filename, 'utf8');
   if (!filename.startsWith(root)) return compile(filename, source); // a copy that is made for one run
   const target = join(cache, `${hash(filename)}.mjs`);
-  const mark = `/* ${hash(`${version} ${source}`)} */`;
+  // In front of all but a shebang, which is none anywhere else.
+  const shebang = /^#!.*\n/.exec(source)?.[0] ?? '';
+  const mark = `${shebang}/* ${hash(`${version} ${source}`)} */`;
   const known = existsSync(target) ? readFileSync(target, 'utf8') : '';
   if (known.startsWith(mark)) return known;
-  const code = `${mark}${compile(filename, source)}`;
+  const code = `${mark}${compile(filename, source.slice(shebang.length))}`;
   // Others read it at the same time: it is whole, or not there.
   const part = `${target}.${process.pid}`;
   writeFileSync(part, code);

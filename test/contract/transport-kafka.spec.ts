@@ -44,7 +44,9 @@ function contract(name: string, define: (proxy: TcpProxy) => TransportDefinition
       },
       loseRequests: () => proxy.set({ up: 'drop' }),
       loseReplies: () => proxy.set({ down: 'drop' }),
+      stall: () => proxy.stall(),
       heal: async () => {
+        proxy.resume();
         proxy.heal();
         await proxy.accept();
       },

@@ -1,6 +1,17 @@
 /** Bugs in what one queue, channel or server does to the others on RabbitMQ. */
 export const RABBITMQ = [
   {
+    name: 'stalled-connection-goes-on',
+    breaks: 'what timed out on a connection that nobody reads is sent when somebody reads on',
+    file: 'lib/transports/rabbitmq/transport.ts',
+    from: 'if (call.inFlight > 0) this.drop(failure);',
+    to: '',
+    contract: 'test/contract/transport-rabbitmq.spec.ts',
+    tests: 'stalled connection goes on',
+    simulation: false,
+    chaos: false,
+  },
+  {
     name: 'flapping-shorter-than-an-answer',
     breaks:
       'what gets no answer is never tried alone at the default publish timeout, so that it stops all others again and again',

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { COMMANDS } from '../../lib/cli/commands.js';
@@ -40,7 +41,8 @@ function listsIn(text: string): string[] {
 function wordsOfWhatIsThere(): [string, RegExp][] {
   const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { exports: object };
   const entries = Object.keys(exports).filter((entry) => entry !== './package.json');
-  expect(entries.filter((entry) => ENTRIES[entry] === undefined)).toEqual([]);
+  const unknown = entries.filter((entry) => ENTRIES[entry] === undefined);
+  assert.deepEqual(unknown, [], `Add the new entry point to ENTRIES: ${unknown.join(', ')}`);
   const commands = COMMANDS.map(({ name }): [string, RegExp] => [
     name,
     COMMANDS_BY_OTHER_WORDS[name] ?? new RegExp(`\\b${name}\\b`, 'i'),

@@ -34,7 +34,9 @@ export function describeRabbitMqContract(title: string, pipelineKeys: boolean): 
         },
         loseRequests: () => proxy.set({ up: 'drop' }),
         loseReplies: () => proxy.set({ down: 'drop' }),
+        stall: () => proxy.stall(),
         heal: async () => {
+          proxy.resume();
           proxy.heal();
           await proxy.accept();
         },

@@ -46,11 +46,24 @@ export function describeContent(run: ContractRun, { it }: ContractRunner): void 
   });
 
   it('carries key and headers: text, bytes, several values', async () => {
-    const found = await roundTrip({ key: 'Größe/1', headers: HEADERS });
-    if (found.key !== undefined) assert.equal(found.key, 'Größe/1');
+    // A kind of header that `limits.check` refuses, as of a broker whose headers are text, never comes to `publish`.
+    const { limits } = await run.harness.create();
+    const [topic, key] = [await run.topic(), 'Größe/1'];
+    const about = {
+      topic,
+      key,
+      type: 'contract.tested',
+      contentType: 'application/json',
+      payloadBytes: 2,
+      options: {},
+    };
+    const kinds = Object.entries(HEADERS).filter(
+      ([name, value]) => limits?.check?.({ ...about, headers: { [name]: value } }) === undefined,
+    );
+    const found = await roundTrip({ key, headers: Object.fromEntries(kinds) });
+    if (found.key !== undefined) assert.equal(found.key, key);
     if (found.headers === undefined) return;
-    for (const [name, value] of Object.entries(HEADERS))
-      assert.deepEqual(bytesOf(found.headers[name]), bytesOf(value), name);
+    for (const [name, value] of kinds) assert.deepEqual(bytesOf(found.headers[name]), bytesOf(value), name);
   });
 }
 

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import type { OutboxMessage } from '../../outbox-message.js';
 import type { OutboxTransport } from '../../transports/transport.js';
 import { contractMessage } from './contract-message.js';
 import { GRACE, probePublish, type PublishOutcome } from './publish-probe.js';
@@ -13,13 +14,14 @@ export function describeFaults(run: ContractRun, runner: ContractRunner): void {
   if (faults?.cut !== undefined) describeCut(run, faults, runner);
   if (faults?.loseRequests !== undefined) describeLostRequests(run, faults, runner);
   if (faults?.loseReplies !== undefined) describeLostReplies(run, faults, runner);
+  if (faults?.stall !== undefined) describeStall(run, faults, runner);
 }
 
 function describeCut(run: ContractRun, faults: Faults, { it }: ContractRunner): void {
   it('charges nobody while the broker cannot be reached, and comes back', async () => {
-    const [transport, topic] = [await run.connected(), await run.topic()];
+    const [transport, single, topic] = [await run.connected(), await run.connected(), await run.topic()];
     await faults.cut!();
-    assertNobodysFault(await run.publish(transport, batchOf(topic), run.faultTimeout), run);
+    await assertOutage(run, topic, transport, single);
     await recover(run, faults, transport);
     const after = contractMessage({ topic });
     await run.publishAll(transport, [after]);
@@ -29,13 +31,13 @@ function describeCut(run: ContractRun, faults: Faults, { it }: ContractRunner): 
 
 function describeLostRequests(run: ContractRun, faults: Faults, { it }: ContractRunner): void {
   it('is dead once it is rejected: nothing of a timed-out batch is sent later', async () => {
-    const [transport, topic] = [await run.connected(), await run.topic()];
+    const [transport, single, topic] = [await run.connected(), await run.connected(), await run.topic()];
     const [before, marker, after] = ['before', 'marker', 'after'].map((key) =>
       contractMessage({ topic, key }),
     ) as Three;
     await run.publishAll(transport, [before]);
     await faults.loseRequests!();
-    assertNobodysFault(await run.publish(transport, batchOf(topic), run.faultTimeout), run);
+    await assertOutage(run, topic, transport, single);
     await recover(run, faults, transport);
     await run.publishAll(transport, [marker]);
     await run.publishAll(transport, [after]);
@@ -85,20 +87,54 @@ function describeLostReplies(run: ContractRun, faults: Faults, { it }: ContractR
   });
 }
 
+/** More than the buffers of kernels and proxies keep of a connection that nobody reads. */
+const BUFFERED = 16_000_000;
+
+function describeStall(run: ContractRun, faults: Faults, { it }: ContractRunner): void {
+  it('sends nothing later when a stalled connection goes on, without `reset`', async () => {
+    const [transport, topic] = [await run.connected(), await run.topic()];
+    await run.publishAll(transport, [contractMessage({ topic })]);
+    // As large as may be: of a client that is told to wait, one message is all that it holds.
+    const size = Math.min(transport.limits?.payloadBytes ?? 900_000, BUFFERED);
+    const batch = (): OutboxMessage[] => batchOf(topic, Math.ceil((2 * BUFFERED) / size), `"${'x'.repeat(size - 2)}"`);
+    const [lost, markers] = [batch(), batch()];
+    await faults.stall!();
+    assertNobodysFault(await run.publish(transport, lost, run.faultTimeout), run);
+    await faults.heal();
+    // Behind what the old connection still holds, if there is one; as much again gives who goes on beside it the time to.
+    for (const marker of markers)
+      if (!(await run.publish(transport, [marker])).results[0]!.ok) {
+        await recover(run, faults, transport);
+        await run.publishAll(transport, [marker]);
+      }
+    const ids = new Set(await run.arrivedUpTo(topic, markers.at(-1)!.id, markers.length));
+    const late = lost.filter(({ id }) => ids.has(id)).length;
+    assert.ok(late * size < BUFFERED, `${late} of ${lost.length} messages were sent late`);
+  });
+}
+
 type Three = [
   ReturnType<typeof contractMessage>,
   ReturnType<typeof contractMessage>,
   ReturnType<typeof contractMessage>,
 ];
 
-function batchOf(topic: string) {
-  return Array.from({ length: 5 }, (_, n) => contractMessage({ topic, key: `lost-${n}` }));
+function batchOf(topic: string, length = 5, payload = '{}') {
+  return Array.from({ length }, (_, n) => contractMessage({ topic, key: `lost-${n}`, payload }));
 }
 
 async function recover(run: ContractRun, faults: Faults, transport: OutboxTransport): Promise<void> {
   await transport.reset?.();
   await faults.heal();
   await transport.connect?.(AbortSignal.timeout(run.timeout));
+}
+
+/** With a message by itself, too: there is nobody else to blame for it. */
+async function assertOutage(run: ContractRun, topic: string, ...transports: [OutboxTransport, OutboxTransport]) {
+  for (const outcome of await Promise.all(
+    transports.map((transport, n) => run.publish(transport, batchOf(topic, n === 0 ? 5 : 1), run.faultTimeout)),
+  ))
+    assertNobodysFault(outcome, run);
 }
 
 function assertNobodysFault({ results, took }: PublishOutcome, run: ContractRun): void {

@@ -41,6 +41,11 @@ export interface TransportHarness {
     loseRequests?(): void | Promise<void>;
     /** Connections stay open; the broker works, but its answers never come back. */
     loseReplies?(): void | Promise<void>;
+    /**
+     * Of open connections nothing is read, until `heal` reads on: what is sent stays in buffers, and in the client when they
+     * are full. Messages have up to 16 MB if the `limits` of the transport say so, else 900 KB.
+     */
+    stall?(): void | Promise<void>;
     heal(): void | Promise<void>;
   };
   /** Milliseconds that a publish gets in the tests of faults. Default 1000. */

@@ -50,9 +50,9 @@ export class ContractRun {
   }
 
   /** The ids of everything that arrived until this one did; without a consumer it is believed to have. */
-  async arrivedUpTo(topic: string, id: string): Promise<readonly string[]> {
+  async arrivedUpTo(topic: string, id: string, count = 1): Promise<readonly string[]> {
     if (this.harness.received === undefined) return [id];
-    for (let count = 1; ;) {
+    for (;;) {
       const ids = (await this.harness.received(topic, count)).map((message) => message.id);
       if (ids.includes(id)) return ids;
       count = ids.length + 1;

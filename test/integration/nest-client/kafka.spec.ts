@@ -115,7 +115,9 @@ describeWith('kafka', 'clientProxy() over ClientKafka', () => {
       },
       loseRequests: () => proxy.set({ up: 'drop' }),
       loseReplies: () => proxy.set({ down: 'drop' }),
+      stall: () => proxy.stall(),
       heal: async () => {
+        proxy.resume();
         await proxy.accept();
         proxy.heal();
       },

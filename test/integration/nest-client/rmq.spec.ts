@@ -72,7 +72,9 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
       },
       loseRequests: () => proxy.set({ up: 'drop' }),
       loseReplies: () => proxy.set({ down: 'drop' }),
+      stall: () => proxy.stall(),
       heal: async () => {
+        proxy.resume();
         await proxy.accept();
         proxy.heal();
       },
