@@ -72,7 +72,7 @@ describeWith('postgres', 'what an application sees of its outbox', () => {
     const id = await outbox.enqueueOutsideTransaction(new OrderPlaced('o-1'));
     await until(() => told.some(({ name }) => name === 'dead'));
     transport.refuses = false;
-    expect((await outbox.requeue({ ids: [id] })).done).toEqual([id]);
+    expect((await outbox.requeue({ ids: [id] })).changed).toEqual([id]);
     await until(() => told.some(({ name }) => name === 'published'));
   });
 

@@ -36,7 +36,7 @@ describeWith('postgres', 'What an operator changes in another process', () => {
       const id = await operator.enqueueOutsideTransaction(new OrderPlaced(key));
       await until(isDead);
       transport.refuses = false;
-      expect((await operator.requeue({ ids: [id] })).done).toEqual([id]);
+      expect((await operator.requeue({ ids: [id] })).changed).toEqual([id]);
       await until(() => transport.ids.includes(id));
     }
   });

@@ -70,7 +70,7 @@ describe.each(DATABASES)('B15: on %s', (kind) => {
         ]);
         await until(() => ids.length === 5);
         expect(ids.slice(1).toSorted()).toEqual([0, 1, 2, 4].map((index) => all[index]).toSorted());
-        expect((await outbox.cancel({ key: 'k86400000' })).done).toEqual([all[3]]);
+        expect(await outbox.cancel({ key: 'k86400000' })).toMatchObject({ done: 1 });
       },
     );
 

@@ -46,9 +46,9 @@ export function describeOperators(run: StoreRun): void {
         { delay: LATER, key: 'other' },
       );
       const { transport } = owned;
-      assert.equal((await run.operator.cancel({ transport, topic: 'a', type: 'y' })).done, 0);
-      assert.equal((await run.operator.cancel({ transport, topic: 'a', type: 'x' })).done, 1);
-      assert.equal((await run.operator.cancel({ transport, key: 'other' })).done, 1);
+      assert.equal((await run.operator.cancel({ transport, topic: 'a', type: 'y', state: 'scheduled' })).done, 0);
+      assert.equal((await run.operator.cancel({ transport, topic: 'a', type: 'x', state: 'scheduled' })).done, 1);
+      assert.equal((await run.operator.cancel({ transport, key: 'other', state: 'scheduled' })).done, 1);
       assert.deepEqual((await run.operator.cancel({ ids: [first as string] })).changed, [first]);
     });
   });

@@ -170,7 +170,7 @@ const frozenRelay: DrillCase = {
     return first(system, message({}));
   },
   alert: 'OutboxNoRelay',
-  doctor: { code: /^relay$/, says: /No live relay publishes to 'default', and \d+ messages are ready/ },
+  doctor: { code: /^relay$/, says: /No live relay publishes to 'default'\. \d+ messages are ready/ },
   explain: /no-relay: No live relay publishes to 'default'/,
   repair: async (system, { fix }) => {
     partOf(fix, /^(Start a process with relay: true)/);
