@@ -11,10 +11,13 @@ const UNITS = [
   ['s', 1_000],
 ] as const;
 
-/** The cause alone, for a table: not the errors that it went through, with their classes and codes. */
-export const causeOf = (error: string): string =>
-  error.slice(error.lastIndexOf(ARROW) + 1).replace(/^←? ?(?:\w*Error: )?/, '');
-const ARROW = '←';
+/** For a table: the innermost word of the outbox itself, or what a handler threw, without classes. */
+export function causeOf(error: string): string {
+  const parts = error.split(' ← ');
+  const own = parts.findLast((part) => OWN.test(part) && !part.includes('(HANDLER_FAILED)'));
+  return (own ?? parts.at(-1) ?? '').replace(/^\w*Error: /, '');
+}
+const OWN = /^(?:Outbox|RabbitMq|Kafka)\w*Error: /;
 
 /** In its largest unit: `3m`; empty without a time. */
 export function span(ms: number | null): string {

@@ -106,7 +106,8 @@ describeOnEach([], 'migrate with the application’s own module', (kind) => {
     });
     expect(await migrate('upgrade', '--outbox', 'nobody')).toMatchObject({
       code: 2,
-      stderr: "nestjs-outbox: The application has no outbox 'nobody'.\n",
+      stderr:
+        "nestjs-outbox: The application has no outbox 'nobody'. The module must be the one that main.ts gives to NestFactory.\n",
     });
   });
 

@@ -85,7 +85,9 @@ describeWith('postgres', 'the application’s own module', () => {
     expect(await cli.json(['list', '--outbox', 'audit'])).toMatchObject({ code: 3, lines: [] });
     const none = await cli.run(['list', '--outbox', 'nobody']);
     expect(none.code).toBe(2);
-    expect(none.stderr).toMatch("nestjs-outbox: The application has no outbox 'nobody'.\n");
+    expect(none.stderr).toMatch(
+      "nestjs-outbox: The application has no outbox 'nobody'. The module must be the one that main.ts gives to NestFactory.\n",
+    );
     const wrong = await cli.run(['list', '--export', 'Nothing']);
     expect(wrong.code).toBe(2);
     expect(wrong.stderr).toMatch("has no export 'Nothing'. It has: AppModule, Other.\n");

@@ -81,9 +81,16 @@ export class MariaDbStores implements StoreHarness {
   async forget(transports: readonly number[]): Promise<void> {
     const { prefix } = this.storeSettings;
     const all = transports.join(', ');
-    for (const table of ['ready', 'parked', 'leases'])
-      await this.application.query(`delete from ${prefix}${table} where transport in (${all})`);
-    await this.application.query(`delete from ${prefix}transports where id in (${all})`);
+    const runner = this.application.createQueryRunner();
+    try {
+      await runner.query('set session sql_safe_updates = 0'); // a server may have it on for everybody
+      for (const table of ['ready', 'parked', 'leases'])
+        await runner.query(`delete from ${prefix}${table} where transport in (${all})`);
+      await runner.query(`delete from ${prefix}transports where id in (${all})`);
+      await runner.query('set session sql_safe_updates = default');
+    } finally {
+      await runner.release();
+    }
   }
   async setNextSeq(seq: string): Promise<void> {
     const runner = this.application.createQueryRunner();

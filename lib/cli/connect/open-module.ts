@@ -28,6 +28,12 @@ export async function openModule(
   };
 }
 
+/** Whether `@Module()` of Nest is on it. */
+function isModule(type: unknown): boolean {
+  const { getOwnMetadata } = Reflect as { getOwnMetadata?(key: string, target: unknown): unknown };
+  return ['imports', 'providers', 'controllers', 'exports'].some((list) => getOwnMetadata?.(list, type) !== undefined);
+}
+
 /** @throws CliError exit code 2: there is no such module, or several */
 function pick(loaded: Record<string, unknown>, exported: string | undefined, file: string): unknown {
   // The exports of a CommonJS file are its default export, too.
@@ -38,7 +44,8 @@ function pick(loaded: Record<string, unknown>, exported: string | undefined, fil
     refuseUsage(`${file} has no export '${exported}'. It has: ${classes.join(', ') || 'no class'}.`);
   }
   for (const name of ['AppModule', 'default']) if (typeof all[name] === 'function') return all[name];
-  const [only, ...others] = classes;
+  const modules = classes.filter((name) => isModule(all[name]));
+  const [only, ...others] = modules.length > 0 ? modules : classes;
   if (only !== undefined && others.length === 0) return all[only];
   refuseUsage(
     `Which export of ${file} is the module? Give --export, one of: ${classes.join(', ') || 'no class is there'}.`,

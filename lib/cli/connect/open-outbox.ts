@@ -47,7 +47,12 @@ export async function openOutbox(
     opened.outbox;
   const part = <T>(type: OutboxPart): T => {
     const found = opened.get(getOutboxToken(name, type)) as T | undefined;
-    return found ?? refuseUsage(`The application has no outbox '${name}'.`);
+    return (
+      found ??
+      refuseUsage(
+        `The application has no outbox '${name}'. The module must be the one that main.ts gives to NestFactory.`,
+      )
+    );
   };
   return {
     admin: part(OutboxAdmin),

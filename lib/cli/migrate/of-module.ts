@@ -22,7 +22,10 @@ export async function tablesOfModule(
 ): Promise<DeclaredTables> {
   const { outbox, get } = await inTime(openModule(module, true), timeout, NOT_OPEN);
   const service = get(outbox.getOutboxToken(name, outbox.OutboxService)) as OutboxService | undefined;
-  if (service === undefined) refuseUsage(`The application has no outbox '${name}'.`);
+  if (service === undefined)
+    refuseUsage(
+      `The application has no outbox '${name}'. The module must be the one that main.ts gives to NestFactory.`,
+    );
   const { options, dataLayer } = service.runtime;
   if (options.store !== undefined)
     refuseUsage(`The outbox '${name}' has a store of its own: migrate cannot change it.`);

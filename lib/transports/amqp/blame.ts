@@ -148,7 +148,7 @@ const unroutableText = ({ exchange, routingKey, refused }: Unroutable): string =
 
 function byTopology(refused: unknown): string {
   const why = refused === undefined ? '' : ` It could not do so the last time (${closeReason(refused).name}).`;
-  return `, unless \`topology\` of rabbitmq() does: the relay asserts that again.${why}`;
+  return `. If \`topology\` of rabbitmq() declares it, the relay makes it by itself.${why}`;
 }
 
 const notConfirmed = (destination: string | undefined): string =>

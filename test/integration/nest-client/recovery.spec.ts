@@ -140,7 +140,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ and a broker that comes b
       await transport.connect!(AbortSignal.timeout(60_000));
     };
     const relay = { reconnect, giveUpWaiting: () => undefined, wakeUps: new WakeUps(), flight: new InFlight() };
-    const [leases, options] = [{ pauses: new Pauses() }, {}];
+    const [leases, options] = [{ pauses: new Pauses(), tellNow: () => undefined }, {}];
     const dependencies = { clock, hooks, name: 'default', random: () => 1, leases, options };
     const outage = new Outage(relay as unknown as OutageRelay, dependencies as unknown as TransportRelayDependencies);
     transport.onState = (said, reason) => outage.transportState(said, reason);

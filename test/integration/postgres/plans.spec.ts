@@ -169,7 +169,7 @@ describeWith('postgres', 'PostgreSQL plans', () => {
     await store.leases.beat({ owner, transports: [0], info: '' }, 600_000);
     await store.leases.expire();
     const some = await fixture.application.query(`select id from outbox_parked where state = 1 limit 100`);
-    await operatorOf(store).cancel({ ids: some.map(({ id }: { id: string }) => id) });
+    await operatorOf(store).cancel({ ids: [randomUUID(), ...some.map(({ id }: { id: string }) => id)] });
     await store.cleaner.cleanArchive(0, 500);
     await store.cleaner.cleanDead(0, 500, false);
     await store.cleaner.cleanDedup(0, 500);

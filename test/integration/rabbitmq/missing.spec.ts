@@ -148,7 +148,7 @@ describeOnFewer(['rabbitmq'], 'a destination of RabbitMQ that takes nothing', (k
       await dispatcher.start();
       await harness.enqueue([{ topic: 'any', key: 'k' }]);
       const { error } = await hooks.until('destinationAway');
-      expect(error).toContain('unless `topology` of rabbitmq() does: the relay asserts that again.');
+      expect(error).toContain('If `topology` of rabbitmq() declares it, the relay makes it by itself.');
       await hooks.until('destinationBack');
       await until(async () => (await harness.count('ready')) + (await harness.count('parked')) === 0);
       expect([hooks.of('dead'), hooks.of('circuitOpened')]).toEqual([[], []]);
