@@ -32,7 +32,7 @@ describeOnEach([], 'a handler that hangs', (kind) => {
     const id = await outbox.enqueueOutsideTransaction(new OrderPlaced('1'));
     await until(async () => (await relay.runOnce()).dead === 1);
     expect(signals.map(({ aborted }) => aborted)).toEqual([true, true]);
-    expect(await outbox.requeue({ ids: [id] })).toMatchObject({ done: [id] });
+    expect(await outbox.requeue({ ids: [id] })).toMatchObject({ changed: [id] });
     expect(await relay.drain()).toMatchObject({ published: 1 });
     expect(signals.map(({ aborted }) => aborted)).toEqual([true, true, false]);
   });
