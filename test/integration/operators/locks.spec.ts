@@ -178,9 +178,9 @@ describeOnMysqlFamily('operators change many rows', (kind) => {
       await store.setup.registerTransports(['default'], 'default');
       await query(`insert into outbox_parked (transport, bucket, id, topic, \`key\`, state, blocking, seq)
         select 0, 0, uuid(), 't', 'k', if(seq = 1, 4, 3), 1, seq from ${series(kind, 3 * MOST)}`);
+      await query(`update outbox_parked set type = 'deleted' where seq < ${3 * MOST}`);
       await query('create table woken (id char(36))');
       await query('create trigger note after update on outbox_parked for each row insert into woken values (old.id)');
-      await query(`update outbox_parked set type = 'deleted' where seq < ${3 * MOST}`);
       const states = ['dead', 'blocked'] as const;
       expect((await operatorOf(store)[action]({ type: 'deleted', state: states })).done).toBe(3 * MOST - 1);
       expect(await query('select id from woken')).toEqual(await query('select id from outbox_parked'));
