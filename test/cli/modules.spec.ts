@@ -44,6 +44,9 @@ const { TypeOrmModule } = require('@nestjs/typeorm');
 const { OutboxModule } = require('nestjs-outbox');
 ${APPLICATION}exports.AppModule = AppModule;
 `,
+  // As a listing of one file has it: entities and providers beside the module.
+  'shop.module.mjs': `export { AppModule as ShopModule, Other as Order } from './app.module.mjs';
+`,
 };
 
 describeWith('postgres', 'the application’s own module', () => {
