@@ -67,8 +67,12 @@ describeWith('postgres', 'B17: an application, and a relay of another process th
   it('tells nothing while nothing changes', async () => {
     await peer.start();
     await until(shares(16, 16));
-    await until(() => told >= 3); // that one came, that the other gave back, and that it took
-    await peer.leaseLoop?.runNow(); // what it was told of the last hand-over is looked at
+    // What both did is told by the end of their next pass, and heard before a word that follows it.
+    for (const each of [application, peer, application, peer]) await each.leaseLoop?.runNow();
+    const sofar = told;
+    await peer.deps.store.notify?.('leases');
+    await until(() => told > sofar);
+    for (const each of [application, peer]) await each.leaseLoop?.runNow();
     const before = told;
     for (const each of [application, peer, application, peer]) {
       each.lookAtLeases();

@@ -90,7 +90,7 @@ describeWith(['rabbitmq', 'postgres'], 'RabbitMQ destinations that are missing w
     await until(() => answers.length > 0);
     const told = hooks.of('destinationAway').map(({ destination }) => destination);
     expect(told).toEqual([`queue "${queue}"`, `exchange "${exchange}"`]);
-    expect(hooks.of('destinationAway')[0]?.error).toContain('Declare it, unless `topology` of rabbitmq() does');
+    expect(hooks.of('destinationAway')[0]?.error).toContain('Declare it. If `topology` of rabbitmq() declares it');
   });
 
   it('R6: nothing is asked with checkDestinations: false', async () => {
