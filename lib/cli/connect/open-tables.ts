@@ -59,7 +59,7 @@ export async function openTables(source: DatabaseSource, name: string, checked: 
 }
 
 /** Nobody names a schema, and the database has one outbox of this prefix: it is meant, whatever schema it is in. PostgreSQL. */
-export async function placed(dataSource: TablesDataSource, source: DatabaseSource): Promise<DatabaseSource> {
+async function placed(dataSource: TablesDataSource, source: DatabaseSource): Promise<DatabaseSource> {
   const isNamed = source.schema !== undefined || source.options['schema'] !== undefined;
   if (isNamed || dialectOf(dataSource) !== 'postgres') return source;
   const outboxes = await outboxesOf(dataSource);

@@ -2,7 +2,7 @@ import type { MigrationInterface, QueryRunner } from 'typeorm';
 import type * as TypeOrmEntry from '../../data-layers/typeorm/index.js';
 import { namesOf } from '../../data-layers/typeorm/dialect.js';
 import type { OutboxMigrationOptions } from '../../data-layers/typeorm/index.js';
-import { isMissing, openDataSource, placed } from '../connect/open-tables.js';
+import { isMissing, openDataSource } from '../connect/open-tables.js';
 import { loadPackage } from '../connect/packages.js';
 import type { DatabaseSource } from '../connect/settings.js';
 
@@ -46,10 +46,10 @@ export interface Tables {
  * Connects with the migrations of the outbox alone: those of the application are left to the application.
  * @param asked for tables that are not there; those that are there say it themselves
  */
-export async function openMigrator(named: DatabaseSource, asked: Shape): Promise<Tables> {
-  const { outboxMigrations } = await loadPackage<typeof TypeOrmEntry>('nestjs-outbox/typeorm', named.folder);
-  const { DataSource, MigrationExecutor } = await loadPackage<TypeOrm>('typeorm', named.folder);
-  const { source, meta } = await readMeta(named);
+export async function openMigrator(source: DatabaseSource, asked: Shape): Promise<Tables> {
+  const { outboxMigrations } = await loadPackage<typeof TypeOrmEntry>('nestjs-outbox/typeorm', source.folder);
+  const { DataSource, MigrationExecutor } = await loadPackage<TypeOrm>('typeorm', source.folder);
+  const meta = await readMeta(source);
   const { prefix, schema } = source;
   const shape = meta === undefined ? asked : shapeOf(meta);
   const migrations = outboxMigrations({ prefix, ...(schema === undefined ? {} : { schema }), ...shape });
@@ -84,19 +84,15 @@ function shapeOf(meta: ReadonlyMap<string, string>): Shape {
   };
 }
 
-/** @returns without `meta`: there are no tables, or they are only being made (MariaDB, MySQL) */
-async function readMeta(
-  named: DatabaseSource,
-): Promise<{ source: DatabaseSource; meta: ReadonlyMap<string, string> | undefined }> {
-  const dataSource = await openDataSource(named);
-  let source = named;
+/** @returns `undefined`: there are no tables, or they are only being made (MariaDB, MySQL) */
+async function readMeta(source: DatabaseSource): Promise<ReadonlyMap<string, string> | undefined> {
+  const dataSource = await openDataSource(source);
   try {
-    source = await placed(dataSource, named);
     const rows = await dataSource.query(`select name, value from ${namesOf(dataSource, source).meta}`);
     const meta = new Map(rows.map(({ name, value }) => [String(name), String(value)]));
-    return { source, meta: meta.has('version') && meta.has('buckets') ? meta : undefined };
+    return meta.has('version') && meta.has('buckets') ? meta : undefined;
   } catch (error) {
-    if (isMissing(error)) return { source, meta: undefined };
+    if (isMissing(error)) return undefined;
     throw error;
   } finally {
     await dataSource.destroy();
