@@ -38,7 +38,7 @@ interface Row {
   readonly tests: string;
 }
 
-const PAGES = /^docs\/(guarantees|limits|internals\/(failures\/\w+|mistakes|weaknesses))\.md$/;
+const PAGES = /^docs\/(guarantees|limits|internals\/(failures\/\w+|mistakes))\.md$/;
 const text = documents()
   .filter(({ path }) => PAGES.test(path))
   .map((document) => document.text)
@@ -98,25 +98,5 @@ describe('docs/internals/mistakes.md', () => {
     const answer = all.find((row) => row[1] === id)?.[3] as string;
     expect(answer).toMatch(CITED);
     expect(problemsOf(id, answer)).toEqual([]);
-  });
-});
-
-describe('docs/internals/weaknesses.md', () => {
-  const all = [...text.matchAll(/^\| P-(\d+) \| (.+?) \| (.+?) \|$/gm)].map(([, n, mistake, answer]) => ({
-    id: `P-${n}`,
-    mistake: mistake as string,
-    answer: answer as string,
-  }));
-
-  it('are numbered without a gap, and none stands there twice', () => {
-    expect(all.length).toBeGreaterThan(0);
-    expect(all.map(({ id }) => id)).toEqual(all.map((_, index) => `P-${index + 1}`));
-    expect(text.match(/^\| P-/gm)).toHaveLength(all.length);
-    expect(new Set(all.map(({ mistake }) => mistake)).size).toBe(all.length);
-  });
-
-  it.each(all)('$id names tests that are there, by words of their titles, or says that it is so here', (row) => {
-    if (!CITED.test(row.answer)) expect(row.answer).toMatch(/\[not promised\]\(\.\.\/limits\.md#not-promised\)$/);
-    expect(problemsOf(row.id, row.answer)).toEqual([]);
   });
 });
