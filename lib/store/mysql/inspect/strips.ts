@@ -3,7 +3,7 @@ import type { TableNames } from '../../names.js';
 import type { PositionPart } from '../../position.js';
 import { keyBytes } from '../../../message/key-bytes.js';
 import { DEAD, stateNumber } from '../../parked-state.js';
-import type { Conditions } from './text-conditions.js';
+import type { Conditions } from '../../sql/conditions.js';
 import { ROW_COLUMNS } from './rows.js';
 
 interface Part extends Conditions {

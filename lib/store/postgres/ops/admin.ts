@@ -1,6 +1,10 @@
 import type { SqlConnection, SqlExecutor } from '../../executor.js';
 import type { ParkedState } from '../../../outbox-message.js';
 import type { AdminStore, Change, GlanceRequest, TransportGlance, TransportStats } from '../../admin-store.js';
+import type { BulkRow } from '../../bulk-store.js';
+import type { StoredRow } from '../../inspect-store.js';
+import { inTransaction } from '../../retry.js';
+import type { Also, RowChanges } from '../../sql/bulk.js';
 import type { ParkedPlace } from '../../edit/edit-store.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import { plainArray } from '../arrays.js';
@@ -14,7 +18,7 @@ import { readInstances } from './leases.js';
 import { byTopicStatement, readStats, relaysStatement, statsStatement } from './stats.js';
 
 /** What operators ask, and what they do to parked messages. Never to one that is being sent. */
-export class PostgresAdmin implements AdminStore {
+export class PostgresAdmin implements AdminStore, RowChanges {
   /** @internal */ readonly sql: AdminStatements;
   /** @internal */ readonly statsSql;
   /** @internal */ readonly relaysSql;
@@ -37,6 +41,24 @@ export class PostgresAdmin implements AdminStore {
     this.keys = new PostgresDedupKeys(names);
     this.unowned = new PostgresUnowned(names, this.keys);
     this.isGlobal = settings.ordering === 'global';
+  }
+
+  change(change: Change, states: readonly ParkedState[], rows: readonly BulkRow[], also: Also): Promise<string[]> {
+    const found = rows.map(({ rowId, transport, bucket }) => [rowId, String(transport), String(bucket)]);
+    return this.changed((tx) => this.changeIn(tx, change, states, found), also);
+  }
+
+  cancelReady(rows: readonly StoredRow[], also: (asked: number) => Also): Promise<string[]> {
+    const found = rows.map(({ transport, bucket, seq }) => [String(transport), String(bucket), seq]);
+    return this.changed((tx) => this.unowned.removeIn(tx, found), also(rows.length));
+  }
+
+  /** @internal */ changed(change: (tx: SqlExecutor) => Promise<string[]>, also: Also): Promise<string[]> {
+    return inTransaction(this.connection(), async (tx) => {
+      const ids = await change(tx);
+      await also(tx, ids.length);
+      return ids;
+    });
   }
 
   /** @returns how many dead rows block no longer */
@@ -69,6 +91,7 @@ export class PostgresAdmin implements AdminStore {
   /**
    * The lease rows are locked before the rows are looked at again: what `sending` means cannot change until the commit,
    * so that no publish starts after a cancellation was reported.
+   * @internal
    * @param found parked id, transport, bucket
    * @returns the id of each row that was changed
    */
