@@ -33,7 +33,8 @@ import { MysqlRowLocks } from './ops/row-locks.js';
 import { MysqlServer } from './schema/server.js';
 import { MysqlSettle } from './ready/settle.js';
 import { TimedSelect } from './inspect/select.js';
-import { MysqlInspect } from './inspect/inspect.js';
+import { Inspection } from '../sql/inspect.js';
+import { inspectSql } from './inspect/inspect.js';
 import { MysqlPartitions } from './partitions/partitions.js';
 import { MysqlSetup } from './schema/setup.js';
 import { MysqlStats } from './ops/stats.js';
@@ -54,7 +55,7 @@ export class MysqlStore implements OutboxStore {
   readonly admin: MysqlAdmin;
   readonly cleaner: MysqlClean;
   readonly setup: MysqlSetup;
-  readonly inspect: MysqlInspect;
+  readonly inspect: Inspection;
   readonly diagnose: MysqlDiagnose;
   readonly bulk: BulkStore;
   readonly partitions: MysqlPartitions;
@@ -85,19 +86,15 @@ export class MysqlStore implements OutboxStore {
     const ofRows = { server, settle, parked: this.parked };
     this.rowLocks = new MysqlRowLocks(publishing, settings.buckets, names, ofRows);
     const glance = new MysqlGlance(database, server, names, settings, stats.sql);
-    this.inspect = new MysqlInspect(database, server, names, settings);
+    const reads = new TimedSelect(database, server);
+    this.inspect = new Inspection(reads, MYSQL, inspectSql(names, settings), settings);
     const { lookup } = this.inspect;
     const keys = new MysqlDedupKeys(database, names, lookup);
     const unowned = new MysqlUnowned(database, names, keys);
     this.admin = new MysqlAdmin(database, names, settings, { wake, stats, glance, keys, unowned });
     this.diagnose = new MysqlDiagnose(database, names, settings, holder);
-    const roles = operatorRoles(new OperatorDatabase(database, MYSQL), operatorSql(names), {
-      names,
-      reads: new TimedSelect(database, server),
-      rows: this.admin,
-      writer: this.writer,
-      locate: (...ids) => lookup.locate(...ids),
-    });
+    const parts = { names, reads, lookup, rows: this.admin, writer: this.writer };
+    const roles = operatorRoles(new OperatorDatabase(database, MYSQL), operatorSql(names), parts);
     ({ bulk: this.bulk, edits: this.edits, purge: this.purge, replay: this.replay, pauses: this.pauses } = roles);
     this.aging = new MysqlAging(database, names);
     this.partitions = new MysqlPartitions(database, settings, names);

@@ -30,7 +30,8 @@ import { replaySql } from './ops/replay.js';
 import { PostgresRowLocks } from './ops/row-locks.js';
 import { RowsRead } from './ready/rows-read.js';
 import { TimedReads } from './inspect/timed-reads.js';
-import { PostgresInspect } from './inspect/inspect.js';
+import { Inspection } from '../sql/inspect.js';
+import { inspectSql } from './inspect/inspect.js';
 import { PostgresPartitions } from './partitions/partitions.js';
 import { PostgresSetup } from './schema/setup.js';
 
@@ -45,7 +46,7 @@ export class PostgresStore implements OutboxStore {
   readonly cleaner: PostgresCleaner;
   readonly setup: PostgresSetup;
   readonly rowLocks: PostgresRowLocks;
-  readonly inspect: PostgresInspect;
+  readonly inspect: Inspection;
   readonly diagnose: PostgresDiagnose;
   readonly bulk: BulkStore;
   readonly partitions: PostgresPartitions;
@@ -74,15 +75,12 @@ export class PostgresStore implements OutboxStore {
     this.ready = new PostgresReady(connections, names, settings.errorHistory, ofReady);
     this.parked = new PostgresParked(connections, names, settings, rowsRead);
     this.admin = new PostgresAdmin(admin, names, settings);
-    this.inspect = new PostgresInspect(admin, names, settings);
+    const reads = new TimedReads(admin);
+    this.inspect = new Inspection(reads, POSTGRES, inspectSql(names, settings), settings);
     this.diagnose = new PostgresDiagnose(database, names, settings);
-    const roles = operatorRoles(new OperatorDatabase(database, POSTGRES), operatorSql(names), {
-      names,
-      reads: new TimedReads(admin),
-      rows: this.admin,
-      writer: this.writer,
-      locate: (...ids) => this.inspect.lookup.locate(...ids),
-    });
+    const { lookup } = this.inspect;
+    const parts = { names, reads, lookup, rows: this.admin, writer: this.writer };
+    const roles = operatorRoles(new OperatorDatabase(database, POSTGRES), operatorSql(names), parts);
     ({ bulk: this.bulk, edits: this.edits, purge: this.purge, replay: this.replay, pauses: this.pauses } = roles);
     this.partitions = new PostgresPartitions(database, names, settings.prefix);
     this.aging = new PostgresAging(admin, names);

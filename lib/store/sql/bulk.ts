@@ -20,14 +20,16 @@ import { DEAD, SCHEDULED, stateNumber } from '../parked-state.js';
 import type { AuditTable } from './audit.js';
 import { ALWAYS, allOf, condition, type Conditions } from './conditions.js';
 import { readText } from './dialect.js';
-import { indexPage, type TimedSelects } from './index-pages.js';
+import { indexPage } from './index-pages.js';
+import type { Select, TimedSelects } from './timed-selects.js';
+import type { Lookup } from './lookup.js';
 import type { OperatorDatabase } from './operator-database.js';
 
 export interface BulkSql {
   /** The parked table as `o`, by its key and by ids. */
   readonly from: { readonly key: string; readonly ids: string };
-  /** What follows `select`: the first and the last number that are parked, and the time. */
-  readonly bounds: string;
+  /** The first and the last number that are parked, and the time. */
+  readonly bounds: Select;
 }
 /** Done behind a change, in its transaction. */
 export type Also = (tx: SqlExecutor, changed: number) => Promise<void>;
@@ -49,12 +51,11 @@ export class BulkTable implements BulkStore {
     private readonly sql: BulkSql,
     private readonly changes: RowChanges,
     private readonly audits: AuditTable,
-    /** Of these ids what waits, in a bucket if that is known. */
-    readonly locate: (ids: readonly string[], bucket?: number) => Promise<RowsById>,
+    private readonly lookup: Pick<Lookup, 'locate'>,
   ) {}
 
   async bounds(): Promise<Bounds> {
-    const [[from = null, upTo = null, at] = []] = await this.reads.select(deadline(), this.sql.bounds, []);
+    const [[from = null, upTo = null, at] = []] = await this.reads.select(deadline(), this.sql.bounds);
     const now = new Date((this.database.dialect.readDate(at)?.getTime() ?? -1) + 1);
     return { from: readText(from), upTo: readText(upTo), at: String(at), now };
   }
@@ -117,6 +118,10 @@ export class BulkTable implements BulkStore {
 
   private counting(audit: string, asked: number): Also {
     return (tx, done) => this.audits.count(tx, audit, done, Math.max(0, asked - done));
+  }
+
+  locate(ids: readonly string[], bucket?: number): Promise<RowsById> {
+    return this.lookup.locate(ids, bucket);
   }
 
   begin(action: NewAction): Promise<string> {

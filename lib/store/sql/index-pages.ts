@@ -1,16 +1,7 @@
 import type { PositionPart } from '../position.js';
 import { ALWAYS, allOf, whereOf, type Conditions } from './conditions.js';
 import type { Dialect } from './dialect.js';
-
-/** Reads that the server ends by itself when their time is over. */
-export interface TimedSelects {
-  /**
-   * @param rest what follows `select`
-   * @param deadline monotonic, in milliseconds
-   * @throws OutboxError `TIMEOUT`
-   */
-  select(deadline: number, rest: string, values: readonly unknown[]): Promise<readonly (readonly unknown[])[]>;
-}
+import { select, type Rows, type TimedSelects } from './timed-selects.js';
 
 export interface OrderColumn {
   readonly name: string;
@@ -38,7 +29,7 @@ export interface PageRequest {
   readonly backwards?: boolean;
 }
 export interface IndexPage {
-  readonly rows: readonly (readonly unknown[])[];
+  readonly rows: Rows;
   /** Of each row where it stands. */
   readonly positions: readonly (readonly string[])[];
   /** Where to go on; `undefined`: that was the last page. */
@@ -60,11 +51,14 @@ export async function indexPage(
   const position = order.map((column) => dialect.readBack(column)).join(', ');
   const behind = after === undefined ? ALWAYS : dialect.compared(order, backwards ? '<' : '>', after);
   const left = allOf([range, behind]);
-  const select = (what: string, of: Conditions, more: string, ...values: readonly unknown[]) =>
-    reads.select(deadline, `${what} from ${from}${whereOf(of)}${sorted}${more}`, [...of.values, ...values]);
-  const end = look === undefined ? undefined : (await select(position, left, ' offset ?', 1, look - 1))[0]?.map(String);
+  const read = (what: string, of: Conditions, more: string, ...values: readonly unknown[]): Promise<Rows> =>
+    reads.select(
+      deadline,
+      select(`select ${what} from ${from}${whereOf(of)}${sorted}${more}`, ...of.values, ...values),
+    );
+  const end = look === undefined ? undefined : (await read(position, left, ' offset ?', 1, look - 1))[0]?.map(String);
   const upTo = end === undefined ? ALWAYS : dialect.compared(order, backwards ? '>=' : '<=', end);
-  const found = await select([...columns, position].join(', '), allOf([left, upTo, meant]), '', limit);
+  const found = await read([...columns, position].join(', '), allOf([left, upTo, meant]), '', limit);
   const positions = found.map((row) => row.slice(-order.length).map(String));
   return {
     rows: found.map((row) => row.slice(0, -order.length)),

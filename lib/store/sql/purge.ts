@@ -6,7 +6,8 @@ import { readPosition, writePosition } from '../position.js';
 import type { Sql } from '../sql.js';
 import type { AuditTable } from './audit.js';
 import { ALWAYS, allOf, condition } from './conditions.js';
-import { indexPage, type IndexedRows, type TimedSelects } from './index-pages.js';
+import { indexPage, type IndexedRows } from './index-pages.js';
+import type { TimedSelects } from './timed-selects.js';
 import type { OperatorDatabase } from './operator-database.js';
 
 export interface PurgeSql {

@@ -15,22 +15,22 @@ import {
   type ReplayStore,
 } from '../bulk-store.js';
 import type { SqlExecutor } from '../executor.js';
-import type { StoredRow } from '../inspect-store.js';
 import { literal } from '../names.js';
 import type { MessageWriter } from '../outbox-store.js';
 import { readPosition, writePosition, type PositionPart } from '../position.js';
 import type { Sql, Statement } from '../sql.js';
 import { ALWAYS, allOf, condition, type Conditions } from './conditions.js';
 import { readText } from './dialect.js';
-import { indexPage, type IndexedRows, type TimedSelects } from './index-pages.js';
+import { indexPage, type IndexedRows } from './index-pages.js';
+import type { Select, TimedSelects } from './timed-selects.js';
+import { readRow } from './rows.js';
 import type { OperatorDatabase } from './operator-database.js';
 
 export interface ReplaySql {
   /** The archive in the order of the publishing; `columns` are those of {@link readRow}. */
   readonly archive: IndexedRows;
-  readonly readRow: (row: readonly unknown[]) => StoredRow;
-  /** What messages are made of that stand at these positions, in their order: what follows `select`. */
-  content(places: readonly (readonly string[])[]): { readonly rest: string; readonly values: readonly unknown[] };
+  /** What messages are made of that stand at these positions, in their order. */
+  content(places: readonly (readonly string[])[]): Select;
   /** Id and transport of what is parked among these. */
   parkedAmong(ids: readonly string[]): Sql;
   /** Done, skipped, new state, number, state. */
@@ -70,7 +70,7 @@ export class ReplayTable implements ReplayStore {
     const { rows, positions, next } = await indexPage(this.reads, dialect, this.rows, request, deadline());
     return {
       rows: rows.map((row, n) => ({
-        row: this.sql.readRow(row),
+        row: readRow(dialect, row),
         position: writePosition(positions[n] as string[]),
         bytes: Number(row.at(-2)),
         isReplay: dialect.isTrue(row.at(-1)),
@@ -88,8 +88,8 @@ export class ReplayTable implements ReplayStore {
   }
 
   async read(positions: readonly string[]): Promise<ArchivedMessage[]> {
-    const { rest, values } = this.sql.content(positions.map((position) => readPosition(position, this.shape)));
-    return (await this.reads.select(deadline(), rest, values)).map((row) => this.readContent(row));
+    const content = this.sql.content(positions.map((position) => readPosition(position, this.shape)));
+    return (await this.reads.select(deadline(), content)).map((row) => this.readContent(row));
   }
 
   write(step: ReplayStep, messages: readonly NewMessage[], skipped: number): Promise<number | undefined> {

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { uuidV7 } from '../../../lib/message/uuid-v7.js';
+import type { MysqlStore } from '../../../lib/store/mysql/store.js';
 import { TimedSelect } from '../../../lib/store/mysql/inspect/select.js';
 import { TimedReads } from '../../../lib/store/postgres/inspect/timed-reads.js';
 import { BULK_LOOK, type ArchivePage, type ReplayFilter, type ReplayStore } from '../../../lib/store/bulk-store.js';
@@ -62,7 +63,7 @@ describe.each(DATABASES)('the archive of a replay, on %s', (kind) => {
 
     it('is read by an index, and a window only where it is', async () => {
       const explained = isPostgres ? explainedOnPostgres : explainedOnMysql;
-      const { used, rows } = await explained(() => walked({ from: at(30_000), before: at(30_100) }, 50));
+      const { used, rows } = await explained(() => walked({ from: at(30_000), before: at(30_100) }, 50), harness);
       expect(used).toEqual(isPostgres ? ['outbox_archive_pkey'] : ['by_time']);
       expect(rows).toBeLessThanOrEqual(isPostgres ? 100 : 400); // MySQL tells an estimate
     });
@@ -91,18 +92,18 @@ interface Explained {
 }
 
 async function explainedOnPostgres(work: () => Promise<unknown>): Promise<Explained> {
-  const { inTime } = TimedReads.prototype;
+  const { select } = TimedReads.prototype;
   const scans: PlanNode[] = [];
-  const spy = jest.spyOn(TimedReads.prototype, 'inTime').mockImplementation(async function (
+  const spy = jest.spyOn(TimedReads.prototype, 'select').mockImplementation(async function (
     this: TimedReads,
     deadline,
-    sql,
+    read,
   ) {
-    const text = `explain (analyze, format json) ${sql.statement.questionMarks}`;
-    const [row] = (await inTime.call(this, deadline, statement(undefined, text).bind(...sql.values))).rows;
+    const text = `explain (analyze, format json) ${read.text}`;
+    const [row] = await select.call(this, deadline, { ...read, text });
     const [{ Plan: plan }] = JSON.parse(row?.[0] as string) as [{ Plan: PlanNode }];
     scans.push(...nodesOf(plan).filter((node) => node['Relation Name'] === 'outbox_archive'));
-    return inTime.call(this, deadline, sql);
+    return select.call(this, deadline, read);
   });
   await work();
   spy.mockRestore();
@@ -112,18 +113,23 @@ async function explainedOnPostgres(work: () => Promise<unknown>): Promise<Explai
   };
 }
 
-async function explainedOnMysql(work: () => Promise<unknown>): Promise<Explained> {
+async function explainedOnMysql(work: () => Promise<unknown>, harness: Harness): Promise<Explained> {
   const { select } = TimedSelect.prototype;
   const found: (readonly unknown[])[] = [];
   const spy = jest.spyOn(TimedSelect.prototype, 'select').mockImplementation(async function (
     this: TimedSelect,
     deadline,
-    rest,
-    values,
+    read,
   ) {
-    const sql = statement(undefined, `explain select ${rest}`).bind(...values);
-    found.push(...(await this.database.connection('admin').run(sql)).rows);
-    return select.call(this, deadline, rest, values);
+    const text = `explain ${read.text}`;
+    found.push(
+      ...(
+        await (harness.store as MysqlStore).database
+          .connection('admin')
+          .run(statement(undefined, text).bindAll(read.values))
+      ).rows,
+    );
+    return select.call(this, deadline, read);
   });
   await work();
   spy.mockRestore();

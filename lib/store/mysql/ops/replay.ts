@@ -1,7 +1,7 @@
 import type { TableNames } from '../../names.js';
 import { statement } from '../../sql.js';
 import type { ReplaySql } from '../../sql/replay.js';
-import { ARCHIVE_ORDER, archiveByTime, readRow, ROW_COLUMNS } from '../inspect/rows.js';
+import { ARCHIVE_ORDER, archiveByTime, ROW_COLUMNS } from '../inspect/rows.js';
 import { jsonRows, jsonTable, lookUp } from '../json-rows.js';
 import { marks } from '../statements.js';
 
@@ -14,9 +14,8 @@ export function replaySql({ archive, parked, audit }: TableNames): ReplaySql {
   const places = lookUp(jsonTable({ t: 'datetime(6)', a: 'bigint unsigned' }), `${archive} o`);
   return {
     archive: { from: archiveByTime(archive), columns: [ROW_COLUMNS.archive], order: ARCHIVE_ORDER },
-    readRow,
     content: (positions) => ({
-      rest: `${CONTENT} from ${places} on o.archive_id = k.a and o.published_at = k.t`,
+      text: `select ${CONTENT} from ${places} on o.archive_id = k.a and o.published_at = k.t`,
       values: [jsonRows(positions.map(([time, id]) => [time as string, BigInt(id as string)]))],
     }),
     parkedAmong: (ids) => {

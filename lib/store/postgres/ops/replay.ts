@@ -1,7 +1,7 @@
 import type { TableNames } from '../../names.js';
 import type { ReplaySql } from '../../sql/replay.js';
 import { plainArray } from '../arrays.js';
-import { ARCHIVE_ORDER, readRow, ROW_COLUMNS } from '../inspect/rows.js';
+import { ARCHIVE_ORDER, ROW_COLUMNS } from '../inspect/rows.js';
 import { statement } from '../statement.js';
 
 export function replaySql({ archive, parked, audit }: TableNames): ReplaySql {
@@ -9,9 +9,8 @@ export function replaySql({ archive, parked, audit }: TableNames): ReplaySql {
   const among = statement(undefined, `select o.id, o.transport from ${parked} o where o.id = any(?::uuid[])`);
   return {
     archive: { from: `${archive} o`, columns: [ROW_COLUMNS.archive], order: ARCHIVE_ORDER },
-    readRow,
     content: (places) => ({
-      rest: `o.id, o.transport, o.topic, o.key, o.type, o.version, o.content_type, o.headers, o.options, o.payload
+      text: `select o.id, o.transport, o.topic, o.key, o.type, o.version, o.content_type, o.headers, o.options, o.payload
         from unnest(?::timestamptz[], ?::smallint[], ?::smallint[], ?::bigint[]) with ordinality k(p, t, b, s, n)
         cross join lateral (select * from ${archive} a
           where a.published_at = k.p and a.transport = k.t and a.bucket = k.b and a.seq = k.s offset 0) o order by k.n`,
