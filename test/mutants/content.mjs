@@ -135,8 +135,8 @@ export const CONTENT = [
     breaks:
       'a failed message of megabytes: all of its values are collected at each attempt, and the event loop stands still',
     file: 'lib/observe/redact/secrets.ts',
-    from: 'const MOST_TAKEN_APART = 256 * 1024;',
-    to: 'const MOST_TAKEN_APART = Infinity;',
+    from: '4 * 1024 * 1024;',
+    to: 'Infinity;',
     simulation: false,
     contract: 'test/unit/observe/secrets.spec.ts',
     chaos: false,
