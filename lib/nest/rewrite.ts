@@ -136,7 +136,7 @@ function headersOf(row: EditableRow, { headers }: MessageChanges): EncodedHeader
     else if (!Object.hasOwn(kept, name)) refuse(SUBJECT, 'a header is to be removed that the message does not have');
     else delete kept[name];
   }
-  return collectHeaders([kept, set], (problem) => refuse(SUBJECT, problem));
+  return collectHeaders([kept, set], SUBJECT);
 }
 
 /** Another program may have written what is no JSON: that is none. */

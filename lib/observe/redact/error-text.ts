@@ -25,8 +25,7 @@ export function errorText(error: unknown, about: readonly unknown[] = []): strin
   try {
     const text = describe(error);
     if (about.length === 0) return clip(redact(text));
-    const masked = text.length > MOST_READ ? undefined : mask(text, about);
-    return clip(redact(masked ?? describe(error, (one) => one instanceof OutboxError)));
+    return clip(redact(mask(text, about) ?? describe(error, (one) => one instanceof OutboxError)));
   } catch {
     return UNREADABLE;
   }

@@ -6,6 +6,8 @@ const SHORTEST = 8;
 const MAX_DEPTH = 100;
 /** Characters that are taken apart into their values for one text, in some 30 ms: a whole batch of the default size. */
 export const MOST_TAKEN_APART = 4 * 1024 * 1024;
+/** Characters of the text that are searched for a value in the time that it takes to take one apart. */
+const SEARCHED_AT_ONCE = 32;
 /** What JSON writes otherwise. */
 const ESCAPED = /["\\\u0000-\u001f\ud800-\udfff]/; // eslint-disable-line eslint/no-control-regex
 const TEXT = new TextDecoder();
@@ -29,12 +31,12 @@ export function mask(text: string, about: readonly unknown[]): string | undefine
 class Search {
   readonly found = new Set<string>();
   left = MOST_TAKEN_APART;
-  /** With what a value that stands in the text may begin. */
-  readonly beginnings = new Set<string>();
+  /** What it takes to look for one value. */
+  readonly cost: number;
   names: readonly (string | null)[] = [];
 
   constructor(readonly text: string) {
-    for (let at = 0; at + SHORTEST <= text.length; at += 1) this.beginnings.add(text.slice(at, at + SHORTEST));
+    this.cost = text.length / SEARCHED_AT_ONCE;
   }
 
   visit(one: unknown): void {
@@ -79,6 +81,8 @@ class Search {
   look(value: string): void {
     this.left -= value.length;
     if (value.length < SHORTEST) return;
+    this.left -= this.cost;
+    if (this.left < 0) return;
     this.lookFor(value, value);
     if (!ESCAPED.test(value)) return;
     const escaped = escape(value);
@@ -87,8 +91,7 @@ class Search {
   }
 
   lookFor(form: string, value: string): void {
-    if (!this.beginnings.has(form.slice(0, SHORTEST)) || !this.text.includes(form)) return;
-    if (!this.names.some((name) => name?.includes(value))) this.found.add(form);
+    if (this.text.includes(form) && !this.names.some((name) => name?.includes(value))) this.found.add(form);
   }
 }
 

@@ -61,10 +61,13 @@ describe('what an error may say of its message', () => {
     expect(mask('secret-value and secret-value-2', ['secret-value', 'secret-value-2'])).toBe('*** and ***');
   });
 
-  it('finds each of them also where the text is long, and they are many', () => {
-    const values = Array.from({ length: 2_500 }, (_, i) => `the value ${i}`);
-    const about = message(JSON.stringify(values));
-    expect(text(new Error(`${'-'.repeat(1_000)}${values.slice(0, 1_000).join('|')}`), about)).not.toMatch(/value/);
+  it('hides them also far behind what is shown of a text, before it is cut', () => {
+    const long = 'canary '.repeat(5_000);
+    const ends = ['amqp://user:canary@host', 'password="my canary value"', '"my canary" is not valid JSON'];
+    for (const end of ends) {
+      expect(text(new Error(`bad: ${long}${end}`), message(JSON.stringify(long)))).not.toContain('canary');
+    }
+    expect(text(new Error('x'.repeat(100_000)), message('["canary-1"]'))).toBe(`${'x'.repeat(1_023)}…`);
   });
 
   describe('where there is more than can be searched', () => {
@@ -81,13 +84,15 @@ describe('what an error may say of its message', () => {
       );
     });
 
-    it('J10: of headers, of many messages, or of a long text as well', () => {
+    it('J10: of headers, of many messages, or of a long text with many values as well', () => {
       const headersJson = JSON.stringify({ a: 'x'.repeat(MOST_TAKEN_APART) });
       expect(shown(new Error('canary'), message('{}', { headersJson }))).toBe(NOT_KEPT);
       const quarter = message(JSON.stringify('x'.repeat(MOST_TAKEN_APART / 4)));
       expect(errorText(new Error('no'), [quarter, quarter, quarter])).toBe('no');
       expect(errorText(new Error('canary'), [quarter, quarter, quarter, quarter])).toBe(NOT_KEPT);
-      expect(shown(new Error('canary '.repeat(5_000)), message('{}'))).toBe(NOT_KEPT);
+      const values = JSON.stringify(Array.from({ length: 2_000 }, (_, i) => `the value ${i}`));
+      expect(shown(new Error('canary '.repeat(16_000)), message(values))).toBe(NOT_KEPT);
+      expect(shown(new Error('no '.repeat(300)), message(values))).toMatch(/^no no/);
     });
 
     it('J10: is not taken apart', () => {
