@@ -142,6 +142,16 @@ export const CONTENT = [
     chaos: false,
   },
   {
+    name: 'failure-not-masked',
+    breaks: 'what a handler or a transport quotes of a payload is stored and logged',
+    file: 'lib/relay/publish/publisher.ts',
+    from: 'told(bounded(result), [sent[index]])',
+    to: 'told(bounded(result), [])',
+    contract: 'test/unit/relay/publish/publisher.spec.ts',
+    simulation: false,
+    chaos: false,
+  },
+  {
     name: 'pem-shown',
     breaks: 'an error shows a private key',
     file: 'lib/observe/redact/credentials.ts',
