@@ -5,7 +5,7 @@
 // Lines are lines of files: blanks and comments count. What runs for each message is measured by test/nest/path.spec.ts, on a database
 // and a broker: `OUTBOX_PATH=1 npm test -- test/nest/path.spec.ts` prints the files.
 import { execFileSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, posix, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
@@ -27,7 +27,7 @@ const files = execFileSync(
   },
 )
   .split('\n')
-  .filter((file) => file !== '');
+  .filter((file) => file !== '' && existsSync(join(root, file)));
 const text = (file) => readFileSync(join(root, file), 'utf8');
 const lines = (all) => sum(all, (file) => text(file).split('\n').length - 1);
 const words = (all) =>

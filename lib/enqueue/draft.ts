@@ -1,12 +1,11 @@
 import type { MessageOptions } from '../outbox-message.js';
-import { withoutSecrets } from '../observe/redact/error-text.js';
-import { secretsIn } from '../observe/redact/secrets.js';
 import { OutboxKeyMissingError, OutboxMessageError } from '../outbox.errors.js';
 import { PLAIN_MESSAGE_NAMES, type MessageSettings, type PlainMessage } from './options.js';
 import { refuse, refuseUnknown } from '../options/refuse.js';
 import type { EventClass, EventMetadata, HeadersInput, StoredRetry } from './events/event-metadata.js';
 import type { EventRegistry } from './events/event-registry.js';
 import { isPlainObject } from './plain-object.js';
+import { threw } from './threw.js';
 import { MAX_KEY_BYTES, MAX_VERSION, NO_TOPIC, textProblem, typeName } from '../options/text-checks.js';
 
 /** One message before it is encoded: events and plain messages look the same from here on. */
@@ -53,8 +52,7 @@ function fromEvent(event: object, metadata: EventMetadata, settings: MessageSett
     try {
       return (value as (event: object) => R)(event);
     } catch (error) {
-      const cause = withoutSecrets(error, secretsIn(event));
-      throw new OutboxMessageError('INVALID_MESSAGE', `${subject}: its function \`${name}\` threw.`, { cause });
+      throw threw('INVALID_MESSAGE', `${subject}: its function \`${name}\` threw.`, error, event);
     }
   };
   return {

@@ -7,12 +7,10 @@ import {
   type PayloadEncryption,
 } from '../message/encryption.js';
 import { ENCRYPTION_OPTION, type NewMessage } from '../outbox-message.js';
-import { withoutSecrets } from '../observe/redact/error-text.js';
-import { secretsOfPayload } from '../observe/redact/secrets.js';
-import { OutboxMessageError } from '../outbox.errors.js';
 import type { Destinations } from './destinations.js';
 import { refuse } from '../options/refuse.js';
 import { typeName } from '../options/text-checks.js';
+import { threw } from './threw.js';
 
 const KEY_ID = /^[\x21-\x7e]{1,255}$/;
 
@@ -50,8 +48,7 @@ async function seal(
     sealed = await encryption.encrypt(payload, context);
     if (sealed === null && !isRequired(encryption, () => context)) return null;
   } catch (error) {
-    const cause = withoutSecrets(error, secretsOfPayload(payload, row.contentType));
-    throw new OutboxMessageError('ENCRYPTION_FAILED', `${subjectOf(row)}: its encryption threw.`, { cause });
+    throw threw('ENCRYPTION_FAILED', `${subjectOf(row)}: its encryption threw.`, error, payload);
   }
   if (sealed === null)
     refuse(subjectOf(row), 'encryption.encrypt() gave null, which encryption.required forbids', 'ENCRYPTION_FAILED');

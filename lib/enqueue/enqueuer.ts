@@ -1,4 +1,3 @@
-import type { PayloadEncryption } from '../message/encryption.js';
 import type { NewMessage } from '../outbox-message.js';
 import { OutboxDuplicateMessageError, OutboxError, OutboxMessageError } from '../outbox.errors.js';
 import type { InsertReport } from '../store/outbox-store.js';
@@ -7,7 +6,7 @@ import type { Session } from '../transaction/data-layer.js';
 import { AtomicWrite } from './atomic-write.js';
 import { Destinations } from './destinations.js';
 import { refuseUnknown } from '../options/refuse.js';
-import { ENQUEUE_OPTION_NAMES, type EnqueueOptions, type EnqueueReport } from './options.js';
+import { ENQUEUE_OPTION_NAMES, type EnqueueOptions } from './options.js';
 import { EventRegistry } from './events/event-registry.js';
 import type { EnqueueRuntime } from './runtime.js';
 import { isScheduled, whenDue } from './scheduled.js';
@@ -56,22 +55,8 @@ export class Enqueuer {
     };
   }
 
-  /** @returns one id per input, in order: the first message's id for a repeated `dedupKey` */
-  async write(session: Session, inputs: readonly unknown[], options?: EnqueueOptions): Promise<string[]> {
-    return (await this.writeAll(session, inputs, options)).ids;
-  }
-
-  /** The same, with the word of duplicates. */
-  async report(session: Session, inputs: readonly unknown[], options?: EnqueueOptions): Promise<EnqueueReport[]> {
-    const { ids, own } = await this.writeAll(session, inputs, options);
-    return ids.map((id, index) => ({ id, duplicate: id !== own[index] }));
-  }
-
-  /** @internal */ async writeAll(
-    session: Session,
-    inputs: readonly unknown[],
-    options: EnqueueOptions = NO_OPTIONS,
-  ): Promise<Ids> {
+  /** The first message's id for a repeated `dedupKey`. */
+  async write(session: Session, inputs: readonly unknown[], options: EnqueueOptions = NO_OPTIONS): Promise<Ids> {
     const trace = this.runtime.tracing?.();
     try {
       const written = await this.writeTraced(session, inputs, options, trace);
@@ -94,7 +79,9 @@ export class Enqueuer {
     const watch = session.listen();
     return watch.write(rows.every(isScheduled) ? this.laterListener : this.listener, async () => {
       const { encryption } = this.runtime.options;
-      const stored = encryption === undefined ? rows : await this.seal(rows, encryption);
+      // Here, where the end of the transaction waits for it.
+      const stored =
+        encryption === undefined ? rows : await encryptPayloads(rows, encryption, this.startedRules().destinations);
       const holders = await this.insert(new AtomicWrite(watch, session.executor), stored);
       const written = rows.filter(({ id }) => !holders.has(id));
       if (written.length > 0) this.runtime.onEnqueued?.(written);
@@ -104,11 +91,6 @@ export class Enqueuer {
       if (known.length > 0) also.push({ listener: this.knownListener, ids: known });
       return { result, ids: [...new Set(written.map(({ id }) => id))], also };
     });
-  }
-
-  /** @internal Here, where the end of the transaction waits for it. */
-  seal(rows: readonly NewMessage[], encryption: PayloadEncryption): Promise<NewMessage[]> {
-    return encryptPayloads(rows, encryption, this.startedRules().destinations);
   }
 
   /** @internal Everything that can be refused is refused here, before any SQL. */

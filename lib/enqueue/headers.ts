@@ -3,6 +3,7 @@ import { encodeHeaders } from '../message/headers.js';
 import type { HeaderValue, MessageHeaders } from '../outbox-message.js';
 import type { HeadersInput } from './events/event-metadata.js';
 import { isPlainObject } from './plain-object.js';
+import { refuse } from '../options/refuse.js';
 import { encodingProblem, typeName } from '../options/text-checks.js';
 
 /** AMQP's short string, the narrowest of the brokers. */
@@ -21,37 +22,32 @@ export interface EncodedHeaders {
 const NONE: MessageHeaders = Object.freeze(Object.create(null) as MessageHeaders);
 export const NO_HEADERS: EncodedHeaders = Object.freeze({ json: null, bytes: 0, map: NONE });
 
-/**
- * Later sources overrule earlier ones by exact name. The result has no prototype, so `__proto__` is a name like any other.
- * @param refuse throws
- */
-export function collectHeaders(
-  sources: readonly (HeadersInput | undefined)[],
-  refuse: (problem: string) => never,
-): EncodedHeaders {
+/** Later sources overrule earlier ones by exact name. The result has no prototype, so `__proto__` is a name like any other. */
+export function collectHeaders(sources: readonly (HeadersInput | undefined)[], subject: string): EncodedHeaders {
   let merged: Record<string, HeaderValue> | undefined;
   for (const source of sources) {
     if (source === undefined) continue;
-    if (!isPlainObject(source)) refuse(`headers must be a plain object of names and values, not ${typeName(source)}`);
+    if (!isPlainObject(source))
+      refuse(subject, `headers must be a plain object of names and values, not ${typeName(source)}`);
     for (const name of Object.keys(source)) {
       merged ??= Object.create(null) as Record<string, HeaderValue>;
       merged[name] = source[name] as HeaderValue;
     }
   }
-  return merged === undefined ? NO_HEADERS : encode(merged, refuse);
+  return merged === undefined ? NO_HEADERS : encode(merged, subject);
 }
 
-function encode(headers: MessageHeaders, refuse: (problem: string) => never): EncodedHeaders {
+function encode(headers: MessageHeaders, subject: string): EncodedHeaders {
   let bytes = 0;
   let values = 0;
   for (const name of Object.keys(headers)) {
     const problem = nameProblem(name) ?? valueProblem(`headers.${name}`, headers[name]);
-    if (problem !== undefined) refuse(problem);
+    if (problem !== undefined) refuse(subject, problem);
     bytes += Buffer.byteLength(name) + valueBytes(headers[name] as HeaderValue);
     values += Array.isArray(headers[name]) ? headers[name].length : 1;
     // Inside the loop: stops before the rest of a hostile map is looked at.
-    if (bytes > MAX_HEADER_BYTES) refuse(`headers have more than ${MAX_HEADER_BYTES} bytes`);
-    if (values > MAX_HEADER_VALUES) refuse(`headers have more than ${MAX_HEADER_VALUES} values`);
+    if (bytes > MAX_HEADER_BYTES) refuse(subject, `headers have more than ${MAX_HEADER_BYTES} bytes`);
+    if (values > MAX_HEADER_VALUES) refuse(subject, `headers have more than ${MAX_HEADER_VALUES} values`);
   }
   return { json: encodeHeaders(headers), bytes, map: headers };
 }

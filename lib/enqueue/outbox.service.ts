@@ -85,11 +85,8 @@ export class OutboxService<TEvent extends object = AnyEvent> {
     const session = this.current.require(options?.manager);
     if (Array.isArray(input)) refuseForArray(options);
     const inputs: readonly unknown[] = Array.isArray(input) ? input : [input];
-    const written: readonly unknown[] = await this.enqueuer[options?.report === true ? 'report' : 'write'](
-      session,
-      inputs,
-      options,
-    );
+    const { ids, own } = await this.enqueuer.write(session, inputs, options);
+    const written = options?.report === true ? ids.map((id, i) => ({ id, duplicate: id !== own[i] })) : ids;
     return Array.isArray(input) ? written : written[0];
   }
 

@@ -1,11 +1,10 @@
 import { types } from 'node:util';
 import { isThenable } from '../message/is-thenable.js';
-import { withoutSecrets } from '../observe/redact/error-text.js';
-import { secretsIn } from '../observe/redact/secrets.js';
 import { OutboxError, OutboxMessageError } from '../outbox.errors.js';
 import type { Serializer } from '../message/serializer.js';
 import { jsonSerializer } from '../message/json-serializer.js';
 import { isWellFormed, typeName } from '../options/text-checks.js';
+import { threw } from './threw.js';
 
 export interface EncodedPayload {
   /** `null`: a tombstone. */
@@ -51,8 +50,8 @@ function serialize(payload: unknown, serializer: Serializer, subject: string): B
     bytes = serializer.serialize(payload);
   } catch (error) {
     if (error instanceof OutboxError) throw refused(subject, error.message.replace(/\.$/, ''));
-    const cause = withoutSecrets(error, secretsIn(payload));
-    throw refused(subject, 'payload: the serializer, or a toJSON or getter of the payload, threw', cause);
+    const text = `${subject}: payload: the serializer, or a toJSON or getter of the payload, threw.`;
+    throw threw('PAYLOAD_NOT_SERIALIZABLE', text, error, payload);
   }
   if (!types.isUint8Array(bytes))
     throw refused(subject, `payload: the serializer returned ${typeName(bytes)}, not a Uint8Array`);
@@ -78,6 +77,6 @@ function view(bytes: Uint8Array): Buffer {
   return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-function refused(subject: string, problem: string, cause?: unknown): OutboxMessageError {
-  return new OutboxMessageError('PAYLOAD_NOT_SERIALIZABLE', `${subject}: ${problem}.`, { cause });
+function refused(subject: string, problem: string): OutboxMessageError {
+  return new OutboxMessageError('PAYLOAD_NOT_SERIALIZABLE', `${subject}: ${problem}.`);
 }

@@ -43,7 +43,7 @@ export function toMessage(
   const { subject, key } = draft;
   const payload = encodePayload(draft.payload, draft.contentType, rules.serializer, subject);
   refuseTooLarge(payload.bytes, rules.maxPayloadBytes, subject);
-  const own = collectHeaders(draft.headers, (problem) => refuse(subject, problem));
+  const own = collectHeaders(draft.headers, subject);
   const destinations = destinationsOf(draft, rules.destinations);
   const identity = identityOf(draft, settings, rules.idGenerator);
   const headers = trace === undefined ? own : traced(trace, draft, identity.id, destinations, own);
@@ -89,7 +89,7 @@ function traced(
 ): EncodedHeaders {
   const transports = destinations.map(({ name }) => name);
   const added = trace.created({ id, type, topic, transports, headers: own.map });
-  return added === undefined ? own : collectHeaders([added, own.map], (problem) => refuse(subject, problem));
+  return added === undefined ? own : collectHeaders([added, own.map], subject);
 }
 
 function destinationsOf({ transport, subject }: Draft, destinations: Destinations): readonly Destination[] {

@@ -6,7 +6,6 @@ import { collectHeaders, NO_HEADERS, type EncodedHeaders } from '../enqueue/head
 import { encodePayload } from '../enqueue/payload.js';
 import { encryptionContext, type PayloadEncryption } from '../message/encryption.js';
 import { decodeHeaders } from '../message/headers.js';
-import { withoutSecrets } from '../observe/redact/error-text.js';
 import { refuse } from '../options/refuse.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import { ENCRYPTION_OPTION, isEncrypted, type HeaderValue, type MessageOptions } from '../outbox-message.js';
@@ -98,7 +97,7 @@ async function opened(encryption: PayloadEncryption, row: EditableRow, transport
     return bufferOf(await encryption.decrypt({ keyId: String(keyId), ciphertext: row.payload }, context));
   } catch (error) {
     const text = `${SUBJECT}: its payload, which is bound to topic, type and headers, was not decrypted.`;
-    throw new OutboxMessageError('DECRYPTION_FAILED', text, { cause: withoutSecrets(error, new Set()) });
+    throw new OutboxMessageError('DECRYPTION_FAILED', text, { cause: error });
   }
 }
 
@@ -137,7 +136,7 @@ function headersOf(row: EditableRow, { headers }: MessageChanges): EncodedHeader
     else if (!Object.hasOwn(kept, name)) refuse(SUBJECT, 'a header is to be removed that the message does not have');
     else delete kept[name];
   }
-  return collectHeaders([kept, set], (problem) => refuse(SUBJECT, problem));
+  return collectHeaders([kept, set], SUBJECT);
 }
 
 /** Another program may have written what is no JSON: that is none. */

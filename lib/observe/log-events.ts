@@ -167,16 +167,16 @@ const LINES: Lines = {
       ? 'stopped'
       : 'stopped before everything was given back; another instance takes over when the leases expire',
   }),
-  error: ({ operation, error, retryIn }) => ({
-    level: 'error',
-    text: `${operation} failed`,
-    repeatKey: `${operation} ${errorText(error)}`,
-    fields: {
-      operation,
-      error: errorText(error),
-      retryIn: retryIn === null ? undefined : durationText(Math.round(retryIn)),
-    },
-  }),
+  error: ({ operation, error: thrown, retryIn: ms }) => {
+    const error = errorText(thrown);
+    const retryIn = ms === null ? undefined : durationText(Math.round(ms));
+    return {
+      level: 'error',
+      text: `${operation} failed`,
+      repeatKey: `${operation} ${error}`,
+      fields: { operation, error, retryIn },
+    };
+  },
   warning: ({ text }) => ({ level: 'warn', text, fields: {}, repeatKey: text }),
 };
 

@@ -14,12 +14,11 @@ import type { Clock } from '../time/clock.js';
 import type { LowWaterMark } from './read/low-water-mark.js';
 import { GlobalOrderGate } from './order/global-order-gate.js';
 import { Batcher } from './publish/batcher.js';
-import type { Batch, Told, Unit } from './publish/batch.types.js';
+import type { Batch, Result, Told, Unit } from './publish/batch.types.js';
 import { Delivery } from './publish/delivery.js';
 import { LargePayloads } from './publish/large-payloads.js';
 import { PoisonDetector } from './publish/poison-detector.js';
 import { RunResults, type RunEnd } from './publish/run-results.js';
-import type { PublishResult } from '../transports/transport.js';
 import { IDLE, NONE_TAKEN, publisherOf, timeOfOne, type TransportRelayDependencies } from './relay.types.js';
 import type { InFlight } from './publish/in-flight.js';
 import { Outage, type OutageRelay } from './publish/outage.js';
@@ -206,7 +205,7 @@ export class TransportRelay implements LeaseListener, OutageRelay {
     if (this.batcher.isOneByOne) this.pumpSoon();
   }
 
-  /** @internal */ resolve(message: OutboxMessage, result: PublishResult): void {
+  /** @internal */ resolve(message: OutboxMessage, result: Result): void {
     this.flight.acquit(message);
     if (result.ok) {
       this.results.published(message);

@@ -1,13 +1,12 @@
 import { Ledger } from '../../lib/relay/ledger.js';
 import { RunResults, type RunEnd } from '../../lib/relay/publish/run-results.js';
-import type { Batch, Unit } from '../../lib/relay/publish/batch.types.js';
+import type { Batch, Result, ToldFailure, Unit } from '../../lib/relay/publish/batch.types.js';
 import { Results } from '../../lib/relay/settle/results.js';
 import { WriteReports } from '../../lib/relay/settle/write-reports.js';
 import { WakeUps } from '../../lib/relay/wake-ups.js';
 import type { Decided, Transition, WriteReport } from '../../lib/relay/settle/settler.js';
 import { closes } from '../../lib/relay/settle/unwritten.js';
 import { OutboxMessage } from '../../lib/outbox-message.js';
-import type { PublishFailure, PublishResult } from '../../lib/transports/transport.js';
 import { PUBLISHED } from '../../lib/transports/transport.js';
 
 interface Row {
@@ -31,7 +30,7 @@ interface Sent {
 
 const KEYS = ['a', 'a', 'b', null];
 const bucketOf = (key: string | null): number => (key === 'a' ? 0 : 1);
-const failure = (blame: PublishFailure['blame']): PublishFailure => ({ ok: false, blame, error: 'no' });
+const failure = (blame: ToldFailure['blame']): ToldFailure => ({ ok: false, blame, error: 'no', text: 'no' });
 const [REFUSED, KILLED, AWAY] = [failure('message'), failure('collateral'), failure('transport')];
 const written = (transitions: readonly Decided[]): WriteReport => ({
   kind: 'transitioned',
@@ -102,7 +101,7 @@ export class LedgerHistory {
       },
       outage: {
         isTroubled: false,
-        charge: (_: OutboxMessage, said: PublishFailure) => said,
+        charge: (_: OutboxMessage, said: ToldFailure) => said,
         insteadOf: (decided: unknown) => decided,
         failed: () => this.giveUpWaiting(),
       },
@@ -262,8 +261,8 @@ export class LedgerHistory {
     this.results.rewind();
   }
 
-  result(): PublishResult {
-    return [PUBLISHED, PUBLISHED, PUBLISHED, REFUSED, KILLED, AWAY][this.below(6)] as PublishResult;
+  result(): Result {
+    return [PUBLISHED, PUBLISHED, PUBLISHED, REFUSED, KILLED, AWAY][this.below(6)] as Result;
   }
 
   resolveRun({ messages }: Unit, end: RunEnd): void {
@@ -273,7 +272,7 @@ export class LedgerHistory {
     else this.resolve(end.failed, end.failure);
   }
 
-  resolve(message: OutboxMessage, result: PublishResult): void {
+  resolve(message: OutboxMessage, result: Result): void {
     this.ledger.flight.acquit(message);
     if (result.ok) {
       this.results.published(message);

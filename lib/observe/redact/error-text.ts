@@ -1,7 +1,7 @@
-import type { OutboxMessage } from '../../outbox-message.js';
+import { OutboxError } from '../../outbox.errors.js';
 import { withoutCredentials, withoutShapes } from './credentials.js';
 import { printable } from './printable.js';
-import { beforeAnyAcross, mask, MOST_TAKEN_APART, quotes, secretsOf } from './secrets.js';
+import { mask } from './secrets.js';
 
 /** Longest error text that is stored or logged, in code points. */
 export const MAX_ERROR_TEXT = 1024;
@@ -9,62 +9,44 @@ export const MAX_ERROR_TEXT = 1024;
 const MOST_READ = MAX_ERROR_TEXT * 16;
 /** Levels of `cause` and members of an AggregateError that are named. */
 const MAX_DEPTH = 3;
+const UNREADABLE = 'an error that cannot be read';
+const NOT_KEPT = 'its text may quote more of the message than can be searched, and is not kept';
 
 /**
- * What may be said about an error in a log, an event or `last_error`: name, code and message, and those of its causes.
+ * The gate for each error that leaves as a text: in a log, an event or `last_error`. Name, code and message, and those of its causes.
  * Never a stack or any other property (`query`, `parameters`, `config` hold payloads and credentials); user info of URLs
  * is removed; lone surrogates too, as no database takes them. Ends of lines become a space, other control characters an
  * escape.
  *
- * @param about messages whose payloads and headers the error may quote: what it quotes becomes `***`
+ * @param about messages, or anything else, that the error may quote: what it quotes becomes `***`. Where there is more than can be
+ * searched, only this library's own texts are kept
  */
-export function errorText(error: unknown, about: readonly OutboxMessage[] = []): string {
+export function errorText(error: unknown, about: readonly unknown[] = []): string {
   try {
-    const text = describe(error, 0);
-    const [first] = about;
-    if (first === undefined) return clip(redact(text));
-    const known = about.length === 1 ? latest.get(first) : undefined;
-    const size = first.body?.length;
-    if (known?.text === text && known.size === size) return known.shown;
-    const shown = clip(redact(masked(text, secretsOf(about))));
-    if (about.length === 1 && size !== undefined && size > MOST_TAKEN_APART) latest.set(first, { text, size, shown });
-    return shown;
+    const text = describe(error);
+    if (about.length === 0) return clip(redact(text));
+    return clip(redact(mask(text, about) ?? describe(error, (one) => one instanceof OutboxError)));
   } catch {
-    return 'an error that cannot be read';
+    return UNREADABLE;
   }
 }
 
-/** What was said last about one message with a large payload: a failure is told in several places. The size tells a payload that is not here yet. */
-const latest = new WeakMap<
-  OutboxMessage,
-  { readonly text: string; readonly size: number | undefined; readonly shown: string }
->();
-
-/** The error itself, unless its text quotes one of these messages: then an error with the text that may be told. */
-export function unquoted(error: unknown, about: readonly OutboxMessage[]): unknown {
+/**
+ * The same for one that leaves as an object, to a listener or a caller: a copy that has its text, its code and its place, as any other
+ * property may hold the message.
+ */
+export function errorCopy(error: unknown, about: readonly unknown[]): Error {
   const text = errorText(error, about);
-  return text === errorText(error)
-    ? error
-    : Object.assign(new Error(text), { code: (error as { code?: unknown } | null | undefined)?.code });
-}
-
-/** The error itself, or, when anything in it quotes a secret, a copy that has its text and its place, and nothing else. */
-export function withoutSecrets(error: unknown, secrets: ReadonlySet<string>): unknown {
-  try {
-    if (!quotes(error, secrets)) return error;
-  } catch {
-    // Whoever cannot be looked into must not be shown either.
-  }
-  let text = 'an error that cannot be read';
-  let places = '';
-  try {
-    text = clip(redact(masked(describe(error, 0), secrets)));
-    places = (error as Error).stack?.match(/(?:\n {4}at [^\n]*)+$/)?.[0] ?? '';
-  } catch {
-    // as above
-  }
   const copy = new Error(text);
-  copy.stack = `Error: ${text}${mask(places, secrets)}`;
+  copy.stack = `Error: ${text}`;
+  try {
+    const { code, stack } = Object(error) as { code?: unknown; stack?: string };
+    if (typeof code === 'string' || typeof code === 'number') Object.assign(copy, { code });
+    const places = stack?.match(/(?:\n {4}at [^\n]*)+$/)?.[0] ?? '';
+    copy.stack += mask(places, about) ?? '';
+  } catch {
+    // One that cannot be read has no place.
+  }
   return copy;
 }
 
@@ -84,54 +66,26 @@ function withoutJson(text: string): string {
   return `${text.slice(0, from)}this${text.slice(text.indexOf(NO_JSON, last))}`;
 }
 
-/** Cut before it is searched for each of them, which costs as much as it is long. */
-function masked(text: string, secrets: ReadonlySet<string>): string {
-  if (text.length <= MOST_READ) return mask(text, secrets);
-  return mask(text.slice(0, wholeUpTo(text, secrets)), secrets) + '…';
-}
-
-/** How far a long text goes without a piece of a secret at its end: where that is cut off, the rest would not be found. */
-function wholeUpTo(text: string, secrets: ReadonlySet<string>): number {
-  let end = MOST_READ;
-  for (let round = 0; round < MAX_ROUNDS; round += 1) {
-    // What `redact` finds by its end: a quoted value, or the user in a URL, or before a host.
-    const from = Math.max(0, end - MAX_ERROR_TEXT);
-    const open = text.slice(from, end).search(/["']|:\/\/|\w:\S*$/);
-    if (open !== -1) end = from + open;
-    const start = beforeAnyAcross(text, end, secrets);
-    if (start === end) return end;
-    end = start;
-  }
-  return 0;
-}
-/** Secrets that overlap in the text may go on and on. */
-const MAX_ROUNDS = 20;
-
-function describe(error: unknown, depth: number): string {
-  if (typeof error !== 'object' || error === null) return String(error);
+/** @param keeps whether the text of this error is said; else only its name and code */
+function describe(error: unknown, keeps: (one: unknown) => boolean = () => true, depth = 0): string {
+  if (typeof error !== 'object' || error === null) return keeps(error) ? String(error) : NOT_KEPT;
   const { name, message, code, cause, errors } = error as Record<string, unknown>;
   const label = typeof name === 'string' && name !== 'Error' ? name : '';
+  const text = typeof message !== 'string' ? '' : keeps(error) ? message : NOT_KEPT;
   const coded =
-    (typeof code === 'string' || typeof code === 'number') && !String(message).includes(String(code))
-      ? ` (${code})`
-      : '';
-  const text = typeof message === 'string' && message !== '' ? message : '';
-  const own = [label, text].filter((part) => part !== '').join(': ') + coded || 'Error';
-  if (depth >= MAX_DEPTH) return own;
-  if (Array.isArray(errors) && errors.length > 0) {
-    return `${own} [${errors
-      .slice(0, MAX_DEPTH)
-      .map((one) => describe(one, depth + 1))
-      .join('; ')}]`;
-  }
-  return own + describeCause(text, cause, depth + 1);
+    (typeof code === 'string' || typeof code === 'number') && !text.includes(String(code)) ? ` (${code})` : '';
+  const all = [label, text].filter((part) => part !== '').join(': ') + coded || 'Error';
+  if (depth >= MAX_DEPTH) return all;
+  const next = (one: unknown): string => describe(one, keeps, depth + 1);
+  if (Array.isArray(errors) && errors.length > 0) return `${all} [${errors.slice(0, MAX_DEPTH).map(next).join('; ')}]`;
+  return all + describeCause(text, cause, depth + 1, keeps);
 }
 
 /** Wrappers often repeat what they wrap: that is left out, but not what is behind it. */
-function describeCause(text: string, cause: unknown, depth: number): string {
+function describeCause(text: string, cause: unknown, depth: number, keeps: (one: unknown) => boolean): string {
   if (cause === undefined || cause === null || depth > MAX_DEPTH) return '';
-  if (!repeats(text, cause)) return ` ← ${describe(cause, depth)}`;
-  return describeCause(text, (cause as { cause?: unknown }).cause, depth + 1);
+  if (!repeats(text, cause)) return ` ← ${describe(cause, keeps, depth)}`;
+  return describeCause(text, (cause as { cause?: unknown }).cause, depth + 1, keeps);
 }
 
 /** As a whole or at its end. Anywhere else a short text is there by accident, as an `x` is in "Outbox". */

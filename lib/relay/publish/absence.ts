@@ -1,6 +1,7 @@
 import type { Roles } from '../../store/outbox-store.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import { errorText } from '../../observe/redact/error-text.js';
+import type { ToldFailure } from './batch.types.js';
 import { keyName } from './decryption-failures.js';
 import type { MissingDestination, PublishFailure } from '../../transports/transport.js';
 import { agedOut, timeLeft, type Outcome } from '../settle/decide.js';
@@ -44,12 +45,11 @@ export class Absence {
   }
 
   /** A message failed. Over its destination: health names that, and so does an event. */
-  failed(message: OutboxMessage, failure: PublishFailure): void {
-    const { destination, suspect, certain, missing } = failure;
+  failed(message: OutboxMessage, failure: ToldFailure): void {
+    const { destination, suspect, certain, missing, text } = failure;
     const { clock, hooks, name, random } = this.deps;
     const { destinations } = this;
     if (destination === undefined) return destinations.failedOfItself(message, clock.monotonic());
-    const text = errorText(failure.error, [message]);
     const isNews = destinations.failed(destination, text, clock.monotonic(), random(), message.topic);
     const isKnown = certain === true || missing !== undefined || destinations.isProved(destination);
     if (isKnown && (suspect === 'destination' || missing !== undefined)) destinations.guard(destination, failure);

@@ -36,7 +36,8 @@ export class PayloadDecrypter {
     return (this.encryption?.required ?? false) !== false || batch.some(isEncrypted);
   }
 
-  async publish(batch: readonly OutboxMessage[], transport: OutboxTransport, context: TimedContext): Promise<void> {
+  /** @param batch in which what is decrypted takes the place of what was read */
+  async publish(batch: OutboxMessage[], transport: OutboxTransport, context: TimedContext): Promise<void> {
     const time = context.left();
     const opened = new DecryptedBatch(batch, transport);
     const opening = this.openAll(batch, opened, transport.receipt === 'handler', time * DECRYPT_SHARE);
@@ -48,17 +49,14 @@ export class PayloadDecrypter {
   }
 
   /** Until all are open, or the time is up. @internal */
-  async openAll(
-    batch: readonly OutboxMessage[],
-    opened: DecryptedBatch,
-    isHandler: boolean,
-    timeout: number,
-  ): Promise<void> {
+  async openAll(batch: OutboxMessage[], opened: DecryptedBatch, isHandler: boolean, timeout: number): Promise<void> {
     const inTime = { late: (): void => undefined };
     const late = new Promise<undefined>((resolve) => (inTime.late = () => resolve(undefined)));
     const cancel = this.clock.after(timeout, inTime.late);
     const openOne = async (message: OutboxMessage, index: number): Promise<void> => {
-      opened.set(index, await this.open(message, isHandler, late, timeout));
+      const one = await this.open(message, isHandler, late, timeout);
+      if (!('ok' in one)) batch[index] = one;
+      opened.set(index, one);
     };
     await Promise.all(batch.map(openOne)).finally(cancel);
   }

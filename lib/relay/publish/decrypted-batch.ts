@@ -1,5 +1,4 @@
 import type { OutboxMessage } from '../../outbox-message.js';
-import { unquoted } from '../../observe/redact/error-text.js';
 import { behind } from './decryption-failures.js';
 import type { OutboxTransport, PublishContext, PublishFailure, PublishResult } from '../../transports/transport.js';
 
@@ -37,7 +36,7 @@ export class DecryptedBatch {
     return this.handed.every(Boolean);
   }
 
-  /** Publishes what is open and was not yet; results go by the indexes of the batch that was given, and quote no payload. */
+  /** Publishes what is open and was not yet; results go by the indexes of the batch that was given. */
   async publish({ signal, report, left }: TimedContext): Promise<void> {
     const { indexes, failures } = this.next();
     const messages = indexes.map((index) => this.opened[index] as OutboxMessage);
@@ -45,26 +44,15 @@ export class DecryptedBatch {
     const told = (at: number, result: PublishResult): void => {
       const index = indexes[at];
       toldOf.add(at);
-      if (index !== undefined) report(index, masked(result, messages[at] as OutboxMessage));
+      if (index !== undefined) report(index, result);
     };
     if (messages.length > 0) {
       signal.throwIfAborted();
-      const results = await this.send(messages, { signal, timeout: left(), report: told });
+      const results = await this.transport.publish(messages, { signal, timeout: left(), report: told });
       results?.forEach((result, at) => toldOf.has(at) || told(at, result));
     }
     // Afterwards: that others get through says that the transport is there.
     for (const [index, failure] of failures) report(index, failure);
-  }
-
-  /** @internal */ async send(
-    messages: readonly OutboxMessage[],
-    context: PublishContext,
-  ): ReturnType<OutboxTransport['publish']> {
-    try {
-      return await this.transport.publish(messages, context);
-    } catch (error) {
-      throw unquoted(error, messages);
-    }
   }
 
   /** @internal */ next(): { readonly indexes: number[]; readonly failures: Map<number, PublishFailure> } {
@@ -86,9 +74,4 @@ export class DecryptedBatch {
     });
     return { indexes, failures };
   }
-}
-
-function masked(result: PublishResult, message: OutboxMessage): PublishResult {
-  if (result?.ok !== false) return result;
-  return { ...result, error: unquoted(result.error, [message]) };
 }

@@ -1,12 +1,12 @@
 import type { Roles } from '../../store/outbox-store.js';
 import { isUnread } from '../../message/unread-payload.js';
 import type { OutboxMessage } from '../../outbox-message.js';
-import { withoutSecrets } from '../../observe/redact/error-text.js';
-import { secretsOf } from '../../observe/redact/secrets.js';
+import { errorText } from '../../observe/redact/error-text.js';
 import { STATEMENT_TIMEOUT, subjectOf } from '../../store/database-errors.js';
 import { TOO_LARGE } from '../../store/limits.js';
 import { pause } from '../../time/clock.js';
 import type { TransportRelayDependencies } from '../relay.types.js';
+import type { ToldFailure } from './batch.types.js';
 import { readLargePayloads } from './read-large-payloads.js';
 import type { Verdict } from './poison-detector.js';
 
@@ -46,7 +46,7 @@ export class LargePayloads {
     const { store, id, hooks, clock } = this.relay;
     const tooLarge = messages.filter((message) => message.tooLarge);
     if (tooLarge.length > 0) {
-      if (messages.length === 1) return { ok: false, blame: 'message', final: true, error: new Error(TOO_LARGE) };
+      if (messages.length === 1) return failed(new Error(TOO_LARGE), true);
       for (const message of tooLarge) this.markAlone(message);
       return 'later';
     }
@@ -60,8 +60,8 @@ export class LargePayloads {
       for (const message of messages) if (isUnread(message)) this.markAlone(message);
       const [message, ...neighbours] = messages as [OutboxMessage, ...OutboxMessage[]];
       const retryIn = neighbours.length > 0 ? PAUSE : this.judge(message, error, clock.monotonic() - asked);
-      if (retryIn === undefined) return { ok: false, blame: 'message', error: new Error(UNREADABLE, { cause: error }) };
-      hooks.emit('error', { operation: 'fetch', error: withoutSecrets(error, secretsOf(messages)), retryIn });
+      if (retryIn === undefined) return failed(new Error(UNREADABLE, { cause: error }));
+      hooks.emit('error', { operation: 'fetch', error, retryIn });
     }
     await pause(clock, PAUSE); // they would be read again at once
     return 'later';
@@ -81,6 +81,10 @@ export class LargePayloads {
     put(this.heldBack, id, this.relay.clock.monotonic() + ms);
     return ms;
   }
+}
+
+function failed(error: Error, final = false): ToldFailure {
+  return { ok: false, blame: 'message', error, text: errorText(error), ...(final && { final }) };
 }
 
 function put(map: Map<string, number>, id: string, value: number): void {

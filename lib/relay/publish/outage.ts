@@ -3,6 +3,7 @@ import { inCleanScope } from '../../time/async-scope.js';
 import type { Probe } from '../read/read-probe.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import { errorText } from '../../observe/redact/error-text.js';
+import type { ToldFailure } from './batch.types.js';
 import { Circuit } from './circuit.js';
 import type { InFlight } from './in-flight.js';
 import type { PublishFailure } from '../../transports/transport.js';
@@ -138,11 +139,11 @@ export class Outage {
   }
 
   /** Turns the failure of a message that keeps killing the connection into its own. */
-  charge(message: OutboxMessage, failure: PublishFailure): PublishFailure {
+  charge(message: OutboxMessage, failure: ToldFailure): ToldFailure {
     // What ended the connection ended the wait for the broker's word: nobody says `up` of a new one.
     const { blame, suspect } = failure;
     if (this.circuit.state === 'blocked' && blame === 'transport' && suspect !== 'destination' && suspect !== 'handler')
-      this.failed(errorText(failure.error, [message]));
+      this.failed(failure.text);
     // Who is charged for a destination that others would be charged for as well: health tells where.
     if (blame === 'message') this.absence.failed(message, failure);
     if (blame === 'message' || suspect !== 'message') return failure;
@@ -152,9 +153,9 @@ export class Outage {
   }
 
   /** What becomes of a message that would stay where it is: one that only itself cannot get through is put off, without an attempt. */
-  insteadOf(release: Release, message: OutboxMessage, failure: PublishFailure): Outcome {
+  insteadOf(release: Release, message: OutboxMessage, failure: ToldFailure): Outcome {
     const { leases, options } = this.deps;
-    const { suspect, error } = failure;
+    const { suspect, text } = failure;
     const dead = this.ages(failure) ? agedOut(message, options.retry, leases.now) : undefined;
     if (dead !== undefined) return dead;
     if (release.alone && !this.relay.flight.onlyOne) return release;
@@ -170,7 +171,7 @@ export class Outage {
     if (this.probing) {
       // The broker answers: another message may get through. Else nothing is proved.
       if (isDestination) this.probeNext();
-      else this.failed(errorText(error, [message]), message);
+      else this.failed(text, message);
     }
     return { kind: 'retry', attempts: message.attempts, delay: this.absence.delayOf(message, failure) };
   }

@@ -1,14 +1,14 @@
 import type { Roles } from '../../store/outbox-store.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import { counted } from '../../observe/plural.js';
-import type { PublishFailure } from '../../transports/transport.js';
 import type { Acquired } from '../../store/lease-store.js';
 import { pause } from '../../time/clock.js';
 import type { TransportRelayDependencies } from '../relay.types.js';
+import type { ToldFailure } from './batch.types.js';
 import type { InFlight } from './in-flight.js';
 
 /** May go; not now, and nobody is to blame; or what became of it while somebody else had it. */
-export type Verdict = 'go' | 'later' | PublishFailure;
+export type Verdict = 'go' | 'later' | ToldFailure;
 
 /** How many of the messages that come next an owner may have had in memory when it disappeared. */
 interface Memory {
@@ -93,7 +93,7 @@ export class PoisonDetector {
     if (!(await this.note(bucket, isConvicted ? null : id))) return 'later';
     if (isConvicted) {
       named.charged = true;
-      return { ok: false, blame: 'message', error: new Error(DIED) };
+      return { ok: false, blame: 'message', error: new Error(DIED), text: DIED };
     }
     this.survived.set(bucket, id);
     return 'go';

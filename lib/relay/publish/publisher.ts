@@ -2,10 +2,10 @@ import { inCleanScope } from '../../time/async-scope.js';
 import { stopwatch, within, type Clock } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
 import type { OutboxMessage } from '../../outbox-message.js';
-import { unquoted } from '../../observe/redact/error-text.js';
+import { errorText } from '../../observe/redact/error-text.js';
 import { OutboxError } from '../../outbox.errors.js';
 import { counted } from '../../observe/plural.js';
-import type { OnResult } from './batch.types.js';
+import type { OnResult, Result, ToldFailure } from './batch.types.js';
 import { PayloadDecrypter } from './decrypt-payloads.js';
 import {
   MAX_PROGRESS,
@@ -45,8 +45,14 @@ export class Publisher {
    */
   async publish(batch: readonly OutboxMessage[], onResult: OnResult, ...kill: AbortSignal[]): Promise<void> {
     const reported = new Uint8Array(batch.length);
+    const sent = [...batch]; // where what is decrypted takes the place of what was read
     let left = batch.length;
     let open = true;
+    const settle = (index: number, result: Result): void => {
+      reported[index] = result.ok ? PASSED : FAILED;
+      left -= 1;
+      onResult(index, result);
+    };
     const report = (index: number, result: PublishResult | undefined): void => {
       if (reported[index] === FAILED && result?.ok === true) {
         reported[index] = PASSED;
@@ -54,17 +60,16 @@ export class Publisher {
       }
       // What is no result is none: the batch then ends with too few of them.
       if (!open || reported[index] !== 0 || typeof result?.ok !== 'boolean') return;
-      reported[index] = result.ok ? PASSED : FAILED;
-      left -= 1;
-      onResult(index, result.ok || (result.progress ?? '').length <= MAX_PROGRESS ? result : withoutProgress(result));
+      settle(index, result.ok ? result : told(bounded(result), [sent[index]]));
     };
-    const failRest = (failure: PublishFailure): void => {
-      for (let index = 0; left > 0 && index < batch.length; index += 1) report(index, failure);
+    const failRest = (failure: ToldFailure): void => {
+      for (let index = 0; left > 0 && index < batch.length; index += 1)
+        if (reported[index] === 0) settle(index, failure);
       open = false;
     };
     let deadline: AbortSignal | undefined;
     try {
-      const results = await this.bounded((signal) => this.send(batch, (deadline = signal), report), ...kill);
+      const results = await this.bounded((signal) => this.send(sent, (deadline = signal), report), ...kill);
       results?.forEach((result, index) => reported[index] === 0 && report(index, result));
       if (left > 0)
         throw new OutboxError(
@@ -77,7 +82,7 @@ export class Publisher {
       // It was not the connecting that failed, nor time: the transport broke over something in this batch, perhaps.
       const broke = this.connected && deadline?.aborted === false;
       await this.reset();
-      failRest({ ok: false, blame: 'transport', error: unquoted(error, batch), ...(broke && { suspect: 'message' }) });
+      failRest(told({ ok: false, blame: 'transport', error, ...(broke && { suspect: 'message' }) }, sent));
     }
   }
 
@@ -111,7 +116,7 @@ export class Publisher {
   }
 
   /** @internal */ async send(
-    batch: readonly OutboxMessage[],
+    batch: OutboxMessage[],
     signal: AbortSignal,
     report: (index: number, result: PublishResult) => void,
   ): Promise<readonly PublishResult[] | void> {
@@ -181,6 +186,13 @@ export class Publisher {
   }
 }
 
-function withoutProgress({ progress: _, ...failure }: PublishFailure): PublishFailure {
-  return failure;
+/** The one place where an error of a transport or a handler gets the text by which it is told: no later part needs to know what it may quote. */
+function told(failure: PublishFailure, about: readonly unknown[]): ToldFailure {
+  return { ...failure, text: errorText(failure.error, about) };
+}
+
+function bounded(failure: PublishFailure): PublishFailure {
+  if ((failure.progress ?? '').length <= MAX_PROGRESS) return failure;
+  const { progress: _, ...rest } = failure;
+  return rest;
 }

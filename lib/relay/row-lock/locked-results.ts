@@ -1,5 +1,5 @@
 import { OutboxMessage } from '../../outbox-message.js';
-import type { PublishFailure } from '../../transports/transport.js';
+import type { ToldFailure } from '../publish/batch.types.js';
 import { outcomeOf, type Failed } from '../settle/outcome-of.js';
 import type { LockedOutcome, LockedReport, ReparkEntry } from '../../store/parked-store.js';
 import type { ParkEntry } from '../../store/ready-store.js';
@@ -45,7 +45,7 @@ export class LockedResults implements LockedOutcome {
     this.relay.outage.succeeded(message);
   }
 
-  failed(message: OutboxMessage, failure: PublishFailure): void {
+  failed(message: OutboxMessage, failure: ToldFailure): void {
     const transition = this.transition(message, outcomeOf(message, failure, this.relay));
     if (transition !== undefined) this.write(message, transition);
   }
@@ -92,8 +92,9 @@ export class LockedResults implements LockedOutcome {
     tellPublished(this.relay.deps, settled);
   }
 
-  /** @internal */ transition(message: OutboxMessage, { outcome, charged, error }: Failed): Transition | undefined {
+  /** @internal */ transition(message: OutboxMessage, { outcome, charged }: Failed): Transition | undefined {
     const { relay, counts, told } = this;
+    const error = charged.text;
     const { hooks, name } = relay.deps;
     const { id, type, topic } = message;
     const failed = { transport: name, ...batchOf(message), count: 1, exampleId: id, blame: charged.blame, error };

@@ -3,9 +3,8 @@ import { errorText } from '../../observe/redact/error-text.js';
 import { fitting } from '../../message/fitting-by-bytes.js';
 import { isUnread } from '../../message/unread-payload.js';
 import type { Publisher } from '../publish/publisher.js';
-import type { PublishFailure } from '../../transports/transport.js';
 import type { LockSession } from '../../store/parked-store.js';
-import type { Batch, OnResult } from '../publish/batch.types.js';
+import type { Batch, OnResult, ToldFailure } from '../publish/batch.types.js';
 import { InFlight } from '../publish/in-flight.js';
 import { LargePayloads } from '../publish/large-payloads.js';
 import { within } from '../../time/clock.js';
@@ -274,7 +273,7 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
     messages: readonly OutboxMessage[],
     results: LockedResults,
     ended: AbortSignal,
-    failure?: PublishFailure,
+    failure?: ToldFailure,
   ): Promise<void> {
     const batch: Batch = { messages, units: undefined };
     this.flight.begin(batch);

@@ -1,8 +1,7 @@
 import type { Roles } from '../../store/outbox-store.js';
 import { within, type Clock } from '../../time/clock.js';
 import { readLargePayloads } from '../publish/read-large-payloads.js';
-import { withoutSecrets } from '../../observe/redact/error-text.js';
-import { secretsOf } from '../../observe/redact/secrets.js';
+import { errorCopy } from '../../observe/redact/error-text.js';
 import type { OutboxHooks } from '../../observe/events.js';
 import { OutboxError } from '../../outbox.errors.js';
 import type { DeadLetterEvent, ResolvedOptions } from '../../outbox.options.js';
@@ -126,8 +125,7 @@ export class DeadLetters {
   }
 
   /** @internal */ complain(failure: unknown, { message }: DeadLetter): void {
-    const shown = withoutSecrets(failure, secretsOf([message]));
-    this.hooks.emit('error', { operation: 'deadLetter', error: shown, retryIn: null });
+    this.hooks.emit('error', { operation: 'deadLetter', error: errorCopy(failure, [message]), retryIn: null });
   }
 }
 

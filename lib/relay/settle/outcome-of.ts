@@ -1,7 +1,6 @@
-import { errorText, withoutSecrets } from '../../observe/redact/error-text.js';
-import { secretsOf } from '../../observe/redact/secrets.js';
+import { errorCopy } from '../../observe/redact/error-text.js';
 import type { OutboxMessage } from '../../outbox-message.js';
-import type { PublishFailure } from '../../transports/transport.js';
+import type { ToldFailure } from '../publish/batch.types.js';
 import type { Outage } from '../publish/outage.js';
 import type { TransportRelayDependencies } from '../relay.types.js';
 import { decide, type Outcome } from './decide.js';
@@ -10,33 +9,27 @@ import { decide, type Outcome } from './decide.js';
 export interface Failed {
   readonly outcome: Outcome;
   /** The failure, with whom it is charged to. */
-  readonly charged: PublishFailure;
-  /** Without secrets. */
-  readonly error: string;
+  readonly charged: ToldFailure;
 }
 
 /** The same in both relays: who is charged, what the policy says, and what an outage makes of that. */
 export function outcomeOf(
   message: OutboxMessage,
-  failure: PublishFailure,
+  failure: ToldFailure,
   { outage, deps }: { readonly outage: Outage; readonly deps: TransportRelayDependencies<unknown> },
 ): Failed {
   const charged = outage.charge(message, failure);
   const decided = decideFor(message, charged, deps);
   const outcome = decided.kind === 'release' ? outage.insteadOf(decided, message, charged) : decided;
-  return { outcome, charged, error: errorText(failure.error, [message]) };
+  return { outcome, charged };
 }
 
 /** A `classify` or `backoff` that throws has no say, and is told. Thrown on, it would undo a whole batch, published or not. */
-function decideFor(
-  message: OutboxMessage,
-  failure: PublishFailure,
-  deps: TransportRelayDependencies<unknown>,
-): Outcome {
+function decideFor(message: OutboxMessage, failure: ToldFailure, deps: TransportRelayDependencies<unknown>): Outcome {
   const { options, leases, random, hooks } = deps;
   const [now, chance] = [leases.now, random()];
   const tell = (error: unknown): void => {
-    hooks.emit('error', { operation: 'publish', error: withoutSecrets(error, secretsOf([message])), retryIn: null });
+    hooks.emit('error', { operation: 'publish', error: errorCopy(error, [message]), retryIn: null });
   };
   let outcome: Outcome;
   try {

@@ -1,6 +1,6 @@
 import type { OutboxMessage } from '../../outbox-message.js';
-import { errorText } from '../../observe/redact/error-text.js';
-import type { Blame, PublishFailure } from '../../transports/transport.js';
+import type { Blame } from '../../transports/transport.js';
+import type { ToldFailure } from '../publish/batch.types.js';
 import type { Outcome } from './decide.js';
 import { outcomeOf } from './outcome-of.js';
 import type { Settler, Transition } from './settler.js';
@@ -68,12 +68,12 @@ export class Results {
     if (barred.length > 0) this.barred(barred);
   }
 
-  failed(message: OutboxMessage, failure: PublishFailure): void {
+  failed(message: OutboxMessage, failure: ToldFailure): void {
     const { ledger } = this.relay;
     if (!this.relay.open.has(message.bucket) || message.state === 'orphan') return this.leave(message, failure);
-    const { outcome, charged, error } = outcomeOf(message, failure, this.relay);
-    this.note(message, charged.blame, error);
-    if (outcome.kind !== 'release') return this.settleFailure(message, outcome, error, failure.progress);
+    const { outcome, charged } = outcomeOf(message, failure, this.relay);
+    this.note(message, charged.blame, failure.text);
+    if (outcome.kind !== 'release') return this.settleFailure(message, outcome, failure.text, failure.progress);
     if (outcome.alone && !ledger.flight.onlyOne) {
       ledger.flight.markAlone(message);
       ledger.putBack(message);
@@ -81,7 +81,7 @@ export class Results {
     }
     const waiting = ledger.queues.cut(message);
     this.release([message, ...waiting]);
-    this.relay.outage.failed(error, message, charged.suspect);
+    this.relay.outage.failed(failure.text, message, charged.suspect);
     // At once: until then the key is open, and what another read returns of it would overtake.
     this.rewind();
   }
@@ -128,9 +128,9 @@ export class Results {
    * published it, and more, in between.
    * @internal
    */
-  leave(message: OutboxMessage, { blame, error }: PublishFailure): void {
+  leave(message: OutboxMessage, { blame, text }: ToldFailure): void {
     this.withdrawn(message);
-    if (blame === 'transport') this.relay.outage.failed(errorText(error, [message]));
+    if (blame === 'transport') this.relay.outage.failed(text);
   }
 
   /**

@@ -157,13 +157,14 @@ async function holderOf(owned: OwnedTransport, dedupKey: string): Promise<string
   }
 }
 
-/** Runs it again, as an application does that is told of a conflict. */
-async function afterConflicts<T>(transaction: () => Promise<T>, tries = 20): Promise<T> {
-  try {
-    return await transaction();
-  } catch (error) {
-    if (!(error instanceof OutboxTransactionConflictError) || tries === 1) throw error;
-    return afterConflicts(transaction, tries - 1);
+/** Runs it again, as an application does that is told of a conflict: of those who wait for each other one gets through each time. */
+async function afterConflicts<T>(transaction: () => Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await transaction();
+    } catch (error) {
+      if (!(error instanceof OutboxTransactionConflictError)) throw error;
+    }
   }
 }
 

@@ -1,8 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { createUuidV7 } from '../../../lib/message/uuid-v7.js';
-import type { MysqlInspect } from '../../../lib/store/mysql/inspect/inspect.js';
 import type { StoredRow } from '../../../lib/store/inspect-store.js';
-import type { PostgresInspect } from '../../../lib/store/postgres/inspect/inspect.js';
+import type { Inspection } from '../../../lib/store/sql/inspect.js';
 import { CLOSE, WIDE } from '../../../lib/store/seek-time.js';
 import { series } from '../../support/databases.js';
 import { createHarness, type Harness } from '../../support/relay.js';
@@ -16,7 +15,7 @@ const idAt = (time: number): string => createUuidV7({ now: () => time })();
 describe.each(DATABASES)('the way by the time in an id, on %s', (kind) => {
   describeWith(kind, kind, () => {
     let harness: Harness;
-    let lookup: PostgresInspect['lookup'] | MysqlInspect['lookup'];
+    let lookup: Inspection['lookup'];
     /** Of the message with this number: one was written each minute, and published two minutes later. */
     const timeOf = (n: number): number => Math.floor(begin + n * MINUTE);
     const begin = Date.now() - ROWS * MINUTE;
@@ -24,7 +23,7 @@ describe.each(DATABASES)('the way by the time in an id, on %s', (kind) => {
 
     beforeAll(async () => {
       harness = await createHarness(kind, { buckets: 4 });
-      lookup = (harness.store.inspect as PostgresInspect | MysqlInspect).lookup;
+      lookup = (harness.store.inspect as Inspection).lookup;
       const isPostgres = kind === 'postgres';
       const id = isPostgres ? 'gen_random_uuid()' : 'uuid()';
       const first = new Date(begin).toISOString();
@@ -69,7 +68,7 @@ describe.each(DATABASES)('the way by the time in an id, on %s', (kind) => {
     });
 
     it('says that the content of a message could not be read in time, not that the message is gone', async () => {
-      const inspect = harness.store.inspect as PostgresInspect | MysqlInspect;
+      const inspect = harness.store.inspect as Inspection;
       const { rows } = await inspect.page({ state: 'ready', after: null, limit: 1 });
       const runner = harness.dataSource.createQueryRunner();
       const [lock, unlock] =

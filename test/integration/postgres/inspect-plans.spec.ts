@@ -3,7 +3,9 @@ import { lookDeadline } from '../../../lib/store/find-by-id.js';
 import { PAGE_LOOK, type InspectStore, type StoredRow } from '../../../lib/store/inspect-store.js';
 import type { SqlConnection, SqlExecutor } from '../../../lib/store/executor.js';
 import { TimedReads } from '../../../lib/store/postgres/inspect/timed-reads.js';
-import { PostgresInspect } from '../../../lib/store/postgres/inspect/inspect.js';
+import { POSTGRES } from '../../../lib/store/postgres/dialect.js';
+import { inspectSql } from '../../../lib/store/postgres/inspect/inspect.js';
+import { Inspection } from '../../../lib/store/sql/inspect.js';
 import type { StoreSettings } from '../../../lib/store/names.js';
 import type { OutboxStore } from '../../../lib/store/outbox-store.js';
 import { partitionAt } from '../../../lib/store/partitions/period.js';
@@ -71,9 +73,9 @@ function plansOf(shape: 'is a plain table' | 'is in partitions'): void {
     await fixture.start();
     const store = fixture.store({ statementTimeout: 120_000 });
     // Rows are counted here, and a look is over when it has seen its own, however long that takes.
-    const { inTime } = TimedReads.prototype;
-    jest.spyOn(TimedReads.prototype, 'inTime').mockImplementation(function (this: TimedReads, deadline, sql) {
-      return inTime.call(this, deadline + 100_000, sql);
+    const { select } = TimedReads.prototype;
+    jest.spyOn(TimedReads.prototype, 'select').mockImplementation(function (this: TimedReads, deadline, read) {
+      return select.call(this, deadline + 100_000, read);
     });
     await store.setup.create({ buckets: 32, ordering: 'key', coordination: 'buckets', partitionedArchive });
     if (partitionedArchive) await makePartitions(store);
@@ -95,7 +97,7 @@ function plansOf(shape: 'is a plain table' | 'is in partitions'): void {
       select g % 32, g, ${content}, now() - g * interval '1 s' from generate_series(1, ${ROWS / 3}) g`);
     const settings = store.settings as StoreSettings;
     const connection = explained(() => store.database.connection('admin'));
-    inspect = new PostgresInspect(connection, store.names, settings);
+    inspect = new Inspection(new TimedReads(connection), POSTGRES, inspectSql(store.names, settings), settings);
   }, 600_000);
   afterAll(async () => {
     jest.restoreAllMocks();
@@ -178,7 +180,7 @@ function plansOf(shape: 'is a plain table' | 'is in partitions'): void {
     const id = idOf(Date.now() - 40_000_000);
     await fixture.application.query(`insert into outbox_archive (bucket, seq, id, topic, type, payload, published_at)
       values (0, 1, '${id}', 'orders', 't', 'x'::bytea, now() - interval '40000 s')`);
-    const { lookup } = inspect as PostgresInspect;
+    const { lookup } = inspect as Inspection;
     let row: StoredRow | undefined;
     // As it is looked for where the whole archive is too long: the time of the id says where it begins.
     await expectCheap(4_500, async () => {

@@ -1,16 +1,14 @@
 import { ERROR_LENGTH, type FailureRequest, type FailureRow, type InspectStore } from '../../inspect-store.js';
-import { DEAD, stateName, WAITING, type Row } from '../columns.js';
+import { type Row } from '../columns.js';
+import { DEAD, stateName, WAITING } from '../../parked-state.js';
+import type { Select } from '../../sql/timed-selects.js';
 import { readDate } from './rows.js';
 
 const FAILED_AT = 'coalesce(attempted_at, died_at, parked_at)';
 const COLUMNS = `transport, state, type, topic, coalesce(left(last_error, ${ERROR_LENGTH}), '') as error, id, ${FAILED_AT} as failed_at, died_at`;
 
 /** Of the dead those that died last: of each transport, and of those that were announced or not, as the index has them. */
-export function failuresSelect(
-  parked: string,
-  { states, look }: FailureRequest,
-  transports: readonly number[],
-): { rest: string; values: unknown[] } {
+export function failuresSql(parked: string, { states, look }: FailureRequest, transports: readonly number[]): Select {
   const part = (transport: number, announced: number, state: number) => ({
     text: `(select ${COLUMNS} from ${parked} force index (by_state) where transport = ? and state = ? and announced = ?
       ${state === DEAD ? 'order by died_at desc ' : ''}limit ?)`,
@@ -26,7 +24,7 @@ export function failuresSelect(
         order by died_at desc limit ?)`,
   );
   return {
-    rest: `transport, state, cast(type as binary) as by_type, cast(topic as binary) as by_topic, cast(error as binary) as by_error, count(*),
+    text: `select transport, state, cast(type as binary) as by_type, cast(topic as binary) as by_topic, cast(error as binary) as by_error, count(*),
       min(failed_at), max(failed_at), substring(max(concat(failed_at, id)), 27)
       from (${looked.join(' union all ')}) l group by transport, state, by_type, by_topic, by_error`,
     values: lists.flatMap((parts) => [...parts.flatMap(({ values }) => values), look]),

@@ -1,5 +1,7 @@
-import { ERROR_LENGTH, type RowLease, type StoredRow } from '../../inspect-store.js';
-import { readKey, readTime, stateName, type Row } from '../columns.js';
+import { ERROR_LENGTH } from '../../inspect-store.js';
+import { readTime } from '../columns.js';
+import type { OrderColumn } from '../../sql/index-pages.js';
+import type { MessageColumns } from '../../sql/rows.js';
 
 const MESSAGE = ['transport', 'bucket', 'seq', 'id', 'topic', '`key`', 'type', 'version', 'content_type', 'created_at'];
 const PARKED = [
@@ -15,8 +17,7 @@ const PARKED = [
 /** Each with a name of its own: a table that a statement makes takes no name twice. */
 const named = (columns: readonly string[]): string => columns.map((column, n) => `${column} as c${n}`).join(', ');
 
-/** Select lists, of the same columns: {@link readRow} knows the order. */
-export const ROW_COLUMNS = {
+export const ROW_COLUMNS: MessageColumns = {
   ready: named([`'ready'`, ...MESSAGE, '0', 'null', 'null', 'null', 'null', 'null', 'null', 'null']),
   parked: named(['state', ...MESSAGE, ...PARKED, 'parked_id']),
   archive: named([
@@ -31,53 +32,17 @@ export const ROW_COLUMNS = {
     'null',
     'archive_id',
   ]),
-} as const;
-export const ROW_LENGTH = 19;
+};
+/** The archive in the order of {@link ARCHIVE_ORDER}. */
+export const archiveByTime = (archive: string): string => `${archive} o force index (by_time)`;
+export const ARCHIVE_ORDER: readonly OrderColumn[] = [
+  { name: 'published_at', part: 'time' },
+  { name: 'archive_id', part: 'number' },
+];
 
 export const readDate = (text: unknown): Date | null => {
   const time = text === null || text === undefined ? NaN : Math.floor(readTime(text));
   return Number.isNaN(time) ? null : new Date(time);
 };
-const textOrNull = (value: unknown): string | null => (value === null ? null : String(value));
-
-export function readRow(row: Row): StoredRow {
-  const [state, transport, bucket, seq, id, topic, key, type, version, contentType, ...more] = row;
-  const [createdAt, attempts, lastError, dueAt, attemptedAt, diedAt, publishedAt, sendingEpoch, rowId] = more;
-  return {
-    state: state === 'ready' || state === 'published' ? state : stateName(state),
-    transport: Number(transport),
-    bucket: Number(bucket),
-    seq: String(seq),
-    id: String(id),
-    topic: String(topic),
-    key: readKey(key),
-    type: String(type),
-    version: Number(version),
-    contentType: String(contentType),
-    attempts: Number(attempts),
-    lastError: textOrNull(lastError),
-    createdAt: readDate(createdAt),
-    dueAt: readDate(dueAt),
-    lastAttemptAt: readDate(attemptedAt),
-    diedAt: readDate(diedAt),
-    publishedAt: readDate(publishedAt),
-    sendingEpoch: textOrNull(sendingEpoch),
-    rowId: textOrNull(rowId),
-  };
-}
-
 export const LEASE_COLUMNS = `l.owner, l.epoch, l.expires_at, l.owner is not null and l.expires_at > utc_timestamp(6),
   l.idle_epoch <=> l.epoch, l.trial`;
-
-/** @param row the columns of a left join */
-export function readLease([owner, epoch, expiresAt, isLive, isIdle, trial]: Row): RowLease | null {
-  if (epoch === null || epoch === undefined) return null;
-  return {
-    owner: textOrNull(owner),
-    epoch: String(epoch),
-    expiresAt: readDate(expiresAt),
-    isLive: Number(isLive) === 1,
-    isIdle: Number(isIdle) === 1,
-    trial: textOrNull(trial),
-  };
-}

@@ -1,98 +1,83 @@
 import type { RowFilter, StoredState } from '../../inspect-store.js';
 import type { TableNames } from '../../names.js';
-import type { PositionPart } from '../../position.js';
 import { keyBytes } from '../../../message/key-bytes.js';
-import { DEAD, stateNumber } from '../columns.js';
-import type { Conditions } from './text-conditions.js';
-import { ROW_COLUMNS } from './rows.js';
+import { DEAD, stateNumber } from '../../parked-state.js';
+import { allOf, ALWAYS, condition, whereOf, type Conditions } from '../../sql/conditions.js';
+import type { OrderColumn } from '../../sql/index-pages.js';
+import type { PartRead, Strip, StripPlaces } from '../../sql/pages.js';
+import { select, type Select } from '../../sql/timed-selects.js';
+import { ARCHIVE_ORDER, ROW_COLUMNS } from './rows.js';
 
-interface Part extends Conditions {
+interface Part {
   /** Table and index. */
   readonly from: string;
-}
-/** Rows of one state, in the order of an index, which may have them in several parts. */
-export interface Strip {
-  readonly columns: string;
-  readonly parts: readonly Part[];
-  readonly order: readonly { readonly name: string; readonly part: PositionPart }[];
-  /** Whether the rows of a part may be more than a page looks at. */
-  readonly isLong: boolean;
+  readonly where: Conditions;
 }
 
-/** @param transports those that the filter means, and of a key its bucket */
 export function stripOf(
   state: StoredState,
-  { key, transport }: RowFilter,
+  { key }: Pick<RowFilter, 'key'>,
   { ready, parked, archive }: TableNames,
-  { transports, bucket }: { readonly transports: readonly number[]; readonly bucket: number | undefined },
+  { transports, bucket }: StripPlaces,
 ): Strip {
-  const one = transport === undefined ? [] : [transport];
-  const ofOne = transport === undefined ? [] : ['transport = ?'];
+  const all = { dense: ALWAYS, sparse: ALWAYS, isLong: true };
+  const seq: OrderColumn = { name: 'seq', part: 'number' };
   if (state === 'ready') {
+    const inPlace = `${ready} force index (primary)`;
     const parts =
       bucket === undefined
-        ? [{ from: `${ready} force index (by_seq)`, conditions: ofOne, values: one }]
-        : transports.map((id) => inBucket(`${ready} force index (primary)`, id, bucket));
-    return { columns: ROW_COLUMNS.ready, parts, order: [{ name: 'seq', part: 'number' }], isLong: true };
+        ? [{ from: `${ready} force index (by_seq)`, where: ALWAYS }]
+        : transports.map((id) => inBucket(inPlace, id, bucket));
+    return { ...all, columns: ROW_COLUMNS.ready, order: [seq], ...merged(parts) };
   }
   if (state === 'published') {
-    const part = { from: `${archive} force index (by_time)`, conditions: ofOne, values: one };
-    const order = [
-      { name: 'published_at', part: 'time' },
-      { name: 'archive_id', part: 'number' },
-    ] as const;
-    return { columns: ROW_COLUMNS.archive, parts: [part], order, isLong: true };
+    const parts = [{ from: `${archive} force index (by_time)`, where: ALWAYS }];
+    return { ...all, columns: ROW_COLUMNS.archive, order: ARCHIVE_ORDER, ...merged(parts) };
   }
   const isOfKey = key !== undefined && bucket !== undefined;
   const parts = isOfKey
     ? transports.map((id) => ofKey(parked, id, bucket, key, state))
     : transports.flatMap((id) => ofState(parked, id, state));
-  const died = state === 'dead' ? [{ name: 'died_at', part: 'time' } as const] : [];
-  return {
-    columns: ROW_COLUMNS.parked,
-    parts,
-    order: [...died, { name: 'parked_id', part: 'number' }],
-    isLong: !isOfKey,
+  const died: OrderColumn[] = state === 'dead' ? [{ name: 'died_at', part: 'time' }] : [];
+  const order: OrderColumn[] = [...died, { name: 'parked_id', part: 'number' }];
+  return { ...all, columns: ROW_COLUMNS.parked, order, isLong: !isOfKey, ...merged(parts) };
+}
+
+function merged(parts: readonly Part[]): Pick<Strip, 'parts' | 'read'> {
+  const read = ({ columns, where, order, limit: most, offset }: PartRead, limit: number): Select => {
+    const wheres = parts.map((part) => allOf([part.where, where]));
+    const looks = parts.map(
+      ({ from }, n) =>
+        `(select ${columns} from ${from}${whereOf(wheres[n] as Conditions)} order by ${order} limit ? offset ?)`,
+    );
+    const keys = order.split(', ').map((_, n) => `k${n}`);
+    return select(
+      `select * from (${looks.join(' union all ')}) f order by ${keys.join(', ')} limit ?`,
+      ...wheres.flatMap(({ values }) => [...values, most, offset]),
+      limit,
+    );
   };
+  return { parts: parts.length, read };
 }
 
 const inBucket = (from: string, transport: number, bucket: number): Part => ({
   from,
-  conditions: ['transport = ?', 'bucket = ?'],
-  values: [transport, bucket],
+  where: allOf([condition('transport = ?', transport), condition('bucket = ?', bucket)]),
 });
 
 function ofKey(parked: string, transport: number, bucket: number, key: string, state: StoredState): Part {
-  const place = inBucket(`${parked} force index (by_key)`, transport, bucket);
-  return {
-    from: place.from,
-    conditions: [...place.conditions, 'blocking in (0, 1)', '`key` = ?', 'state = ?'],
-    values: [...place.values, keyBytes(key), stateNumber(state as 'dead')],
-  };
+  const { from, where } = inBucket(`${parked} force index (by_key)`, transport, bucket);
+  const more = [condition('blocking in (0, 1)'), condition('`key` = ?', keyBytes(key))];
+  return { from, where: allOf([where, ...more, condition('state = ?', stateNumber(state as 'dead'))]) };
 }
 
 /** Only what is dead has died, and can have been announced. */
 function ofState(parked: string, transport: number, state: StoredState): Part[] {
   const number = stateNumber(state as 'dead');
-  const conditions = ['transport = ?', 'state = ?', 'announced = ?', ...(number === DEAD ? [] : ['died_at is null'])];
-  return (number === DEAD ? [0, 1] : [0]).map((announced) => ({
+  const place = [condition('transport = ?', transport), condition('state = ?', number)];
+  const isDead = number === DEAD;
+  return (isDead ? [0, 1] : [0]).map((announced) => ({
     from: `${parked} force index (by_state)`,
-    conditions,
-    values: [transport, number, announced],
+    where: allOf([...place, condition('announced = ?', announced), isDead ? ALWAYS : condition('died_at is null')]),
   }));
-}
-
-const valueOf = (text: string, part: PositionPart): unknown => (part === 'number' ? BigInt(text) : text);
-
-/** Behind a position, or up to it: by the first column an index finds the place. */
-export function compared({ order }: Strip, sign: '>' | '<=', position: readonly string[]): Conditions {
-  const [first, second] = order;
-  const [one, two] = order.map(({ part }, n) => valueOf(position[n] as string, part));
-  if (first === undefined) return { conditions: [], values: [] };
-  if (second === undefined) return { conditions: [`${first.name} ${sign} ?`], values: [one] };
-  const strict = sign === '>' ? '>' : '<';
-  return {
-    conditions: [`${first.name} ${strict}= ?`, `(${first.name} ${strict} ? or ${second.name} ${sign} ?)`],
-    values: [one, one, two],
-  };
 }

@@ -2,10 +2,11 @@ import { systemClock } from '../../../time/clock.js';
 import type { SqlDatabase, SqlExecutor } from '../../executor.js';
 import type { TableNames } from '../../names.js';
 import { statement } from '../../sql.js';
-import type { MysqlLookup } from '../inspect/lookup.js';
+import type { Lookup } from '../../sql/lookup.js';
 import { updateOf } from '../capabilities.js';
 import { ID, jsonRows, jsonTable, lookUp } from '../json-rows.js';
-import { DEADLOCK, errnoOf, inTransaction, LOCK_WAIT_TIMEOUT } from '../retry.js';
+import { DEADLOCK, errnoOf, inTransaction } from '../../retry.js';
+import { LOCK_WAIT_TIMEOUT } from '../retry.js';
 
 /** Milliseconds to wait for those who hold a key. */
 const PATIENCE = 5_000;
@@ -33,7 +34,7 @@ export class MysqlDedupKeys {
   constructor(
     readonly database: SqlDatabase,
     names: TableNames,
-    /** @internal */ readonly lookup: Pick<MysqlLookup, 'readyIn'>,
+    /** @internal */ readonly lookup: Pick<Lookup, 'readyIn'>,
   ) {
     this.sql = statements(names);
   }

@@ -1,75 +1,74 @@
 import type { RowFilter, StoredState } from '../../inspect-store.js';
 import type { StoreSettings, TableNames } from '../../names.js';
-import type { PositionPart } from '../../position.js';
-import { BLOCKED, DEAD, SCHEDULED, WAITING } from '../columns.js';
-import { ROW_COLUMNS, utc } from './rows.js';
+import { BLOCKED, DEAD, SCHEDULED, WAITING } from '../../parked-state.js';
+import { ALWAYS, condition, whereOf } from '../../sql/conditions.js';
+import type { OrderColumn } from '../../sql/index-pages.js';
+import type { Place } from '../../sql/lookup.js';
+import type { PartRead, Strip, StripPlaces } from '../../sql/pages.js';
+import { select, type Select } from '../../sql/timed-selects.js';
+import { placeArrays, PLACES } from './lookup.js';
+import { ARCHIVE_ORDER, ROW_COLUMNS } from './rows.js';
 
-interface OrderColumn {
-  readonly name: string;
-  readonly type: 'bigint' | 'smallint' | 'timestamptz' | 'text';
-}
-/** Rows of one state, in the order of an index. */
-export interface Strip {
-  readonly table: string;
-  readonly columns: string;
-  /** What all rows of the index have: a page looks at a bounded number of them. */
-  readonly dense: string;
-  /** What the rows of this state have besides. */
-  readonly sparse: string;
-  readonly order: readonly OrderColumn[];
-  /** The index begins with transport and bucket: each bucket is looked at for itself. */
-  readonly perBucket: boolean;
-}
-
-const TIES = { seq: { name: 'o.seq', type: 'bigint' }, id: { name: 'o.parked_id', type: 'bigint' } } as const;
+const SEQ: OrderColumn = { name: 'o.seq', part: 'number' };
+const ID: OrderColumn = { name: 'o.parked_id', part: 'number' };
+const PLACE: readonly OrderColumn[] = ['o.transport', 'o.bucket'].map((name) => ({ name, part: 'number' }));
+const isOf = (state: number) => condition(`o.state = ${state}`);
 
 export function stripOf(
   state: StoredState,
   { key }: Pick<RowFilter, 'key'>,
   { ready, parked, archive }: TableNames,
   { ordering }: Pick<StoreSettings, 'ordering'>,
+  { places }: StripPlaces,
 ): Strip {
-  const place = ['o.transport', 'o.bucket'].map((name): OrderColumn => ({ name, type: 'smallint' }));
-  const ofParked = { table: parked, columns: ROW_COLUMNS.parked };
+  const [sorted, inBuckets] = [whole, each(places)];
+  const ofParked = { columns: ROW_COLUMNS.parked, isLong: true };
+  const all = { dense: ALWAYS, sparse: ALWAYS, isLong: true };
   switch (state) {
     case 'ready':
-      return {
-        table: ready,
-        columns: ROW_COLUMNS.ready,
-        dense: 'true',
-        sparse: 'true',
-        order: [TIES.seq, ...place],
-        perBucket: true,
-      };
-    case 'published': {
-      const order: OrderColumn[] = [{ name: 'o.published_at', type: 'timestamptz' }, ...place, TIES.seq];
-      return { table: archive, columns: ROW_COLUMNS.archive, dense: 'true', sparse: 'true', order, perBucket: false };
-    }
+      return { ...all, columns: ROW_COLUMNS.ready, order: [SEQ, ...PLACE], ...inBuckets(ready) };
+    case 'published':
+      return { ...all, columns: ROW_COLUMNS.archive, order: ARCHIVE_ORDER, ...sorted(archive) };
     case 'dead': {
-      const order: OrderColumn[] = [{ name: 'o.died_at', type: 'timestamptz' }, TIES.id];
-      return { ...ofParked, dense: 'o.died_at is not null', sparse: `o.state = ${DEAD}`, order, perBucket: false };
+      const order: OrderColumn[] = [{ name: 'o.died_at', part: 'time' }, ID];
+      return { ...ofParked, dense: condition('o.died_at is not null'), sparse: isOf(DEAD), order, ...sorted(parked) };
     }
     case 'blocked': {
-      const sparse = `o.state = ${BLOCKED}`;
       // In a global order rows without a key block too, and no index has them all by their number.
       if (ordering === 'global' || ordering === 'none')
-        return { ...ofParked, dense: 'true', sparse, order: [TIES.id], perBucket: false };
-      const byKey: OrderColumn[] = key === undefined ? [{ name: 'o.key', type: 'text' }] : [];
-      return { ...ofParked, dense: 'o.blocking', sparse, order: [...byKey, TIES.seq, TIES.id], perBucket: true };
+        return { ...ofParked, dense: ALWAYS, sparse: isOf(BLOCKED), order: [ID], ...sorted(parked) };
+      const byKey: OrderColumn[] = key === undefined ? [{ name: 'o.key', part: 'text' }] : [];
+      const order = [...byKey, SEQ, ID];
+      return { ...ofParked, dense: condition('o.blocking'), sparse: isOf(BLOCKED), order, ...inBuckets(parked) };
     }
     default: {
-      const sparse = `o.state = ${state === 'waiting' ? WAITING : SCHEDULED}`;
-      const order: OrderColumn[] = [{ name: 'o.due_at', type: 'timestamptz' }, TIES.seq, TIES.id];
-      return { ...ofParked, dense: 'o.due_at is not null', sparse, order, perBucket: true };
+      const sparse = isOf(state === 'waiting' ? WAITING : SCHEDULED);
+      const order: OrderColumn[] = [{ name: 'o.due_at', part: 'time' }, SEQ, ID];
+      return { ...ofParked, dense: condition('o.due_at is not null'), sparse, order, ...inBuckets(parked) };
     }
   }
 }
 
-export const shapeOf = ({ order }: Strip): PositionPart[] =>
-  order.map(({ type }) => (type === 'timestamptz' ? 'time' : type === 'text' ? 'text' : 'number'));
-/** As text that is read back as it was. */
-export const positionOf = ({ order }: Strip): string =>
-  order.map(({ name, type }) => (type === 'timestamptz' ? utc(name) : name)).join(', ');
-/** @param sign `>` or `<=`; a value for each column follows */
-export const compared = ({ order }: Strip, sign: '>' | '<='): string =>
-  `(${order.map(({ name }) => name).join(', ')}) ${sign} (${order.map(({ type }) => `?::${type}${type === 'text' ? ' collate "C"' : ''}`).join(', ')})`;
+const ofPart = (table: string, { columns, where, order }: PartRead): string =>
+  `select ${columns} from ${table} o${whereOf(where)} order by ${order} limit ? offset ?`;
+
+function whole(table: string): Pick<Strip, 'parts' | 'read'> {
+  const read = (part: PartRead): Select => select(ofPart(table, part), ...part.where.values, part.limit, part.offset);
+  return { parts: 1, read };
+}
+
+/** The index begins with transport and bucket: each bucket is looked at for itself. */
+function each(places: readonly Place[]): (table: string) => Pick<Strip, 'parts' | 'read'> {
+  return (table) => ({
+    parts: places.length,
+    read: (part, limit) => {
+      const { conditions, values } = part.where;
+      const where = { conditions: ['o.transport = p.t', 'o.bucket = p.b', ...conditions], values };
+      const keys = part.order.split(', ').map((_, n) => `s.k${n}`);
+      return select(
+        `select s.* from ${PLACES} cross join lateral (${ofPart(table, { ...part, where })}) s order by ${keys.join(', ')} limit ?`,
+        ...[...placeArrays(places), ...values, part.limit, part.offset, limit],
+      );
+    },
+  });
+}

@@ -1,23 +1,21 @@
 import { systemClock } from '../../../time/clock.js';
 import { outOfTime } from '../../find-by-id.js';
-import type { SqlConnection, SqlResult } from '../../executor.js';
+import type { SqlConnection, SqlExecutor } from '../../executor.js';
 import type { Sql, Statement } from '../../sql.js';
+import type { Plan, Rows, Select, TimedSelects } from '../../sql/timed-selects.js';
 import { statement } from '../statement.js';
 
 /** SQLSTATE of a statement that ran out of time. */
 const CANCELED = '57014';
 
-/** `by index` forbids to read a whole table, `in order` also to sort and to collect. */
-export type Plan = 'in order' | 'by index' | 'any plan';
-
 /**
  * Reads that the server ends by itself when their time is over. `in order`: rows come as an index has them, and the read stops
  * with the last one that is wanted. Without statistics of a table PostgreSQL would rather read all rows, and sort them.
  */
-export class TimedReads {
-  /** @internal */ readonly limits: Statement;
+export class TimedReads implements TimedSelects {
+  private readonly limits: Statement;
 
-  constructor(readonly connection: () => SqlConnection) {
+  constructor(private readonly connection: () => SqlConnection) {
     this.limits = statement(
       undefined,
       `select set_config('enable_seqscan', ?, true), set_config('enable_sort', p.plans, true),
@@ -26,40 +24,42 @@ export class TimedReads {
     );
   }
 
-  /** @returns `undefined` when the time is over */
-  within(deadline: number, plan: Plan, sql: Sql): Promise<SqlResult | undefined> {
-    return this.several(deadline, plan, (read) => read(sql));
+  within(deadline: number, read: Select): Promise<Rows | undefined> {
+    return this.several(deadline, (one) => one(read));
   }
 
-  /**
-   * Reads of which each depends on the one before.
-   * @returns `undefined` when the time is over
-   */
-  async several<T>(
-    deadline: number,
-    plan: Plan,
-    work: (read: (sql: Sql) => Promise<SqlResult>) => Promise<T>,
-  ): Promise<T | undefined> {
+  async select(deadline: number, read: Select): Promise<Rows> {
+    const rows = await this.within(deadline, read);
+    if (rows !== undefined) return rows;
+    throw outOfTime();
+  }
+
+  several<T>(deadline: number, work: (read: (one: Select) => Promise<Rows>) => Promise<T>): Promise<T | undefined> {
+    const bound = ({ text, values }: Select): Sql => statement(undefined, text).bindAll(values);
+    return this.inTransaction((tx) => work((one) => this.limited(tx, deadline, bound(one), one.plan ?? 'in order')));
+  }
+
+  private async inTransaction<T>(work: (tx: SqlExecutor) => Promise<T>): Promise<T | undefined> {
     try {
-      return await this.connection().transaction(async (tx) => {
-        const left = (): number => Math.floor(deadline - systemClock.monotonic());
-        if (left() <= 0) return undefined;
-        const [scan, sort] = [plan === 'any plan' ? 'on' : 'off', plan === 'in order' ? 'off' : 'on'];
-        await tx.run(this.limits.bind(scan, String(left()), sort));
-        return work((sql) => (left() > 0 ? tx.run(sql) : Promise.reject(new TimeIsOver())));
-      });
+      return await this.connection().transaction(work);
     } catch (error) {
       if (!(error instanceof TimeIsOver) && (error as { code?: string }).code !== CANCELED) throw error;
       return undefined;
     }
   }
 
-  async inTime(deadline: number, sql: Sql): Promise<SqlResult> {
-    const result = await this.within(deadline, 'in order', sql);
-    if (result !== undefined) return result;
-    throw outOfTime();
+  /** A statement that is kept prepared. @returns `undefined` when the time is over */
+  prepared(deadline: number, sql: Sql, plan: Plan): Promise<Rows | undefined> {
+    return this.inTransaction((tx) => this.limited(tx, deadline, sql, plan));
+  }
+
+  private async limited(tx: SqlExecutor, deadline: number, sql: Sql, plan: Plan): Promise<Rows> {
+    const left = Math.floor(deadline - systemClock.monotonic());
+    if (left <= 0) throw new TimeIsOver();
+    const [scan, sort] = [plan === 'any plan' ? 'on' : 'off', plan === 'in order' ? 'off' : 'on'];
+    await tx.run(this.limits.bind(scan, String(left), sort));
+    return (await tx.run(sql)).rows;
   }
 }
 
-/** Of {@link TimedReads.several}, between two reads. */
 class TimeIsOver extends Error {}

@@ -13,7 +13,7 @@ import { literal } from '../../names.js';
 import type { Statement } from '../../sql.js';
 import type { TimedReads } from '../inspect/timed-reads.js';
 import { plainArray } from '../arrays.js';
-import { BLOCKED, DEAD, SCHEDULED, WAITING } from '../columns.js';
+import { BLOCKED, DEAD, SCHEDULED, WAITING } from '../../parked-state.js';
 import { statement } from '../statement.js';
 
 type Row = readonly unknown[];
@@ -24,7 +24,7 @@ export class PostgresGlance {
   /** @internal */ readonly headsSql: Statement;
 
   constructor(
-    readonly search: Pick<TimedReads, 'within'>,
+    readonly search: Pick<TimedReads, 'prepared'>,
     names: TableNames,
     readonly settings: StoreSettings,
   ) {
@@ -36,22 +36,19 @@ export class PostgresGlance {
     const deadline = systemClock.monotonic() + GLANCE_TIMEOUT;
     const { limit, buckets, after } = request;
     const of = Math.ceil(limit / this.settings.buckets);
-    const counts = await this.search.within(
-      deadline,
-      'by index',
-      this.countsSql.bind(limit, of, of, limit, limit, limit),
-    );
+    const asked = this.countsSql.bind(limit, of, of, limit, limit, limit);
+    const counts = await this.search.prepared(deadline, asked, 'by index');
     if (counts === undefined) return undefined;
-    const places = counts.rows.flatMap(([id]) => buckets.map((bucket) => [Number(id), bucket] as const));
+    const places = counts.flatMap(([id]) => buckets.map((bucket) => [Number(id), bucket] as const));
     const lists = [
       places.map(([transport]) => transport),
       places.map(([, bucket]) => bucket),
       places.map(([transport, bucket]) => after(transport, bucket)),
     ].map(plainArray);
-    const heads = await this.search.within(deadline, 'by index', this.headsSql.bind(...lists, perBucket(request)));
+    const heads = await this.search.prepared(deadline, this.headsSql.bind(...lists, perBucket(request)), 'by index');
     if (heads === undefined) return undefined;
-    return counts.rows.map((row) => {
-      const mine = heads.rows.filter(([transport]) => transport === row[0]);
+    return counts.map((row) => {
+      const mine = heads.filter(([transport]) => transport === row[0]);
       return readGlance(row, mine.map(readHead), this.settings.buckets);
     });
   }

@@ -7,15 +7,16 @@ import { Absence } from '../../../../lib/relay/publish/absence.js';
 import type { Away } from '../../../../lib/relay/publish/destinations.js';
 import type { TransportRelayDependencies } from '../../../../lib/relay/relay.types.js';
 import type { OutboxMessage } from '../../../../lib/outbox-message.js';
-import type { PublishFailure } from '../../../../lib/transports/transport.js';
+import type { ToldFailure } from '../../../../lib/relay/publish/batch.types.js';
 import type { HastenRequest } from '../../../../lib/store/parked-store.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
 import { stored } from '../../../support/transport-relay.js';
 import { RecordedHooks } from '../../../support/scripted.js';
 
-const missing = (destination: string): PublishFailure => {
-  const error = new Error(`There is no ${destination}.`);
-  return { ok: false, blame: 'transport', suspect: 'destination', certain: true, destination, error };
+const missing = (destination: string): ToldFailure => {
+  const text = `There is no ${destination}.`;
+  const error = new Error(text);
+  return { ok: false, blame: 'transport', suspect: 'destination', certain: true, destination, error, text };
 };
 
 function createAbsence(maxAge: number | null = null) {
@@ -120,7 +121,7 @@ describe('a destination that is missing', () => {
     await clock.advance(1_000);
     expect(absence.of(stored({ topic: 'a' }))).toBeUndefined(); // the try
     expect(absence.of(stored({ topic: 'a' }))).toBeDefined();
-    absence.failed(stored({ topic: 'a' }), { ok: false, blame: 'message', error: new Error('refused') });
+    absence.failed(stored({ topic: 'a' }), { ok: false, blame: 'message', error: undefined, text: 'refused' });
     expect(absence.of(stored({ topic: 'a' }))).toBeUndefined();
   });
 

@@ -3,7 +3,8 @@ import { WakeUps } from '../../../../lib/relay/wake-ups.js';
 import { Absence } from '../../../../lib/relay/publish/absence.js';
 import type { TransportRelayDependencies } from '../../../../lib/relay/relay.types.js';
 import { MissingCheck } from '../../../../lib/relay/publish/missing-check.js';
-import type { ExpectedMessages, MissingDestination, PublishFailure } from '../../../../lib/transports/transport.js';
+import type { ToldFailure } from '../../../../lib/relay/publish/batch.types.js';
+import type { ExpectedMessages, MissingDestination } from '../../../../lib/transports/transport.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
 import { stored } from '../../../support/transport-relay.js';
 import { RecordedHooks } from '../../../support/scripted.js';
@@ -48,13 +49,14 @@ function createCheck(...answers: Answer[]) {
 }
 
 /** There is no such destination, for certain. */
-const NOT_THERE: PublishFailure = {
+const NOT_THERE: ToldFailure = {
   ok: false,
   blame: 'transport',
   suspect: 'destination',
   destination: 'a',
   certain: true,
   error: new Error('There is no a.'),
+  text: 'There is no a.',
 };
 
 describe('a look for destinations that are missing', () => {
@@ -126,9 +128,7 @@ describe('a look for destinations that are missing', () => {
     check.start();
     await clock.advance(1_000);
     expect(absence.of(stored({ topic: 'a' }))).toBeUndefined();
-    const error = new Error('There is no a.');
-    const failure = { ok: false, blame: 'transport', suspect: 'destination', destination: 'a', error } as const;
-    absence.failed(stored({ topic: 'a' }), { ...failure, certain: true });
+    absence.failed(stored({ topic: 'a' }), NOT_THERE);
     expect(told()).toEqual({ away: ['a'], back: [] });
     expect(absence.destinations.list(clock.monotonic())).toMatchObject([{ name: 'a', putOff: 1 }]);
     absence.destinations.gotThrough(stored({ topic: 'a' }));
@@ -140,10 +140,7 @@ describe('a look for destinations that are missing', () => {
     const { check, clock, absence, told } = createCheck(['a'], []);
     check.start();
     await clock.advance(1_000);
-    const error = new Error('There is no a.');
-    absence.failed(stored({ topic: 'a' }), {
-      ...{ ok: false, blame: 'transport', suspect: 'destination', destination: 'a', error, certain: true },
-    });
+    absence.failed(stored({ topic: 'a' }), NOT_THERE);
     absence.untried(stored({ topic: 'a' }), absence.of(stored({ topic: 'a' }))!);
     await clock.advance(29_000);
     expect(told().back).toHaveLength(1);

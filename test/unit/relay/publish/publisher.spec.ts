@@ -1,5 +1,6 @@
 import type { OutboxMessage } from '../../../../lib/outbox-message.js';
 import type { OnResult } from '../../../../lib/relay/publish/batch.types.js';
+import { PayloadDecrypter } from '../../../../lib/relay/publish/decrypt-payloads.js';
 import { Publisher } from '../../../../lib/relay/publish/publisher.js';
 import {
   MAX_PROGRESS,
@@ -85,8 +86,8 @@ describe('the publisher', () => {
     ];
     await publish(2);
     expect(results).toEqual([
-      [0, { ...failure, progress: most }],
-      [1, failure],
+      [0, { ...failure, text: 'no', progress: most }],
+      [1, { ...failure, text: 'no' }],
     ]);
   });
 
@@ -114,6 +115,28 @@ describe('the publisher', () => {
     await publish(3);
     expect(verdicts()).toEqual([0, '1 transport', '2 transport']);
     expect(resetBefore).toEqual([1]);
+  });
+
+  it('tells each failure by a text that quotes none of the messages which it may be about', async () => {
+    const results: string[] = [];
+    const transport = new Odd();
+    const decrypted = stored({ body: '"value three"' });
+    const opener = new PayloadDecrypter('', undefined, new FakeClock());
+    opener.concerns = () => true;
+    opener.publish = async (batch, ...rest) => {
+      batch[2] = decrypted;
+      await transport.publish(batch, rest[1] as never);
+    };
+    const publisher = new Publisher(transport, new FakeClock(), 10_000, opener);
+    const error = new Error('value one, value two, value three');
+    transport.act = async (_batch, { report }) => {
+      report(0, { ok: false, blame: 'message', error });
+      throw error;
+    };
+    const onResult: OnResult = (_, result) => void (result === 'late' || result.ok || results.push(result.text));
+    const batch = [stored({ body: '"value one"' }), stored({ body: '"value two"' }), stored()];
+    await publisher.publish(batch, onResult, new AbortController().signal);
+    expect(results).toEqual(['***, value two, value three', '***, ***, ***', '***, ***, ***']);
   });
 
   it('one that rejects with nothing fails a message that contains the word for it', async () => {

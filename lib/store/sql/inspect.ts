@@ -1,0 +1,158 @@
+import { lookDeadline } from '../find-by-id.js';
+import type {
+  BucketRow,
+  FailureRequest,
+  InspectStore,
+  ReadyRest,
+  RowContent,
+  RowPage,
+  RowRequest,
+  RowsById,
+  RowSurroundings,
+  StoredRow,
+} from '../inspect-store.js';
+import type { StoreSettings } from '../names.js';
+import { readText, type Dialect } from './dialect.js';
+import { Lookup, type LookupSql, type Place } from './lookup.js';
+import { Pages, type PageSql } from './pages.js';
+import { readLease, readRow } from './rows.js';
+import type { Rows, Select, TimedSelects } from './timed-selects.js';
+
+export interface InspectSql extends LookupSql, PageSql {
+  /** The columns of {@link readLease}, and the time: of a bucket without a lease, too. */
+  lease(transport: number, bucket: number): Select;
+  /** The first row of its key that blocks; `before`: of those before it. */
+  blocker(row: StoredRow, before: boolean): Select;
+  /** Ready rows before one, up to a bound. */
+  ahead(row: StoredRow): Select;
+  /** `undefined` where no snapshot tells. */
+  readonly openTransactions: Select | undefined;
+  /** Bucket, and the columns of {@link readLease}. */
+  leasesOf(transport: number): Select;
+  /** Bucket, ready rows up to a bound, and the time of the oldest. */
+  counted(transport: number, buckets: readonly number[]): Select;
+  /** Bucket and number of the first ready row of each, up to this number. */
+  firstUpTo(transport: number, buckets: readonly number[], highest: string): Select;
+  /** Bucket and how many ready rows it has up to this number, up to a bound. */
+  countUpTo(transport: number, buckets: readonly number[], highest: string): Select;
+  failures(request: FailureRequest, transports: readonly number[], places: readonly Place[]): Select;
+  readFailures(rows: Rows, request: FailureRequest): Awaited<ReturnType<InspectStore['failures']>>;
+}
+
+/** Buckets that one statement counts. */
+const BUCKETS_AT_ONCE = 64;
+
+/** What people ask about messages. Every statement goes by an index, or has a deadline. */
+export class Inspection implements InspectStore {
+  readonly lookup: Lookup;
+  private readonly pages: Pages;
+
+  constructor(
+    private readonly reads: TimedSelects,
+    private readonly dialect: Dialect,
+    private readonly sql: InspectSql,
+    private readonly settings: StoreSettings,
+  ) {
+    this.lookup = new Lookup(reads, dialect, sql, settings);
+    this.pages = new Pages(reads, dialect, sql, settings, this.lookup);
+  }
+
+  page(request: RowRequest): Promise<RowPage> {
+    return this.pages.page(request);
+  }
+  byIds(ids: readonly string[]): Promise<RowsById> {
+    return this.lookup.byIds(ids);
+  }
+  content(row: StoredRow, previewBytes: number): Promise<RowContent | undefined> {
+    return this.lookup.content(row, previewBytes);
+  }
+
+  async surroundings(row: StoredRow): Promise<RowSurroundings> {
+    const [lease = []] = await this.run(this.sql.lease(row.transport, row.bucket));
+    const ahead = row.state === 'ready' ? await this.run(this.sql.ahead(row)) : [];
+    return {
+      now: this.dialect.readDate(lease.at(-1)) ?? new Date(0),
+      lease: readLease(this.dialect, lease),
+      blocker: await this.blocker(row),
+      ahead: Number(ahead[0]?.[0] ?? 0),
+    };
+  }
+
+  private async blocker(row: StoredRow): Promise<StoredRow | null> {
+    if (row.key === null && this.settings.ordering !== 'global') return null;
+    const isBehindAll = row.state === 'ready' || row.state === 'scheduled';
+    const [first] = await this.run(this.sql.blocker(row, !isBehindAll));
+    return first === undefined ? null : readRow(this.dialect, first);
+  }
+
+  async openTransactions(): Promise<number | undefined> {
+    const { openTransactions } = this.sql;
+    return openTransactions && Number((await this.run(openTransactions))[0]?.[0]);
+  }
+
+  async failures(request: FailureRequest): ReturnType<InspectStore['failures']> {
+    const places = await this.lookup.places(request.transport);
+    if (places.length === 0) return { rows: [], looked: 0, cut: false };
+    const transports = [...new Set(places.map(([transport]) => transport))];
+    return this.sql.readFailures(await this.run(this.sql.failures(request, transports, places)), request);
+  }
+
+  async buckets(transport?: number): Promise<BucketRow[]> {
+    const all: BucketRow[] = [];
+    for (const [of, buckets] of await this.together(transport)) {
+      const held = await this.run(this.sql.leasesOf(of));
+      const leases = new Map(held.map(([bucket, ...lease]) => [Number(bucket), readLease(this.dialect, lease)]));
+      const counted = await this.run(this.sql.counted(of, buckets));
+      const rows = counted.map(([bucket, ready, oldest]) => ({
+        transport: of,
+        bucket: Number(bucket),
+        ready: Number(ready),
+        oldestReadyAt: this.dialect.readDate(oldest),
+        lease: leases.get(Number(bucket)) ?? null,
+      }));
+      all.push(...rows.sort((one, other) => one.bucket - other.bucket));
+    }
+    return all;
+  }
+
+  async highestReady(): Promise<string | null> {
+    const [last] = await this.run(this.sql.lastReady(await this.lookup.places()));
+    return readText(last?.[0] ?? null);
+  }
+
+  async readyUpTo(highest: string, transport?: number): Promise<ReadyRest[]> {
+    const all: ReadyRest[] = [];
+    for (const [of, some] of await this.together(transport)) {
+      const found = await this.run(this.sql.firstUpTo(of, some, highest));
+      if (found.length === 0) continue;
+      const buckets = found.map(([bucket]) => Number(bucket));
+      const counts = new Map(
+        (await this.run(this.sql.countUpTo(of, buckets, highest))).map(([bucket, count]) => [
+          Number(bucket),
+          Number(count),
+        ]),
+      );
+      for (const [bucket, first] of found) {
+        const count = counts.get(Number(bucket)) ?? 0; // none: published between the two
+        if (count > 0) all.push({ transport: of, bucket: Number(bucket), first: String(first), count });
+      }
+    }
+    return all;
+  }
+
+  /** As many buckets of one transport as a statement counts. */
+  private async together(transport?: number): Promise<(readonly [transport: number, buckets: number[]])[]> {
+    const parts = new Map<string, readonly [number, number[]]>();
+    for (const [of, bucket] of await this.lookup.places(transport)) {
+      const name = `${of} ${Math.floor(bucket / BUCKETS_AT_ONCE)}`;
+      const part = parts.get(name);
+      if (part === undefined) parts.set(name, [of, [bucket]]);
+      else part[1].push(bucket);
+    }
+    return [...parts.values()];
+  }
+
+  private run(read: Select): Promise<Rows> {
+    return this.reads.select(lookDeadline(), read);
+  }
+}

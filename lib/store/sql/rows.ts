@@ -1,0 +1,48 @@
+import type { RowLease, StoredRow } from '../inspect-store.js';
+import { stateName } from '../parked-state.js';
+import { readText, type Dialect } from './dialect.js';
+
+type Row = readonly unknown[];
+
+/** Of the columns of {@link MessageColumns}, in their order; what follows them is left. */
+export function readRow(dialect: Dialect, row: Row): StoredRow {
+  const [state, transport, bucket, seq, id, topic, key, type, version, contentType, ...more] = row;
+  const [createdAt, attempts, lastError, dueAt, attemptedAt, diedAt, publishedAt, sendingEpoch, rowId] = more;
+  return {
+    state: state === 'ready' || state === 'published' ? state : stateName(state),
+    transport: Number(transport),
+    bucket: Number(bucket),
+    seq: String(seq),
+    id: String(id),
+    topic: String(topic),
+    key: dialect.readKey(key),
+    type: String(type),
+    version: Number(version),
+    contentType: String(contentType),
+    attempts: Number(attempts),
+    lastError: readText(lastError),
+    createdAt: dialect.readDate(createdAt),
+    dueAt: dialect.readDate(dueAt),
+    lastAttemptAt: dialect.readDate(attemptedAt),
+    diedAt: dialect.readDate(diedAt),
+    publishedAt: dialect.readDate(publishedAt),
+    sendingEpoch: readText(sendingEpoch),
+    rowId: readText(rowId),
+  };
+}
+
+/** Select lists of messages in each table, of the same columns. */
+export type MessageColumns = Readonly<Record<'ready' | 'parked' | 'archive', string>>;
+
+/** @param row owner, epoch, end, whether it lives, whether it is idle, trial: the columns of a left join */
+export function readLease(dialect: Dialect, [owner, epoch, expiresAt, isLive, isIdle, trial]: Row): RowLease | null {
+  if (epoch === null || epoch === undefined) return null;
+  return {
+    owner: readText(owner),
+    epoch: String(epoch),
+    expiresAt: dialect.readDate(expiresAt),
+    isLive: dialect.isTrue(isLive),
+    isIdle: dialect.isTrue(isIdle),
+    trial: readText(trial),
+  };
+}
