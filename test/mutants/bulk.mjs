@@ -111,7 +111,7 @@ export const BULK = [
   {
     name: 'drain-waits-for-later',
     breaks: 'PostgreSQL: a drain waits for messages that came after it began',
-    file: 'lib/store/postgres/inspect/surroundings.ts',
+    file: 'lib/store/postgres/inspect/inspect.ts',
     from: '${here} and o.seq <= ?::bigint order by o.seq limit 1',
     to: '${here} and coalesce(?::bigint, 0) >= 0 order by o.seq desc limit 1',
     contract: 'test/contract/store-postgres.spec.ts',
