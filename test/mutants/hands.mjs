@@ -61,10 +61,10 @@ export const HANDS = [
   },
   {
     name: 'key-in-one-transport',
-    breaks: 'PostgreSQL: in a bucket, what is ready is looked for in the first transport alone',
-    file: 'lib/store/postgres/inspect/lookup.ts',
-    from: '[plainArray(await this.transports()), plainArray(ids)]',
-    to: '[plainArray((await this.transports()).slice(0, 1)), plainArray(ids)]',
+    breaks: 'in a bucket, what is ready is looked for in the first transport alone',
+    file: 'lib/store/sql/lookup.ts',
+    from: 'readyIn(await this.transportIds(), bucket, ids)',
+    to: 'readyIn((await this.transportIds()).slice(0, 1), bucket, ids)',
     contract: 'test/contract/store-postgres.spec.ts',
   },
   {
