@@ -232,10 +232,9 @@ function checkLibrary(file, text) {
     [/^await\s/m, 'top-level await has no CommonJS form'],
     [/^export \*/m, 'export * hides what is public'],
     [
-      /(^|[(,])\s*(private|protected)\s+(readonly\s+|static\s+|async\s+)?\w/m,
-      'private members make two copies of a class incompatible: use @internal',
+      /^\s*(readonly |static |async )*#\w+/m,
+      '#private: what nobody publishes is `private`, what is published `@internal`',
     ],
-    [/^\s*(readonly |static |async )*#\w+/m, '#private makes two copies of a class incompatible: use @internal'],
   ];
   for (const [pattern, why] of forbidden) if (pattern.test(code)) problems.push(`${file}: ${why}`);
   for (const { specifier, typeOnly } of importsOf(code)) checkImport(file, specifier, typeOnly);
