@@ -89,14 +89,21 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ, whatever the record is',
     expect(reader.packets().map(({ data }) => data)).toEqual([{ topic: 't' }, { topic: 'u' }]);
   });
 
-  it('N5: a serializer that promises costs no attempt, and nothing empty is sent for it', async () => {
-    await start('plain', { serializer: { serialize: async (packet: unknown) => packet } });
-    expect(await publish(contractMessage({ topic: 't' }))).toMatchObject({
-      ok: false,
-      blame: 'transport',
-      error: { code: 'TRANSPORT_UNAVAILABLE', message: expect.stringContaining('serializer') },
-    });
-    expect(reader.messages).toEqual([]);
+  it('N5: a serializer that promises is waited for; what it fails with is the message’s, or nobody’s', async () => {
+    const errors: Record<string, Error> = {
+      type: new TypeError('x'),
+      net: Object.assign(new Error('x'), { code: 'ECONNREFUSED' }),
+    };
+    const serialize = async (packet: { pattern: string }): Promise<unknown> => {
+      if (errors[packet.pattern] !== undefined) throw errors[packet.pattern];
+      return packet;
+    };
+    await start('plain', { serializer: { serialize } });
+    expect(await publish(contractMessage({ topic: 't' }))).toEqual({ ok: true });
+    await until(() => reader.messages.length === 1);
+    expect(reader.packets()).toEqual([{ pattern: 't', data: {} }]);
+    expect(await publish(contractMessage({ topic: 'type' }))).toMatchObject({ ok: false, blame: 'message' });
+    expect(await publish(contractMessage({ topic: 'net' }))).toMatchObject({ blame: 'transport', suspect: 'message' });
   });
 
   it('keeps what a serializer of the application makes, its toJSON() included', async () => {
