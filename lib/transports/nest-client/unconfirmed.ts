@@ -37,6 +37,7 @@ export class UnconfirmedTransport extends OutboxTransport {
   private readonly maker: EventMaker;
   private opened: Promise<void> | undefined;
   private up = false;
+  private closed = false;
   private closing: Promise<unknown> | undefined;
 
   constructor(
@@ -50,6 +51,7 @@ export class UnconfirmedTransport extends OutboxTransport {
   }
 
   override async connect(signal: AbortSignal): Promise<void> {
+    if (this.closed) throw new OutboxError('TRANSPORT_UNAVAILABLE', 'The transport is closed.');
     const opened = (this.opened ??= this.open());
     try {
       await untilAborted(opened, signal);
@@ -81,14 +83,15 @@ export class UnconfirmedTransport extends OutboxTransport {
   override async reset(): Promise<void> {
     this.opened = undefined;
     this.up = false;
-    const closed = async (): Promise<unknown> => this.client.close();
-    this.closing ??= within(systemClock, CLOSE_DEADLINE, closed())
+    const close = async (): Promise<unknown> => this.client.close();
+    this.closing ??= within(systemClock, CLOSE_DEADLINE, close())
       .catch(() => undefined)
       .finally(() => (this.closing = undefined));
     await this.closing;
   }
 
   override async close(): Promise<void> {
+    this.closed = true;
     await this.reset();
   }
 
