@@ -48,7 +48,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ, whatever the record is',
     ['a function that gives a record with an id of its own', ownId],
   ];
 
-  it.each(records)('C8: what no queue takes is a failure: %s', async (_name, record) => {
+  it.each(records)('C8, X1: what no queue takes is a failure, of its destination: %s', async (_name, record) => {
     await start(record);
     expect(await publish(contractMessage({ topic: 't' }))).toEqual({ ok: true });
     await reader.drop();
@@ -56,6 +56,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ, whatever the record is',
       ok: false,
       blame: 'transport',
       suspect: 'destination',
+      destination: `queue "${reader.queue}"`,
       certain: true,
       error: { code: 'PUBLISH_REJECTED' },
     });

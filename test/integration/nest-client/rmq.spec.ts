@@ -146,7 +146,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
       expect(reader.packets().map(({ data }) => data)).toEqual(['plain', { type: 'Buffer', data: [0, 255] }, null]);
     });
 
-    it('the application sends through the same client beside it, and after its end', async () => {
+    it('N6: the application sends through the same client beside it, and after its end', async () => {
       const client = rmqClient(reader.queue);
       const own = await transportOf(client);
       assertAllOk(await probePublish(own, [contractMessage({ topic: 'ours' })], { timeout: 60_000 }));
