@@ -96,7 +96,8 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ, whatever the record is',
       net: Object.assign(new Error('x'), { code: 'ECONNREFUSED' }),
     };
     const serialize = async (packet: { pattern: string }): Promise<unknown> => {
-      if (errors[packet.pattern] !== undefined) throw errors[packet.pattern];
+      const error = errors[packet.pattern];
+      if (error !== undefined) throw error;
       return packet;
     };
     await start('plain', { serializer: { serialize } });
