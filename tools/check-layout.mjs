@@ -73,7 +73,17 @@ const ROOMS = {
   'transports/*': ['message', 'time', 'options', 'transports'],
   'transports/kafka': ['message', 'time', 'options', 'transports', 'transports/kafkajs'],
   'transports/rabbitmq': ['message', 'time', 'options', 'transports', 'transports/amqp'],
-  'transports/nest-client': ['message', 'time', 'options', 'transports', 'transports/kafkajs', 'transports/amqp'],
+  // The options of Nest's clients, and their messages; these brokers' transports send them.
+  'transports/nest-client': [
+    'message',
+    'time',
+    'options',
+    'transports',
+    'transports/kafkajs',
+    'transports/amqp',
+    'transports/kafka',
+    'transports/rabbitmq',
+  ],
   'transports/in-process': ['message', 'time', 'options', 'transports', 'enqueue'],
   consumer: ['transports', 'transports/amqp'],
   nest: [
