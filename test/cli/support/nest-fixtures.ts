@@ -123,9 +123,11 @@ const twoOptions: Fixture = {
     'src/data-source.ts': `import { DataSource } from 'typeorm';
 import { Orders1700000000000 } from './migrations/1700000000000-orders';
 
-const migrations = [Orders1700000000000];
-
-export const AppDataSource = new DataSource({ type: 'postgres', url: process.env.DATABASE_URL, migrations });
+export const AppDataSource = new DataSource({
+  type: 'postgres',
+  url: process.env.DATABASE_URL,
+  migrations: [Orders1700000000000],
+});
 `,
     'src/app.module.ts': appModule(`TypeOrmModule.forRoot({ type: 'postgres', url: process.env.DATABASE_URL })`, ''),
   },
