@@ -1,5 +1,4 @@
 import { OutboxError } from '../../outbox.errors.js';
-import { databaseOf } from '../../store/mysql/schema/schema.js';
 import { literal, tableNames, type SchemaDefinition } from '../../store/names.js';
 
 type Rows = readonly Record<string, unknown>[];
@@ -28,32 +27,6 @@ export async function refuseUnpublished(
     `Reverting this migration drops the outbox tables (${ready} and others), and messages in them are not published: ${list}.`,
     {
       hint: 'Let a relay publish them, and requeue or discard what is dead. To drop them with the tables, give outboxMigrations({ dropUnpublished: true }) to the DataSource that reverts.',
-    },
-  );
-}
-
-/** `ER_DUP_ENTRY`, `ER_DUP_ENTRY_WITH_KEY_NAME`. */
-const TWICE: ReadonlySet<unknown> = new Set([1062, 1586]);
-
-/**
- * MariaDB and MySQL: the parked table of versions before 3 has one row for each message and transport. Nothing has changed when
- * its index cannot be made.
- * @returns what to tell instead of the error of the way back; `TABLES_NOT_EMPTY`
- */
-export async function tellCopies(error: unknown, query: Query, definition: SchemaDefinition): Promise<unknown> {
-  if (!TWICE.has((error as { errno?: unknown }).errno)) return error;
-  const { parked } = tableNames(definition, '`');
-  const copies = `select id from ${parked} group by id, transport having count(*) > 1`;
-  const [row] = await query(`select count(*) as n, min(id) as id from (${copies} limit ${MOST}) c`);
-  const count = Number(row?.['n']);
-  if (count === 0) return error; // they went meanwhile: again is all there is to do
-  const messages = count === 1 ? '1 message waits' : `${count >= MOST ? `${MOST} or more` : count} messages wait`;
-  return new OutboxError(
-    'TABLES_NOT_EMPTY',
-    `The index on id of ${parked} is unique before version 3 of the tables, and ${messages} there in several copies, such as ${String(row?.['id'])}. Nothing was changed.`,
-    {
-      hint: `Let a relay publish them, and requeue or discard what is dead; then revert again. They are: ${copies}`,
-      cause: error,
     },
   );
 }
@@ -88,3 +61,12 @@ function thereOnMysql(_ready: string, _parked: string, definition: SchemaDefinit
   const { prefix } = definition;
   return `select count(*) as n from information_schema.tables where table_schema = ${databaseOf(definition)} and table_name in ('${prefix}ready', '${prefix}parked')`;
 }
+
+/** Whether a backslash in a quoted text is one depends on the session's `sql_mode`. */
+function textLiteral(text: string): string {
+  if (!text.includes('\\')) return `'${text.replaceAll(`'`, `''`)}'`;
+  return `convert(x'${Buffer.from(text, 'utf8').toString('hex')}' using utf8mb4)`;
+}
+
+const databaseOf = ({ schema }: SchemaDefinition): string =>
+  schema === undefined ? 'database()' : textLiteral(schema);

@@ -1,11 +1,9 @@
-import { ActionEnded, auditMissing, type AuditOutcome, type AuditRow, type NewAction } from '../../bulk-store.js';
+import { ActionEnded, type AuditOutcome, type AuditRow, type NewAction } from '../../bulk-store.js';
 import type { SqlDatabase, SqlExecutor, SqlResult } from '../../executor.js';
 import type { TableNames } from '../../names.js';
 import { statement, type Sql } from '../../sql.js';
 import { readDate } from '../inspect/rows.js';
-import { errnoOf, retried } from '../retry.js';
-
-const NO_SUCH_TABLE = 1146;
+import { retried } from '../retry.js';
 
 /** Who did what. A row that has ended does not change any more. */
 export class MysqlAudit {
@@ -13,21 +11,17 @@ export class MysqlAudit {
 
   constructor(
     readonly database: SqlDatabase,
-    readonly names: TableNames,
+    names: TableNames,
   ) {
     this.sql = statements(names);
   }
 
   /** Its number is asked for on the same connection, in a transaction: nobody else's insert is between. */
-  async begin({ action, actor, filter }: NewAction): Promise<string> {
-    try {
-      return await this.database.connection('admin').transaction(async (tx) => {
-        await tx.run(this.sql.begin.bind(action, actor, filter));
-        return String((await tx.run(this.sql.number.bind())).rows[0]?.[0]);
-      });
-    } catch (error) {
-      throw this.told(error);
-    }
+  begin({ action, actor, filter }: NewAction): Promise<string> {
+    return this.database.connection('admin').transaction(async (tx) => {
+      await tx.run(this.sql.begin.bind(action, actor, filter));
+      return String((await tx.run(this.sql.number.bind())).rows[0]?.[0]);
+    });
   }
 
   /** In the transaction of what is counted. @throws ActionEnded */
@@ -47,27 +41,13 @@ export class MysqlAudit {
     return rows.map(readAudit);
   }
 
-  /** @returns how many rows were deleted; none where the table is not there yet */
+  /** @returns how many rows were deleted */
   async clean(age: number, limit: number): Promise<number> {
-    try {
-      const sql = this.sql.clean.bind(age * 1_000, limit);
-      return (await retried(() => this.database.connection('admin').run(sql))).affected;
-    } catch (error) {
-      if (errnoOf(error) === NO_SUCH_TABLE) return 0;
-      throw error;
-    }
+    return (await this.run(this.sql.clean.bind(age * 1_000, limit))).affected;
   }
 
-  /** @internal */ async run(sql: Sql): Promise<SqlResult> {
-    try {
-      return await retried(() => this.database.connection('admin').run(sql));
-    } catch (error) {
-      throw this.told(error);
-    }
-  }
-
-  /** @internal */ told(error: unknown): unknown {
-    return errnoOf(error) === NO_SUCH_TABLE ? auditMissing(this.names.audit, error) : error;
+  run(sql: Sql): Promise<SqlResult> {
+    return retried(() => this.database.connection('admin').run(sql));
   }
 }
 

@@ -61,12 +61,8 @@ export class MysqlEdit implements EditStore {
     return version && { ...version, payload: rows[0]?.at(-1) as Buffer | null };
   }
 
-  async edit(request: EditRequest): Promise<EditOutcome> {
-    try {
-      return await inTransaction(this.database.connection('admin'), (tx) => this.editIn(tx, request));
-    } catch (error) {
-      throw this.parts.audits.told(error);
-    }
+  edit(request: EditRequest): Promise<EditOutcome> {
+    return inTransaction(this.database.connection('admin'), (tx) => this.editIn(tx, request));
   }
 
   async kept({ id, before, limit, previewBytes }: KeptRequest): Promise<KeptRow[]> {

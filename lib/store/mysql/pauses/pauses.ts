@@ -1,4 +1,3 @@
-import { isMissingTable } from '../../database-errors.js';
 import type { SqlDatabase } from '../../executor.js';
 import type { TableNames } from '../../names.js';
 import {
@@ -38,33 +37,20 @@ export class MysqlPauses implements PauseStore {
   }
 
   async list(): Promise<NamedPause[]> {
-    try {
-      const answer = await retried(() => this.database.connection('admin').run(this.sql.list.bind()));
-      return answer.rows.map(readNamedPause);
-    } catch (error) {
-      if (isMissingTable(error)) return [];
-      throw error;
-    }
+    const answer = await retried(() => this.database.connection('admin').run(this.sql.list.bind()));
+    return answer.rows.map(readNamedPause);
   }
 
-  /** @internal */ async change(
-    action: 'pause' | 'resume',
-    { actor, filter }: PauseAction,
-    sql: Sql,
-  ): Promise<PauseReport> {
-    try {
-      return await inTransaction(this.database.connection('admin'), async (tx) => {
-        const { begin, number, count, end } = this.audits.sql;
-        await tx.run(begin.bind(action, actor, filter));
-        const audit = String((await tx.run(number.bind())).rows[0]?.[0]);
-        const { affected } = await tx.run(sql);
-        await tx.run(count.bind(affected, 0, BigInt(audit)));
-        await tx.run(end.bind('done', null, BigInt(audit)));
-        return { audit, changed: affected > 0 };
-      });
-    } catch (error) {
-      throw this.audits.told(error);
-    }
+  private change(action: 'pause' | 'resume', { actor, filter }: PauseAction, sql: Sql): Promise<PauseReport> {
+    return inTransaction(this.database.connection('admin'), async (tx) => {
+      const { begin, number, count, end } = this.audits.sql;
+      await tx.run(begin.bind(action, actor, filter));
+      const audit = String((await tx.run(number.bind())).rows[0]?.[0]);
+      const { affected } = await tx.run(sql);
+      await tx.run(count.bind(affected, 0, BigInt(audit)));
+      await tx.run(end.bind('done', null, BigInt(audit)));
+      return { audit, changed: affected > 0 };
+    });
   }
 }
 

@@ -1,11 +1,9 @@
-import { ActionEnded, auditMissing, type AuditOutcome, type AuditRow, type NewAction } from '../../bulk-store.js';
+import { ActionEnded, type AuditOutcome, type AuditRow, type NewAction } from '../../bulk-store.js';
 import type { SqlConnection, SqlExecutor, SqlResult } from '../../executor.js';
 import type { TableNames } from '../../names.js';
 import type { Sql } from '../../sql.js';
 import { readDate, utc } from '../inspect/rows.js';
 import { statement } from '../statement.js';
-
-const NO_SUCH_TABLE = '42P01';
 
 /** Who did what. A row that has ended does not change any more. */
 export class PostgresAudit {
@@ -13,7 +11,7 @@ export class PostgresAudit {
 
   constructor(
     readonly connection: () => SqlConnection,
-    readonly names: TableNames,
+    names: TableNames,
   ) {
     this.sql = statements(names);
   }
@@ -37,26 +35,13 @@ export class PostgresAudit {
     return (await this.run(this.sql.list.bind(before, before, limit))).rows.map(readAudit);
   }
 
-  /** @returns how many rows were deleted; none where the table is not there yet */
+  /** @returns how many rows were deleted */
   async clean(age: number, limit: number): Promise<number> {
-    try {
-      return (await this.connection().run(this.sql.clean.bind(age, limit))).affected;
-    } catch (error) {
-      if ((error as { code?: unknown }).code === NO_SUCH_TABLE) return 0;
-      throw error;
-    }
+    return (await this.run(this.sql.clean.bind(age, limit))).affected;
   }
 
-  /** @internal */ async run(sql: Sql): Promise<SqlResult> {
-    try {
-      return await this.connection().run(sql);
-    } catch (error) {
-      throw this.told(error);
-    }
-  }
-
-  /** @internal */ told(error: unknown): unknown {
-    return (error as { code?: unknown }).code === NO_SUCH_TABLE ? auditMissing(this.names.audit, error) : error;
+  run(sql: Sql): Promise<SqlResult> {
+    return this.connection().run(sql);
   }
 }
 

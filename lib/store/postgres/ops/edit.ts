@@ -65,12 +65,8 @@ export class PostgresEdit implements EditStore {
     return { ...version, payload: readPayload(result.rows[0]?.at(-1) as string | null, 'bytes') as Buffer | null };
   }
 
-  async edit(request: EditRequest): Promise<EditOutcome> {
-    try {
-      return await inTransaction(this.connection(), (tx) => this.editIn(tx, request));
-    } catch (error) {
-      throw this.parts.audits.told(error);
-    }
+  edit(request: EditRequest): Promise<EditOutcome> {
+    return inTransaction(this.connection(), (tx) => this.editIn(tx, request));
   }
 
   async kept({ id, before, limit, previewBytes }: KeptRequest): Promise<KeptRow[]> {

@@ -1,4 +1,3 @@
-import { isMissingTable } from '../../database-errors.js';
 import type { SqlConnection, SqlExecutor } from '../../executor.js';
 import type { TableNames } from '../../names.js';
 import {
@@ -45,31 +44,18 @@ export class PostgresPauses implements PauseStore {
   }
 
   async list(): Promise<NamedPause[]> {
-    try {
-      return (await this.connection().run(this.sql.list.bind())).rows.map(readNamedPause);
-    } catch (error) {
-      if (isMissingTable(error)) return [];
-      throw error;
-    }
+    return (await this.connection().run(this.sql.list.bind())).rows.map(readNamedPause);
   }
 
-  /** @internal */ async change(
-    action: 'pause' | 'resume',
-    { actor, filter }: PauseAction,
-    sql: Sql,
-  ): Promise<PauseReport> {
-    try {
-      return await this.connection().transaction(async (tx: SqlExecutor) => {
-        const { begin, count, end } = this.audits.sql;
-        const audit = (await tx.run(begin.bind(action, actor, filter))).rows[0]?.[0] as string;
-        const { affected } = await tx.run(sql);
-        await tx.run(count.bind(affected, 0, audit));
-        await tx.run(end.bind('done', null, audit));
-        return { audit, changed: affected > 0 };
-      });
-    } catch (error) {
-      throw this.audits.told(error);
-    }
+  private change(action: 'pause' | 'resume', { actor, filter }: PauseAction, sql: Sql): Promise<PauseReport> {
+    return this.connection().transaction(async (tx: SqlExecutor) => {
+      const { begin, count, end } = this.audits.sql;
+      const audit = (await tx.run(begin.bind(action, actor, filter))).rows[0]?.[0] as string;
+      const { affected } = await tx.run(sql);
+      await tx.run(count.bind(affected, 0, audit));
+      await tx.run(end.bind('done', null, audit));
+      return { audit, changed: affected > 0 };
+    });
   }
 }
 

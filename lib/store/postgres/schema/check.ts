@@ -49,20 +49,12 @@ async function schemasWith(db: SqlExecutor, table: string): Promise<string[]> {
   return rows.length === 1 ? [String((rows as readonly (readonly [string])[])[0]?.[0])] : [];
 }
 
-/**
- * What the tables were made with.
- * @param oldest the earliest version that will do: all that can be upgraded, before they are
- */
-export async function checkMeta(
-  db: SqlExecutor,
-  names: TableNames,
-  wanted: SchemaSettings,
-  oldest = SCHEMA_VERSION,
-): Promise<void> {
+/** What the tables were made with. */
+export async function checkMeta(db: SqlExecutor, names: TableNames, wanted: SchemaSettings): Promise<void> {
   const { rows } = await db.run(statement(undefined, `select name, value from ${names.meta}`).bind());
   const stored = new Map(rows as readonly (readonly [string, string])[]);
   const version = stored.get('version');
-  if (!(Number(version) >= oldest && Number(version) <= SCHEMA_VERSION)) throw wrongVersion(version);
+  if (version !== String(SCHEMA_VERSION)) throw wrongVersion(version);
   const settings = { ...wanted, hash: HASH_VERSION };
   const different = SETTING_NAMES.filter((name) => stored.get(name) !== String(settings[name]));
   if (different.length === 0) return;

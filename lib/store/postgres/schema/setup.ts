@@ -51,7 +51,7 @@ export class PostgresSetup implements StoreSetup {
     const { up } = postgresSchema({ ...this.settings, ...settings });
     await this.connection().transaction(async (tx) => {
       await tx.run(statement(undefined, oneAtATime(this.settings)).bind());
-      if (await this.hasMeta(tx)) await checkMeta(tx, this.names, settings, 1);
+      if (await this.hasMeta(tx)) await checkMeta(tx, this.names, settings);
       for (const text of up) await tx.run(new Statement(undefined, text).bind());
     });
   }
