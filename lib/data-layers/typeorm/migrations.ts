@@ -127,13 +127,20 @@ async function changeVersion(change: Change, upgrade: Upgrade, way: 'up' | 'down
   const { runner, dialect, tables } = change;
   const { meta } = tableNames(tables, dialect === 'postgres' ? '"' : '`');
   const [from, to] = way === 'up' ? [upgrade.version - 1, upgrade.version] : [upgrade.version, upgrade.version - 1];
-  const [row] = await runner.query(`select value from ${meta} where name = 'version'`);
-  if (Number(row?.value) !== from) return;
+  const isThere = async (): Promise<boolean> => {
+    const [row] = await runner.query(`select value from ${meta} where name = 'version'`);
+    return Number(row?.value) === from;
+  };
   const statements = [
     ...upgrade.script[dialect](tables)[way],
     `update ${meta} set value = '${to}' where name = 'version' and value = '${from}'`,
   ];
-  if (dialect === 'mysql') return inTurn(change, (run) => runAll(run, statements));
+  if (dialect === 'mysql')
+    return inTurn(change, async (run) => {
+      await run('commit'); // the migrator's transaction reads what was there when it began; a change of a table ends it too
+      if (await isThere()) await runAll(run, statements);
+    });
+  if (!(await isThere())) return;
   const indexes = way === 'up' ? (upgrade.indexes?.(tables) ?? []) : [];
   await runBeside(runner, besideOf(runner), { lock: postgresTurn(tables), indexes, statements });
 }

@@ -107,6 +107,8 @@ describeOnMysqlFamily('tables that are not as they were made', (kind) => {
       'alter table outbox_parked drop last_error, drop key by_key',
       'alter table outbox_ready drop key by_seq, add key by_seq (seq), add tenant int not null',
       'alter table outbox_leases drop primary key, add primary key (bucket, transport)',
+      'alter table outbox_parked drop key by_id, add unique key by_id (id, transport)',
+      'alter table outbox_ready drop constraint outbox_ready_limits',
     ]) {
       await stores.application.query(change);
       const found = await refusal();

@@ -27,9 +27,9 @@ const KEYS = statement(
   `select table_name, index_name, non_unique, column_name
   from information_schema.statistics where table_schema = ${SCHEMA} order by table_name, index_name, seq_in_index`,
 );
-const CHECKS = statement(
-  'checks',
-  `select table_name, constraint_name from information_schema.table_constraints where constraint_schema = ${SCHEMA} and constraint_type = 'CHECK'`,
+const CONSTRAINTS = statement(
+  'constraints',
+  `select table_name, constraint_name from information_schema.table_constraints where constraint_schema = ${SCHEMA}`,
 );
 
 const ASCII_BIN = 'ascii_bin';
@@ -37,8 +37,8 @@ const ASCII_BIN = 'ascii_bin';
 /** What of the tables differs from what this version would create; empty when nothing does. */
 export async function compareSchema(connection: SqlExecutor, definition: SchemaDefinition): Promise<string[]> {
   const schema = definition.schema ?? null;
-  const [tables, columns, keys, checks] = await Promise.all(
-    [TABLES, COLUMNS, KEYS, CHECKS].map(async (s) => (await connection.run(s.bind(schema))).rows),
+  const [tables, columns, keys, constraints] = await Promise.all(
+    [TABLES, COLUMNS, KEYS, CONSTRAINTS].map(async (s) => (await connection.run(s.bind(schema))).rows),
   );
   const tablesOf = mysqlTables(definition);
   const names = tableNames(definition, '`');
@@ -58,7 +58,7 @@ export async function compareSchema(connection: SqlExecutor, definition: SchemaD
       ...compareTable(table, found),
       ...compareColumns(table, columnsAndKeys, of(columns)),
       ...compareKeys(table, columnsAndKeys, of(keys)),
-      ...missingChecks(table, columnsAndKeys, of(checks)),
+      ...missingChecks(table, columnsAndKeys, of(constraints)),
     ];
     return drifts.map(([what, change]) => `${what} (run: alter table ${name} ${oneLine(change)})`);
   });
@@ -151,10 +151,11 @@ function compareKeys(table: string, wanted: MysqlTable, found: readonly (readonl
   });
 }
 
+/** Each table has a primary key: who is told of no constraint, as one who only inserts, may not see them. */
 function missingChecks(table: string, { checks = {} }: MysqlTable, found: readonly (readonly unknown[])[]): Drift[] {
   const there = new Set(found.map(([, name]) => String(name)));
   return Object.entries(checks)
-    .filter(([name]) => !there.has(name))
+    .filter(([name]) => there.size > 0 && !there.has(name))
     .map(([name, condition]) => [`${table} has no constraint ${name}`, `add ${checkSql(name, condition)}`]);
 }
 
