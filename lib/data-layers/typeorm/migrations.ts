@@ -40,12 +40,10 @@ const TABLES: ScriptOf = {
   postgres: postgresSchema,
   mysql: (definition) => ({ up: mysqlSchemaUp(definition), down: mysqlSchemaDown(definition) }),
 };
-/** TypeORM reads the last 13 characters of a name as a time. */
-const FIRST = { name: 'OutboxTables', time: '1795219200000' };
-
 /** From one version of the tables to the next, and back, while others use them: what is in them stays. */
 export interface Upgrade {
   readonly version: number;
+  /** Ends the name of its migration: TypeORM reads the last 13 characters of a name as a time. */
   readonly time: string;
   /** Each statement may run again. The version itself is written behind them. */
   readonly script: ScriptOf;
@@ -70,7 +68,7 @@ export function outboxMigrations(options: OutboxMigrationOptions = {}): (new () 
   return migrationsOf(options, UPGRADES);
 }
 
-/** The first migration makes the tables of the last version; one that finds its version there has nothing to do. */
+/** The first makes the tables of the last version; one that finds its version there has nothing to do. */
 export function migrationsOf(
   options: OutboxMigrationOptions,
   upgrades: readonly Upgrade[],
@@ -78,44 +76,42 @@ export function migrationsOf(
   const { dialect, dropUnpublished = false } = options;
   if (typeof dropUnpublished !== 'boolean') throw invalid('dropUnpublished', dropUnpublished, 'true or false');
   const definition = definitionOf(options);
-  const changeOf = (runner: QueryRunner): Change => {
-    const dataSource = dataSourceOf(runner);
-    const schema = definition.schema ?? connectionSchema(dataSource);
-    return { runner, dialect: dialect ?? dialectOf(dataSource), tables: { ...definition, schema } };
+  const first: Step = {
+    name: 'OutboxTables',
+    time: '1795219200000',
+    run: (change, way) => (way === 'up' ? makeTables(change) : dropTables(change, dropUnpublished)),
   };
-  // The middle keeps several outboxes of one DataSource apart.
-  const nameOf = (name: string, time: string): string =>
-    `${name}_${definition.schema ?? ''}_${definition.prefix}${time}`;
-  const first = class implements MigrationInterface {
-    readonly name = nameOf(FIRST.name, FIRST.time);
-    async up(runner: QueryRunner): Promise<void> {
-      const change = changeOf(runner);
-      await inTurn(change, (run) => runAll(run, TABLES[change.dialect](change.tables).up));
-    }
-    async down(runner: QueryRunner): Promise<void> {
-      const change = changeOf(runner);
-      await inTurn(change, async (run) => {
-        if (!dropUnpublished) await refuseUnpublished((sql) => runner.query(sql), change.dialect, change.tables);
-        await runAll(run, TABLES[change.dialect](change.tables).down);
-      });
-    }
-  };
-  const later = upgrades.map(
-    (upgrade) =>
-      class implements MigrationInterface {
-        readonly name = nameOf(`OutboxVersion${upgrade.version}`, upgrade.time);
-        async up(runner: QueryRunner): Promise<void> {
-          await changeVersion(changeOf(runner), upgrade, 'up');
-        }
-        async down(runner: QueryRunner): Promise<void> {
-          await changeVersion(changeOf(runner), upgrade, 'down');
-        }
-      },
-  );
-  return [first, ...later];
+  const later = upgrades.map((upgrade): Step => ({
+    name: `OutboxVersion${upgrade.version}`,
+    time: upgrade.time,
+    run: (change, way) => changeVersion(change, upgrade, way),
+  }));
+  return [first, ...later].map(({ name, time, run }) => {
+    const migrate = async (runner: QueryRunner, way: Way): Promise<void> => {
+      const dataSource = dataSourceOf(runner);
+      const tables = { ...definition, schema: definition.schema ?? connectionSchema(dataSource) };
+      await run({ runner, dialect: dialect ?? dialectOf(dataSource), tables }, way);
+    };
+    return class implements MigrationInterface {
+      /** The middle keeps several outboxes of one DataSource apart. */
+      readonly name = `${name}_${definition.schema ?? ''}_${definition.prefix}${time}`;
+      async up(runner: QueryRunner): Promise<void> {
+        await migrate(runner, 'up');
+      }
+      async down(runner: QueryRunner): Promise<void> {
+        await migrate(runner, 'down');
+      }
+    };
+  });
 }
 
-/** One migration of the tables of one outbox. */
+type Way = 'up' | 'down';
+interface Step {
+  readonly name: string;
+  readonly time: string;
+  run(change: Change, way: Way): Promise<void>;
+}
+/** Of the tables of one outbox. */
 interface Change {
   readonly runner: QueryRunner;
   readonly dialect: OutboxDialect;
@@ -123,7 +119,19 @@ interface Change {
 }
 type Run = (sql: string) => Promise<unknown>;
 
-async function changeVersion(change: Change, upgrade: Upgrade, way: 'up' | 'down'): Promise<void> {
+function makeTables(change: Change): Promise<void> {
+  return inTurn(change, (run) => runAll(run, TABLES[change.dialect](change.tables).up));
+}
+
+function dropTables(change: Change, dropUnpublished: boolean): Promise<void> {
+  const { runner, dialect, tables } = change;
+  return inTurn(change, async (run) => {
+    if (!dropUnpublished) await refuseUnpublished((sql) => runner.query(sql), dialect, tables);
+    await runAll(run, TABLES[dialect](tables).down);
+  });
+}
+
+async function changeVersion(change: Change, upgrade: Upgrade, way: Way): Promise<void> {
   const { runner, dialect, tables } = change;
   const { meta } = tableNames(tables, dialect === 'postgres' ? '"' : '`');
   const [from, to] = way === 'up' ? [upgrade.version - 1, upgrade.version] : [upgrade.version, upgrade.version - 1];

@@ -41,7 +41,7 @@ export class MysqlPauses implements PauseStore {
     return answer.rows.map(readNamedPause);
   }
 
-  private change(action: 'pause' | 'resume', { actor, filter }: PauseAction, sql: Sql): Promise<PauseReport> {
+  /** @internal */ change(action: 'pause' | 'resume', { actor, filter }: PauseAction, sql: Sql): Promise<PauseReport> {
     return inTransaction(this.database.connection('admin'), async (tx) => {
       const { begin, number, count, end } = this.audits.sql;
       await tx.run(begin.bind(action, actor, filter));

@@ -27,9 +27,11 @@ const KEYS = statement(
   `select table_name, index_name, non_unique, column_name
   from information_schema.statistics where table_schema = ${SCHEMA} order by table_name, index_name, seq_in_index`,
 );
+/** None of MySQL before 8.0.16, which takes a check and does not keep it. */
 const CONSTRAINTS = statement(
   'constraints',
-  `select table_name, constraint_name from information_schema.table_constraints where constraint_schema = ${SCHEMA}`,
+  `select table_name, constraint_name from information_schema.table_constraints
+  where constraint_schema = ${SCHEMA} and (false /*!80016 or true */ /*M! or true */)`,
 );
 
 const ASCII_BIN = 'ascii_bin';

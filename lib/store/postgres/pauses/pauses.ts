@@ -47,7 +47,7 @@ export class PostgresPauses implements PauseStore {
     return (await this.connection().run(this.sql.list.bind())).rows.map(readNamedPause);
   }
 
-  private change(action: 'pause' | 'resume', { actor, filter }: PauseAction, sql: Sql): Promise<PauseReport> {
+  /** @internal */ change(action: 'pause' | 'resume', { actor, filter }: PauseAction, sql: Sql): Promise<PauseReport> {
     return this.connection().transaction(async (tx: SqlExecutor) => {
       const { begin, count, end } = this.audits.sql;
       const audit = (await tx.run(begin.bind(action, actor, filter))).rows[0]?.[0] as string;
