@@ -126,7 +126,7 @@ function makeTables(change: Change): Promise<void> {
 function dropTables(change: Change, dropUnpublished: boolean): Promise<void> {
   const { runner, dialect, tables } = change;
   return inTurn(change, async (run) => {
-    if (!dropUnpublished) await refuseUnpublished((sql) => runner.query(sql), dialect, tables);
+    if (!dropUnpublished) await refuseUnpublished((sql, values) => runner.query(sql, values), dialect, tables);
     await runAll(run, TABLES[dialect](tables).down);
   });
 }

@@ -2,7 +2,7 @@ import { OutboxError } from '../../outbox.errors.js';
 import { literal, tableNames, type SchemaDefinition } from '../../store/names.js';
 
 type Rows = readonly Record<string, unknown>[];
-type Query = (sql: string) => Promise<Rows>;
+type Query = (sql: string, values?: unknown[]) => Promise<Rows>;
 
 /** Counts stop here: what matters is that there are some. */
 const MOST = 100_000;
@@ -38,8 +38,16 @@ async function countUnpublished(
   definition: SchemaDefinition,
 ): Promise<Record<string, number>> {
   const names = tableNames(definition, dialect === 'postgres' ? '"' : '`');
-  const there = dialect === 'postgres' ? thereOnPostgres : thereOnMysql;
-  const [row] = await query(there(names.ready, names.parked, definition));
+  const { schema, prefix } = definition;
+  const [row] =
+    dialect === 'postgres'
+      ? await query(
+          `select count(*) as n from (values (${literal(names.ready)}), (${literal(names.parked)})) t(name) where pg_catalog.to_regclass(t.name) is not null`,
+        )
+      : await query(
+          'select count(*) as n from information_schema.tables where table_schema = coalesce(?, database()) and table_name in (?, ?)',
+          [schema ?? null, `${prefix}ready`, `${prefix}parked`],
+        );
   if (Number(row?.['n']) < 2) return {};
   // Nobody writes into them from here on until they are dropped, in a transaction. MySQL drops each table by itself.
   if (dialect === 'postgres')
@@ -53,20 +61,3 @@ async function countUnpublished(
     ...Object.fromEntries(parked.map(({ s, n }) => [STATES[Number(s) - 1], Number(n)])),
   };
 }
-
-const thereOnPostgres = (ready: string, parked: string): string =>
-  `select count(*) as n from (values (${literal(ready)}), (${literal(parked)})) t(name) where pg_catalog.to_regclass(t.name) is not null`;
-
-function thereOnMysql(_ready: string, _parked: string, definition: SchemaDefinition): string {
-  const { prefix } = definition;
-  return `select count(*) as n from information_schema.tables where table_schema = ${databaseOf(definition)} and table_name in ('${prefix}ready', '${prefix}parked')`;
-}
-
-/** Whether a backslash in a quoted text is one depends on the session's `sql_mode`. */
-function textLiteral(text: string): string {
-  if (!text.includes('\\')) return `'${text.replaceAll(`'`, `''`)}'`;
-  return `convert(x'${Buffer.from(text, 'utf8').toString('hex')}' using utf8mb4)`;
-}
-
-const databaseOf = ({ schema }: SchemaDefinition): string =>
-  schema === undefined ? 'database()' : textLiteral(schema);
