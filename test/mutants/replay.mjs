@@ -13,21 +13,12 @@ export const REPLAY = [
   },
   {
     name: 'replay-runs-twice',
-    breaks: 'PostgreSQL: whoever ran a replay that another call took over inserts on',
-    file: 'lib/store/postgres/ops/replay.ts',
+    breaks: 'whoever ran a replay that another call took over inserts on',
+    file: 'lib/store/sql/replay.ts',
     from: 'if (affected === 0) throw new ActionEnded();',
     to: 'void affected;',
     contract,
     tests: 'postgres.*is ended from elsewhere',
-  },
-  {
-    name: 'mariadb-replay-runs-twice',
-    breaks: 'MariaDB: whoever ran a replay that another call took over inserts on',
-    file: 'lib/store/mysql/ops/replay.ts',
-    from: 'if (affected === 0) throw new ActionEnded();',
-    to: 'void affected;',
-    contract,
-    tests: 'mariadb.*is ended from elsewhere',
   },
   {
     name: 'replay-header-is-bound',
@@ -50,7 +41,7 @@ export const REPLAY = [
   {
     name: 'replay-doubles-what-is-parked',
     breaks: 'MySQL: a replay inserts a message that is parked under its id: it could not be parked once more',
-    file: 'lib/store/mysql/ops/replay.ts',
+    file: 'lib/store/sql/replay.ts',
     from: 'const fresh = messages.filter(({ id, transport }) => !parked.has(`${id} ${transport}`));',
     to: 'const fresh = messages.filter(() => parked.size >= 0);',
     contract,

@@ -7,7 +7,7 @@ import { mysqlSchemaDown, mysqlSchemaUp } from '../../store/mysql/schema/schema.
 import { checkNames, tableNames, type SchemaDefinition, type SchemaScript } from '../../store/names.js';
 import { runBeside, type IndexBeside } from '../../store/postgres/schema/online.js';
 import { oneAtATime as postgresTurn, postgresSchema } from '../../store/postgres/schema/schema.js';
-import type { OpenBeside } from '../../store/schema-session.js';
+import type { OpenBeside } from '../../store/schema/session.js';
 import { refuseUnpublished } from './unpublished.js';
 
 export type OutboxDialect = 'postgres' | 'mysql';

@@ -1,14 +1,23 @@
 import { systemClock, within } from '../../time/clock.js';
 import type { SqlDatabase } from '../executor.js';
+import type { BulkStore, ReplayStore } from '../bulk-store.js';
+import type { EditStore } from '../edit/edit-store.js';
+import type { PurgeStore } from '../edit/purge-store.js';
+import type { PauseStore } from '../pauses/pause-store.js';
 import type { OutboxStore } from '../outbox-store.js';
-import { tableNames, type StoreSettings } from '../names.js';
+import { tableNames, type StoreSettings, type TableNames } from '../names.js';
+import { auditSql } from './ops/audit.js';
+import { editSql } from './ops/edit.js';
+import { pauseSql } from './pauses/pauses.js';
+import { OperatorDatabase } from '../sql/operator-database.js';
+import { operatorRoles, type OperatorSql } from '../sql/operator-roles.js';
+import { MYSQL } from './dialect.js';
 import { MysqlDiagnose } from './diagnose/diagnose.js';
 import { MysqlAdmin } from './ops/admin.js';
 import { MysqlAging } from './ops/aging.js';
-import { MysqlBulk } from './ops/bulk.js';
+import { bulkSql } from './ops/bulk.js';
 import { MysqlUnowned } from './ops/cancel-unowned.js';
-import { MysqlEdit } from './ops/edit.js';
-import { MysqlPurge } from './ops/purge.js';
+import { purgeSql } from './ops/purge.js';
 import { MysqlBlockingKeys } from './parked/blocking-keys.js';
 import { MysqlClean } from './ops/clean.js';
 import { MysqlInsert } from './ready/insert.js';
@@ -19,11 +28,11 @@ import { MysqlFence, MysqlLeases } from './ops/leases.js';
 import { MysqlParked } from './parked/parked.js';
 import { MysqlPayloads } from './ready/payloads.js';
 import { MysqlReady } from './ready/ready.js';
-import { MysqlPauses } from './pauses/pauses.js';
-import { MysqlReplay } from './ops/replay.js';
+import { replaySql } from './ops/replay.js';
 import { MysqlRowLocks } from './ops/row-locks.js';
 import { MysqlServer } from './schema/server.js';
 import { MysqlSettle } from './ready/settle.js';
+import { TimedSelect } from './inspect/select.js';
 import { MysqlInspect } from './inspect/inspect.js';
 import { MysqlPartitions } from './partitions/partitions.js';
 import { MysqlSetup } from './schema/setup.js';
@@ -47,13 +56,13 @@ export class MysqlStore implements OutboxStore {
   readonly setup: MysqlSetup;
   readonly inspect: MysqlInspect;
   readonly diagnose: MysqlDiagnose;
-  readonly bulk: MysqlBulk;
+  readonly bulk: BulkStore;
   readonly partitions: MysqlPartitions;
   readonly aging: MysqlAging;
-  readonly edits: MysqlEdit;
-  readonly purge: MysqlPurge;
-  readonly replay: MysqlReplay;
-  readonly pauses: MysqlPauses;
+  readonly edits: EditStore;
+  readonly purge: PurgeStore;
+  readonly replay: ReplayStore;
+  readonly pauses: PauseStore;
 
   constructor(
     readonly database: SqlDatabase,
@@ -79,18 +88,19 @@ export class MysqlStore implements OutboxStore {
     this.inspect = new MysqlInspect(database, server, names, settings);
     const { lookup } = this.inspect;
     const keys = new MysqlDedupKeys(database, names, lookup);
-    this.admin = new MysqlAdmin(database, names, settings, { wake, stats, glance, keys });
-    this.diagnose = new MysqlDiagnose(database, names, settings, holder);
     const unowned = new MysqlUnowned(database, names, keys);
-    this.bulk = new MysqlBulk(database, server, names, { admin: this.admin, unowned, lookup });
-    const { audits } = this.bulk;
-    this.edits = new MysqlEdit(database, names, { admin: this.admin, audits });
-    this.purge = new MysqlPurge(database, server, names, audits);
-    this.replay = new MysqlReplay(database, server, names, this.writer);
-    this.pauses = new MysqlPauses(database, names, audits);
+    this.admin = new MysqlAdmin(database, names, settings, { wake, stats, glance, keys, unowned });
+    this.diagnose = new MysqlDiagnose(database, names, settings, holder);
+    const roles = operatorRoles(new OperatorDatabase(database, MYSQL), operatorSql(names), {
+      reads: new TimedSelect(database, server),
+      rows: this.admin,
+      writer: this.writer,
+      locate: (...ids) => lookup.locate(...ids),
+    });
+    ({ bulk: this.bulk, edits: this.edits, purge: this.purge, replay: this.replay, pauses: this.pauses } = roles);
     this.aging = new MysqlAging(database, names);
     this.partitions = new MysqlPartitions(database, settings, names);
-    this.cleaner = new MysqlClean(database, names, wake, audits);
+    this.cleaner = new MysqlClean(database, names, wake, roles.audits);
     this.setup = new MysqlSetup(database, server, settings, names);
   }
 
@@ -104,3 +114,12 @@ export class MysqlStore implements OutboxStore {
     await this.database.close();
   }
 }
+
+const operatorSql = (names: TableNames): OperatorSql => ({
+  audit: auditSql(names),
+  bulk: bulkSql(names),
+  edit: editSql(names),
+  pauses: pauseSql(names),
+  purge: purgeSql(names),
+  replay: replaySql(names),
+});

@@ -1,14 +1,23 @@
 import { createHash } from 'node:crypto';
 import type { SqlConnection, SqlDatabase } from '../executor.js';
+import type { BulkStore, ReplayStore } from '../bulk-store.js';
+import type { EditStore } from '../edit/edit-store.js';
+import type { PurgeStore } from '../edit/purge-store.js';
+import type { PauseStore } from '../pauses/pause-store.js';
 import type { OutboxStore, WakeUp } from '../outbox-store.js';
 import { tableNames, type StoreSettings, type TableNames } from '../names.js';
+import { auditSql } from './ops/audit.js';
+import { editSql } from './ops/edit.js';
+import { pauseSql } from './pauses/pauses.js';
+import { OperatorDatabase } from '../sql/operator-database.js';
+import { operatorRoles, type OperatorSql } from '../sql/operator-roles.js';
+import { POSTGRES } from './dialect.js';
 import { statement } from './statement.js';
 import { PostgresDiagnose } from './diagnose/diagnose.js';
 import { PostgresAdmin } from './ops/admin.js';
 import { PostgresAging } from './ops/aging.js';
-import { PostgresBulk } from './ops/bulk.js';
-import { PostgresEdit } from './ops/edit.js';
-import { PostgresPurge } from './ops/purge.js';
+import { bulkSql } from './ops/bulk.js';
+import { purgeSql } from './ops/purge.js';
 import { PostgresCleaner } from './ops/clean.js';
 import { PostgresHeldSnapshot } from './ops/held-snapshot.js';
 import { PostgresInsert } from './ready/insert.js';
@@ -17,10 +26,10 @@ import { PostgresParked } from './parked/parked.js';
 import { PostgresParkedSettle } from './parked/settle.js';
 import { PostgresPayloads } from './ready/payloads.js';
 import { PostgresReady, type Connections } from './ready/ready.js';
-import { PostgresPauses } from './pauses/pauses.js';
-import { PostgresReplay } from './ops/replay.js';
+import { replaySql } from './ops/replay.js';
 import { PostgresRowLocks } from './ops/row-locks.js';
 import { RowsRead } from './ready/rows-read.js';
+import { TimedReads } from './inspect/timed-reads.js';
 import { PostgresInspect } from './inspect/inspect.js';
 import { PostgresPartitions } from './partitions/partitions.js';
 import { PostgresSetup } from './schema/setup.js';
@@ -38,13 +47,13 @@ export class PostgresStore implements OutboxStore {
   readonly rowLocks: PostgresRowLocks;
   readonly inspect: PostgresInspect;
   readonly diagnose: PostgresDiagnose;
-  readonly bulk: PostgresBulk;
+  readonly bulk: BulkStore;
   readonly partitions: PostgresPartitions;
   readonly aging: PostgresAging;
-  readonly edits: PostgresEdit;
-  readonly purge: PostgresPurge;
-  readonly replay: PostgresReplay;
-  readonly pauses: PostgresPauses;
+  readonly edits: EditStore;
+  readonly purge: PurgeStore;
+  readonly replay: ReplayStore;
+  readonly pauses: PauseStore;
   /** @internal */ readonly channel: string;
 
   constructor(
@@ -67,14 +76,16 @@ export class PostgresStore implements OutboxStore {
     this.admin = new PostgresAdmin(admin, names, settings);
     this.inspect = new PostgresInspect(admin, names, settings);
     this.diagnose = new PostgresDiagnose(database, names, settings);
-    this.bulk = new PostgresBulk(admin, names, this.admin, this.inspect.lookup);
+    const roles = operatorRoles(new OperatorDatabase(database, POSTGRES), operatorSql(names), {
+      reads: new TimedReads(admin),
+      rows: this.admin,
+      writer: this.writer,
+      locate: (...ids) => this.inspect.lookup.locate(...ids),
+    });
+    ({ bulk: this.bulk, edits: this.edits, purge: this.purge, replay: this.replay, pauses: this.pauses } = roles);
     this.partitions = new PostgresPartitions(database, names, settings.prefix);
     this.aging = new PostgresAging(admin, names);
-    this.edits = new PostgresEdit(admin, names, settings, { admin: this.admin, audits: this.bulk.audits });
-    this.purge = new PostgresPurge(admin, names, this.bulk.audits);
-    this.replay = new PostgresReplay(admin, names, settings, this.writer);
-    this.pauses = new PostgresPauses(admin, names, this.bulk.audits);
-    this.cleaner = new PostgresCleaner(admin, names, this.admin, this.bulk.audits);
+    this.cleaner = new PostgresCleaner(admin, names, this.admin, roles.audits);
     this.setup = new PostgresSetup(admin, connections.read, names, settings);
     this.rowLocks = new PostgresRowLocks(
       (transport) => database.publishing?.(transport) ?? database.connection('read'),
@@ -114,3 +125,12 @@ function connectionsOf(database: SqlDatabase): Connections {
 function channelOf({ ready }: TableNames): string {
   return `outbox_${createHash('sha256').update(ready).digest('hex').slice(0, 24)}`;
 }
+
+const operatorSql = (names: TableNames): OperatorSql => ({
+  audit: auditSql(names),
+  bulk: bulkSql(names),
+  edit: editSql(names),
+  pauses: pauseSql(names),
+  purge: purgeSql(names),
+  replay: replaySql(names),
+});

@@ -46,9 +46,9 @@ describeOnMysqlFamily('plans', (kind) => {
     // The other way of reads is for servers on which this one is slow, as it may be here, too: it has a test of its own.
     Object.assign(store.ready.bounded, { restUntil: Infinity, tried: Infinity });
     // Rows are counted here, and a look is over when it has seen its own, however long that takes.
-    const { inTime } = TimedSelect.prototype;
-    jest.spyOn(TimedSelect.prototype, 'inTime').mockImplementation(function (this: TimedSelect, deadline, ...rest) {
-      return inTime.call(this, deadline + 100_000, ...rest);
+    const { select } = TimedSelect.prototype;
+    jest.spyOn(TimedSelect.prototype, 'select').mockImplementation(function (this: TimedSelect, deadline, ...rest) {
+      return select.call(this, deadline + 100_000, ...rest);
     });
     owner = randomUUID();
     await store.setup.registerTransports(['default', 'other'], 'default');

@@ -1,9 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { uuidV7 } from '../../../lib/message/uuid-v7.js';
-import { BULK_LOOK } from '../../../lib/store/bulk-store.js';
-import type { MysqlReplay } from '../../../lib/store/mysql/ops/replay.js';
-import type { PostgresReplay } from '../../../lib/store/postgres/ops/replay.js';
-import type { ArchivePage, ReplayFilter } from '../../../lib/store/bulk-store.js';
+import { TimedSelect } from '../../../lib/store/mysql/inspect/select.js';
+import { TimedReads } from '../../../lib/store/postgres/inspect/timed-reads.js';
+import { BULK_LOOK, type ArchivePage, type ReplayFilter, type ReplayStore } from '../../../lib/store/bulk-store.js';
 import { statement } from '../../../lib/store/sql.js';
 import { series } from '../../support/databases.js';
 import { nodesOf, type PlanNode } from '../../support/explaining-database.js';
@@ -22,11 +21,11 @@ describe.each(DATABASES)('the archive of a replay, on %s', (kind) => {
   describeWith(kind, kind, () => {
     const isPostgres = kind === 'postgres';
     let harness: Harness;
-    let replay: PostgresReplay | MysqlReplay;
+    let replay: ReplayStore;
 
     beforeAll(async () => {
       harness = await createHarness(kind, { buckets: 4 });
-      replay = harness.store.replay as PostgresReplay | MysqlReplay;
+      replay = harness.store.replay as ReplayStore;
       const time = isPostgres
         ? `timestamptz '${FIRST.toISOString()}' + s.seq * interval '1 second'`
         : `timestamp '2026-01-01 00:00:00' + interval s.seq second`;
@@ -62,11 +61,8 @@ describe.each(DATABASES)('the archive of a replay, on %s', (kind) => {
     });
 
     it('is read by an index, and a window only where it is', async () => {
-      const { used, rows } = isPostgres
-        ? await explainedOnPostgres(replay as PostgresReplay, () =>
-            walked({ from: at(30_000), before: at(30_100) }, 50),
-          )
-        : await explainedOnMysql(replay as MysqlReplay, () => walked({ from: at(30_000), before: at(30_100) }, 50));
+      const explained = isPostgres ? explainedOnPostgres : explainedOnMysql;
+      const { used, rows } = await explained(() => walked({ from: at(30_000), before: at(30_100) }, 50));
       expect(used).toEqual(isPostgres ? ['outbox_archive_pkey'] : ['by_time']);
       expect(rows).toBeLessThanOrEqual(isPostgres ? 100 : 400); // MySQL tells an estimate
     });
@@ -94,36 +90,43 @@ interface Explained {
   readonly rows: number;
 }
 
-async function explainedOnPostgres(replay: PostgresReplay, work: () => Promise<unknown>): Promise<Explained> {
-  const { reads } = replay;
-  const inTime = reads.inTime.bind(reads);
+async function explainedOnPostgres(work: () => Promise<unknown>): Promise<Explained> {
+  const { inTime } = TimedReads.prototype;
   const scans: PlanNode[] = [];
-  reads.inTime = async (deadline, sql) => {
+  const spy = jest.spyOn(TimedReads.prototype, 'inTime').mockImplementation(async function (
+    this: TimedReads,
+    deadline,
+    sql,
+  ) {
     const text = `explain (analyze, format json) ${sql.statement.questionMarks}`;
-    const [row] = (await inTime(deadline, statement(undefined, text).bind(...sql.values))).rows;
+    const [row] = (await inTime.call(this, deadline, statement(undefined, text).bind(...sql.values))).rows;
     const [{ Plan: plan }] = JSON.parse(row?.[0] as string) as [{ Plan: PlanNode }];
     scans.push(...nodesOf(plan).filter((node) => node['Relation Name'] === 'outbox_archive'));
-    return inTime(deadline, sql);
-  };
+    return inTime.call(this, deadline, sql);
+  });
   await work();
-  reads.inTime = inTime;
+  spy.mockRestore();
   return {
     used: [...new Set(scans.map((node) => node['Index Name'] ?? node['Node Type']))],
     rows: Math.max(...scans.map((node) => node['Actual Rows'] ?? 0)),
   };
 }
 
-async function explainedOnMysql(replay: MysqlReplay, work: () => Promise<unknown>): Promise<Explained> {
-  const { select } = replay;
-  const inTime = select.inTime.bind(select);
+async function explainedOnMysql(work: () => Promise<unknown>): Promise<Explained> {
+  const { select } = TimedSelect.prototype;
   const found: (readonly unknown[])[] = [];
-  select.inTime = async (deadline, rest, values) => {
+  const spy = jest.spyOn(TimedSelect.prototype, 'select').mockImplementation(async function (
+    this: TimedSelect,
+    deadline,
+    rest,
+    values,
+  ) {
     const sql = statement(undefined, `explain select ${rest}`).bind(...values);
-    found.push(...(await replay.database.connection('admin').run(sql)).rows);
-    return inTime(deadline, rest, values);
-  };
+    found.push(...(await this.database.connection('admin').run(sql)).rows);
+    return select.call(this, deadline, rest, values);
+  });
   await work();
-  select.inTime = inTime;
+  spy.mockRestore();
   const rowsOf = (row: readonly unknown[]): number => Math.max(...row.slice(8).map((cell) => Number(cell) || 0));
   const used = found.map((row) => (row.includes('by_time') && row.includes('range') ? 'by_time' : row.join(' ')));
   return { used: [...new Set(used)], rows: Math.max(...found.map(rowsOf)) };

@@ -178,6 +178,6 @@ export class MysqlInspect implements InspectStore {
   }
 
   /** @internal */ run(rest: string, values: readonly unknown[]): Promise<readonly Row[]> {
-    return this.select.inTime(lookDeadline(), rest, values);
+    return this.select.select(lookDeadline(), rest, values);
   }
 }

@@ -129,7 +129,7 @@ export class MysqlLookup {
     const { from, values } = this.placeOf(row);
     const errors = row.state === 'ready' || row.state === 'published' ? 'null' : 'errors';
     const rest = `${small('headers')}, ${small('options')}, ${errors}, octet_length(payload), substring(payload, 1, ?) ${from}`;
-    const [first] = await this.select.inTime(lookDeadline(), rest, [previewBytes, ...values]);
+    const [first] = await this.select.select(lookDeadline(), rest, [previewBytes, ...values]);
     if (first === undefined) return undefined;
     const [headers, options, kept, size, preview] = first;
     return {

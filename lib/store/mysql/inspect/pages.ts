@@ -6,13 +6,13 @@ import type { MysqlLookup } from './lookup.js';
 import { readRow, ROW_LENGTH } from './rows.js';
 import type { TimedSelect } from './select.js';
 import { compared, stripOf, type Strip } from './strips.js';
-import { textConditions, type Conditions } from './text-conditions.js';
+import { ALWAYS, type Conditions } from '../../sql/conditions.js';
+import { textConditions } from './text-conditions.js';
 
 /** Rows that a look takes from each part at least. */
 const LEAST_LOOK = 50;
 /** Milliseconds: by how much clocks may differ, and a transaction may be older than what was committed before it. */
 const SLACK = 3_600_000;
-const NOTHING: Conditions = { conditions: [], values: [] };
 
 /**
  * Rows of one state, page by page: first up to where a bounded number of index entries leads, then those up to there that
@@ -36,9 +36,9 @@ export class MysqlPages {
     const { from, to } = await this.ofAge(request, deadline);
     const shape = strip.order.map(({ part }) => part);
     const after = request.after === null ? from : readPosition(request.after, shape);
-    const behind = after === undefined ? NOTHING : compared(strip, '>', after);
+    const behind = after === undefined ? ALWAYS : compared(strip, '>', after);
     const end = strip.isLong ? await this.end(strip, behind, deadline) : undefined;
-    const upTo = end === undefined ? NOTHING : compared(strip, '<=', end);
+    const upTo = end === undefined ? ALWAYS : compared(strip, '<=', end);
     const meant = [behind, upTo, filterOf(request, strip)];
     const rows = await this.rows(strip, meant, request.limit, deadline);
     const last =
@@ -64,7 +64,7 @@ export class MysqlPages {
     );
     const values = parts.flatMap((part) => [...part.values, ...behind.values]);
     const rest = `${keys} from (${looks.join(' union all ')}) f order by ${keys} limit 1`;
-    return (await this.select.inTime(deadline, rest, values))[0]?.map(String);
+    return (await this.select.select(deadline, rest, values))[0]?.map(String);
   }
 
   /** @internal */ rows(
@@ -82,7 +82,7 @@ export class MysqlPages {
     );
     const values = parts.flatMap((part) => [...part.values, ...meant.flatMap((one) => one.values), limit]);
     const rest = `* from (${looks.join(' union all ')}) f order by ${keysOf(order)} limit ?`;
-    return this.select.inTime(deadline, rest, [...values, limit]);
+    return this.select.select(deadline, rest, [...values, limit]);
   }
 
   /** @internal Of what is ready the numbers between which rows of this age are, with room for transactions that overlap. */
@@ -103,7 +103,7 @@ function where(...lists: readonly (readonly string[])[]): string {
   return all.length === 0 ? '' : ` where ${all.join(' and ')}`;
 }
 
-export function filterOf(filter: RowFilter, { isLong }: Pick<Strip, 'isLong'>): Conditions {
+function filterOf(filter: RowFilter, { isLong }: Pick<Strip, 'isLong'>): Conditions {
   const { key, topic, type, olderThan, youngerThan } = filter;
   const texts = textConditions({ topic, type, ...(isLong ? { key } : {}) });
   const age = 'utc_timestamp(6) - interval ? microsecond';

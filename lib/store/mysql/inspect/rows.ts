@@ -1,5 +1,7 @@
 import { ERROR_LENGTH, type RowLease, type StoredRow } from '../../inspect-store.js';
-import { readKey, readTime, stateName, type Row } from '../columns.js';
+import { readKey, readTime, type Row } from '../columns.js';
+import type { OrderColumn } from '../../sql/index-pages.js';
+import { stateName } from '../../parked-state.js';
 
 const MESSAGE = ['transport', 'bucket', 'seq', 'id', 'topic', '`key`', 'type', 'version', 'content_type', 'created_at'];
 const PARKED = [
@@ -33,6 +35,13 @@ export const ROW_COLUMNS = {
   ]),
 } as const;
 export const ROW_LENGTH = 19;
+
+/** The archive in the order of {@link ARCHIVE_ORDER}. */
+export const archiveByTime = (archive: string): string => `${archive} o force index (by_time)`;
+export const ARCHIVE_ORDER: readonly OrderColumn[] = [
+  { name: 'published_at', part: 'time' },
+  { name: 'archive_id', part: 'number' },
+];
 
 export const readDate = (text: unknown): Date | null => {
   const time = text === null || text === undefined ? NaN : Math.floor(readTime(text));

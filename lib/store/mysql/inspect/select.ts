@@ -2,6 +2,7 @@ import { systemClock } from '../../../time/clock.js';
 import { outOfTime } from '../../find-by-id.js';
 import type { SqlDatabase } from '../../executor.js';
 import { statement } from '../../sql.js';
+import type { TimedSelects } from '../../sql/index-pages.js';
 import { capabilitiesOf } from '../capabilities.js';
 import type { Row } from '../columns.js';
 import type { MysqlServer } from '../schema/server.js';
@@ -10,7 +11,7 @@ import type { MysqlServer } from '../schema/server.js';
 const CANCELED: ReadonlySet<unknown> = new Set([1969, 3024]);
 
 /** Reads that the server ends by itself when their time is over. */
-export class TimedSelect {
+export class TimedSelect implements TimedSelects {
   constructor(
     readonly database: SqlDatabase,
     readonly server: MysqlServer,
@@ -34,7 +35,7 @@ export class TimedSelect {
     }
   }
 
-  async inTime(deadline: number, rest: string, values: readonly unknown[]): Promise<readonly Row[]> {
+  async select(deadline: number, rest: string, values: readonly unknown[]): Promise<readonly Row[]> {
     const rows = await this.within(deadline, rest, values);
     if (rows !== undefined) return rows;
     throw outOfTime();

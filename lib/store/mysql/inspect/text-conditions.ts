@@ -1,9 +1,5 @@
 import { keyBytes } from '../../../message/key-bytes.js';
-
-export interface Conditions {
-  readonly conditions: readonly string[];
-  readonly values: readonly unknown[];
-}
+import type { Conditions } from '../../sql/conditions.js';
 
 /** What a filter says of texts, in either table. As bytes: text would ignore trailing spaces. */
 export function textConditions(filter: Partial<Record<'key' | 'topic' | 'type', string | undefined>>): Conditions {

@@ -1,15 +1,21 @@
 import { keyBytes } from '../../../message/key-bytes.js';
-import { compareSeq } from '../../../outbox-message.js';
+import { compareSeq, type ParkedState } from '../../../outbox-message.js';
+import type { BulkRow } from '../../bulk-store.js';
+import type { StoredRow } from '../../inspect-store.js';
+import type { Also, RowChanges } from '../../sql/bulk.js';
 import type { AdminStore, Change, GlanceRequest, TransportGlance, TransportStats } from '../../admin-store.js';
+import type { ParkedPlace } from '../../edit/edit-store.js';
 import type { SqlDatabase, SqlExecutor } from '../../executor.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import { statement } from '../../sql.js';
 import { shareOf, updateOf } from '../capabilities.js';
-import { DEAD, readKey, WAITING } from '../columns.js';
+import { readKey } from '../columns.js';
+import { DEAD, stateNumber, WAITING } from '../../parked-state.js';
 import { jsonRows, jsonTable, lookUp, PARKED_IDS } from '../json-rows.js';
 import type { KeyOfTransport, MysqlWake } from '../parked/wake.js';
-import type { MysqlDedupKeys, RowOfMessage } from '../ready/dedup-keys.js';
-import { inTransaction } from '../retry.js';
+import type { MysqlDedupKeys } from '../ready/dedup-keys.js';
+import { inTransaction } from '../../retry.js';
+import type { MysqlUnowned } from './cancel-unowned.js';
 import type { MysqlGlance } from './glance.js';
 import type { MysqlStats } from './stats.js';
 
@@ -25,7 +31,7 @@ interface Candidate extends KeyOfTransport {
   readonly epoch: string | null;
 }
 /** What operators ask, and what they do to parked rows. Never to one that is being sent. */
-export class MysqlAdmin implements AdminStore {
+export class MysqlAdmin implements AdminStore, RowChanges {
   /** @internal */ readonly sql: ReturnType<typeof adminStatements>;
 
   constructor(
@@ -37,6 +43,7 @@ export class MysqlAdmin implements AdminStore {
       readonly stats: MysqlStats;
       readonly glance: MysqlGlance;
       readonly keys: MysqlDedupKeys;
+      readonly unowned: MysqlUnowned;
     },
   ) {
     this.sql = adminStatements(names, settings);
@@ -75,33 +82,47 @@ export class MysqlAdmin implements AdminStore {
     return released;
   }
 
-  /**
-   * One transaction.
-   * @param also is done in it
-   * @returns the rows that were changed
-   */
-  async changeSome(
+  async change(
     action: Change,
-    states: readonly number[],
-    some: readonly (RowOfMessage & { readonly rowId: string })[],
-    also: (tx: SqlExecutor, changed: number) => Promise<void>,
-  ): Promise<readonly RowOfMessage[]> {
-    const ids = some.map(({ rowId }) => rowId).sort(compareSeq); // everybody locks in this order
+    states: readonly ParkedState[],
+    rows: readonly BulkRow[],
+    also: Also,
+  ): Promise<string[]> {
+    const ids = rows.map(({ rowId }) => rowId).sort(compareSeq); // everybody locks in this order
     const { keys } = this.parts;
-    const free = action === 'requeue' ? [] : await keys.before(some);
-    return inTransaction(this.database.connection('admin'), async (tx) => {
-      const changed = await this.change(tx, action, states, ids);
-      await keys.free(tx, free, changed);
-      await also(tx, changed.length);
-      return changed;
+    const free = action === 'requeue' ? [] : await keys.before(rows);
+    const changed = await inTransaction(this.database.connection('admin'), async (tx) => {
+      const some = await this.changeIn(tx, action, states.map(stateNumber), ids);
+      await keys.free(tx, free, some);
+      await also(tx, some.length);
+      return some;
     });
+    if (action !== 'requeue') await keys.after(changed);
+    return changed.map(({ id }) => id);
+  }
+
+  /** A transaction for each bucket. */
+  async cancelReady(rows: readonly StoredRow[], also: (asked: number) => Also): Promise<string[]> {
+    const { unowned } = this.parts;
+    const places = new Map<string, StoredRow[]>();
+    for (const row of rows) {
+      const place = `${row.transport} ${row.bucket}`;
+      places.set(place, [...(places.get(place) ?? []), row]);
+    }
+    const all: string[] = [];
+    for (const found of places.values()) {
+      const deleted = await unowned.removeSome(found, also(found.length));
+      await unowned.keys.after(deleted);
+      for (const { id } of deleted) all.push(id);
+    }
+    return all;
   }
 
   /**
    * @internal The lease rows first, then the rows: while they are locked nobody takes the buckets over, so that the
    * epoch that we compare with is the only one in which a row can be sent; a `take` of the owner waits for the row.
    */
-  async change(
+  async changeIn(
     tx: SqlExecutor,
     action: Change,
     states: readonly number[],
@@ -117,10 +138,15 @@ export class MysqlAdmin implements AdminStore {
     return changed;
   }
 
-  /** Locks a row as {@link change} does. @returns whether nobody is sending it; `false` also of one that is not there */
-  async holdUnsent(tx: SqlExecutor, parkedId: string): Promise<boolean> {
+  /** Locks a row as {@link changeIn} does. With row locks one that is being published is passed by. */
+  async hold(tx: SqlExecutor, parkedId: string): Promise<'held' | 'sending' | 'gone'> {
     const { rows, isSent } = await this.lock(tx, [parkedId]);
-    return rows.some((row) => !isSent(row));
+    if (rows.some((row) => !isSent(row))) return 'held';
+    return (await tx.run(this.sql.isThere.bind(BigInt(parkedId)))).rows.length > 0 ? 'sending' : 'gone';
+  }
+
+  requeueHeld(tx: SqlExecutor, { rowId, state }: ParkedPlace): Promise<unknown> {
+    return this.changeIn(tx, 'requeue', [stateNumber(state)], [rowId]);
   }
 
   /** @internal */ async lock(
@@ -143,12 +169,10 @@ export class MysqlAdmin implements AdminStore {
   }
 }
 
-function adminStatements(
-  { parked, leases, transports }: TableNames,
-  { ordering, coordination, buckets }: StoreSettings,
-) {
+function adminStatements(names: TableNames, settings: StoreSettings) {
+  const { parked, leases } = names;
+  const { ordering, coordination } = settings;
   const blocks = BLOCKS[ordering];
-  const allBuckets = Array.from({ length: buckets }, (_, bucket) => bucket).join(', ');
   const byId = `${lookUp(PARKED_IDS, `${parked} p`)} on p.parked_id = k.p`;
   return {
     places: statement('places', `select distinct p.transport, p.bucket from ${byId} order by p.transport, p.bucket`),
@@ -169,6 +193,17 @@ function adminStatements(
       p.blocking = ${blocks}, p.sending_epoch = null, p.died_at = null, p.announced = 0`,
     ),
     remove: statement('remove parked', `delete p from ${byId}`),
+    ...keyStatements(names, settings),
+  };
+}
+
+function keyStatements(
+  { parked, transports }: Pick<TableNames, 'parked' | 'transports'>,
+  { ordering, buckets }: StoreSettings,
+) {
+  const allBuckets = Array.from({ length: buckets }, (_, bucket) => bucket).join(', ');
+  return {
+    isThere: statement('is it there', `select 1 from ${parked} p where p.parked_id = ?`),
     placesOf: statement(
       'places of a key',
       ordering === 'global'

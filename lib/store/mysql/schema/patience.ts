@@ -1,7 +1,7 @@
 import { systemClock, within } from '../../../time/clock.js';
-import type { OpenBeside, SchemaSession } from '../../schema-session.js';
-import { untilFree } from '../../until-free.js';
-import { errnoOf } from '../retry.js';
+import type { OpenBeside, SchemaSession } from '../../schema/session.js';
+import { errnoOf } from '../../retry.js';
+import { untilFree } from '../../schema/until-free.js';
 
 /** Seconds for which a table is asked for at a time: the least that the servers take. */
 const PATIENCE = 1;

@@ -1,14 +1,14 @@
 import { OutboxConfigurationError } from '../../../outbox.errors.js';
 import type { SqlDatabase, SqlExecutor } from '../../executor.js';
 import type { SchemaSettings, StoreSetup } from '../../outbox-store.js';
-import { ADDS_ONLY, checkMade, isAsWanted, make, mendBy, RUN_MIGRATIONS } from '../../is-as-wanted.js';
+import { ADDS_ONLY, checkMade, isAsWanted, make, mendBy, RUN_MIGRATIONS } from '../../schema/is-as-wanted.js';
 import { oneAtATime } from './lock.js';
 import { mysqlSchemaUp } from './schema.js';
 import { metaRows, type StoreSettings, type TableNames } from '../../names.js';
 import { statement } from '../../sql.js';
 import { compareSchema } from './compare-schema.js';
 import { jsonRows, jsonTable } from '../json-rows.js';
-import { errnoOf, inTransaction, retried } from '../retry.js';
+import { errnoOf, inTransaction, retried } from '../../retry.js';
 import { MysqlServer, ONE_WRITER } from './server.js';
 import { sized, times } from '../statements.js';
 

@@ -2,10 +2,10 @@ import { ERROR_LENGTH, type FailureRequest, type FailureRow, type InspectStore }
 import type { TableNames } from '../../names.js';
 import type { Sql } from '../../sql.js';
 import { plainArray } from '../arrays.js';
-import { DEAD, stateName, WAITING } from '../columns.js';
+import { DEAD, stateName, WAITING } from '../../parked-state.js';
 import { statement } from '../statement.js';
 import { readDate, utc } from './rows.js';
-import { conditions } from './text-conditions.js';
+import { textConditions } from './text-conditions.js';
 
 type Place = readonly [transport: number, bucket: number];
 
@@ -18,7 +18,7 @@ const LEAST_LOOK = 50;
 /** Of the dead those that died last, of what waits for an attempt what each bucket has due first: as their indexes have them. */
 export function failuresSql({ parked }: TableNames, request: FailureRequest, places: readonly Place[]): Sql {
   const { transport = null, states, look } = request;
-  const { text, values } = conditions(request);
+  const { conditions, values } = textConditions(request);
   const dead = `select ${COLUMNS}, false as cut from ${parked} o where o.died_at is not null and o.state = ${DEAD}
     and (?::smallint is null or o.transport = ?) order by o.died_at desc limit ?`;
   const waiting = `select s.* from unnest(?::smallint[], ?::smallint[]) p(t, b) cross join lateral
@@ -38,7 +38,7 @@ export function failuresSql({ parked }: TableNames, request: FailureRequest, pla
        g.transport, g.state, g.type, g.topic, g.error, g.count, ${utc('g.first')}, ${utc('g.last')}, g.example
      from (select o.transport, o.state, o.type, o.topic, coalesce(substring(o.last_error from 1 for ${ERROR_LENGTH}), '') as error, count(*) as count,
          min(o.failed_at) as first, max(o.failed_at) as last, (array_agg(o.id order by o.failed_at desc))[1] as example
-       from looked o where o.state in (${WAITING}, ${DEAD})${text} group by 1, 2, 3, 4, 5) g right join (select 1) one on true`,
+       from looked o where ${[`o.state in (${WAITING}, ${DEAD})`, ...conditions].join(' and ')} group by 1, 2, 3, 4, 5) g right join (select 1) one on true`,
   ).bind(...parts.flatMap((part) => part.values), ...values);
 }
 

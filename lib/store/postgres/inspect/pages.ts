@@ -5,11 +5,11 @@ import type { StoreSettings, TableNames } from '../../names.js';
 import { readPosition, writePosition } from '../../position.js';
 import type { Sql } from '../../sql.js';
 import { plainArray } from '../arrays.js';
+import { POSTGRES } from '../dialect.js';
 import { statement } from '../statement.js';
 import { readRow, ROW_LENGTH } from './rows.js';
 import type { PostgresLookup } from './lookup.js';
 import { compared, positionOf, shapeOf, stripOf, type Strip } from './strips.js';
-import { conditions } from './text-conditions.js';
 import type { TimedReads } from './timed-reads.js';
 
 /** Milliseconds: by how much clocks may differ, and a transaction may be older than what was committed before it. */
@@ -95,16 +95,17 @@ export class PostgresPages {
   ): Sql {
     const { table, columns, dense, sparse, order, perBucket } = strip;
     const names = order.map(({ name }) => name).join(', ');
-    const meant = filterSql(request);
+    const meant = POSTGRES.filtered(request);
     const where = [
       dense,
       ...(after === undefined ? [] : [compared(strip, '>')]),
       ...(end === undefined ? [] : [compared(strip, '<=')]),
       sparse,
+      ...meant.conditions,
     ].join(' and ');
     const values = [...(after ?? []), ...(end ?? []), ...meant.values];
     const keys = order.map(({ name }, n) => `${name} as k${n}`).join(', ');
-    const inner = `select ${columns}, ${positionOf(strip)}${perBucket ? `, ${keys}` : ''} from ${table} o where ${where}${meant.text}`;
+    const inner = `select ${columns}, ${positionOf(strip)}${perBucket ? `, ${keys}` : ''} from ${table} o where ${where}`;
     if (!perBucket) return statement(undefined, `${inner} order by ${names} limit ?`).bind(...values, request.limit);
     return statement(
       undefined,
@@ -120,19 +121,3 @@ const placeArrays = (places: Look['places']): [string, string] => [
   plainArray(places.map(([transport]) => transport)),
   plainArray(places.map(([, bucket]) => bucket)),
 ];
-
-const AGE = `clock_timestamp() - (?::float8 operator(pg_catalog.*) interval '1 millisecond')`;
-
-export function filterSql(filter: RowFilter): { text: string; values: unknown[] } {
-  const { transport, olderThan, youngerThan } = filter;
-  const { text, values } = conditions(filter);
-  const more = [
-    ...(transport === undefined ? [] : [[' and o.transport = ?::smallint', transport] as const]),
-    ...(olderThan === undefined ? [] : [[` and o.created_at <= ${AGE}`, olderThan] as const]),
-    ...(youngerThan === undefined ? [] : [[` and o.created_at >= ${AGE}`, youngerThan] as const]),
-  ];
-  return {
-    text: text + more.map(([condition]) => condition).join(''),
-    values: [...values, ...more.map(([, value]) => value)],
-  };
-}

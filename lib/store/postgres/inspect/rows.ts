@@ -1,5 +1,6 @@
 import { ERROR_LENGTH, type RowLease, type StoredRow } from '../../inspect-store.js';
-import { stateName } from '../columns.js';
+import type { OrderColumn } from '../../sql/index-pages.js';
+import { stateName } from '../../parked-state.js';
 
 type Row = readonly unknown[];
 
@@ -24,6 +25,14 @@ export const ROW_COLUMNS = {
   archive: `'published', ${MESSAGE}, ${created}, o.attempts, null, null, ${utc('o.published_at')}, null, ${utc('o.published_at')}, null, null`,
 } as const;
 export const ROW_LENGTH = 19;
+
+/** The key of the archive. */
+export const ARCHIVE_ORDER: readonly OrderColumn[] = [
+  { name: 'o.published_at', part: 'time' },
+  { name: 'o.transport', part: 'number' },
+  { name: 'o.bucket', part: 'number' },
+  { name: 'o.seq', part: 'number' },
+];
 
 export function readRow(row: Row): StoredRow {
   const [state, transport, bucket, seq, id, topic, key, type, version, contentType, ...more] = row;

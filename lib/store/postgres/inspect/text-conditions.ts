@@ -1,15 +1,10 @@
 import type { RowFilter } from '../../inspect-store.js';
+import { allOf, ALWAYS, condition, type Conditions } from '../../sql/conditions.js';
 
 /** What a filter says of the texts of rows `o`. */
-export function conditions({ key, topic, type }: Pick<RowFilter, 'key' | 'topic' | 'type'>): {
-  text: string;
-  values: string[];
-} {
-  const given = Object.entries({ key, topic, type }).filter(
-    (entry): entry is [string, string] => entry[1] !== undefined,
+export function textConditions(filter: Pick<RowFilter, 'key' | 'topic' | 'type'>): Conditions {
+  const names = ['key', 'topic', 'type'] as const;
+  return allOf(
+    names.map((name) => (filter[name] === undefined ? ALWAYS : condition(`o.${name} = ?::text`, filter[name]))),
   );
-  return {
-    text: given.map(([column]) => ` and o.${column} = ?::text`).join(''),
-    values: given.map(([, value]) => value),
-  };
 }

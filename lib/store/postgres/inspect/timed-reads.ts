@@ -2,6 +2,7 @@ import { systemClock } from '../../../time/clock.js';
 import { outOfTime } from '../../find-by-id.js';
 import type { SqlConnection, SqlResult } from '../../executor.js';
 import type { Sql, Statement } from '../../sql.js';
+import type { TimedSelects } from '../../sql/index-pages.js';
 import { statement } from '../statement.js';
 
 /** SQLSTATE of a statement that ran out of time. */
@@ -14,7 +15,7 @@ export type Plan = 'in order' | 'by index' | 'any plan';
  * Reads that the server ends by itself when their time is over. `in order`: rows come as an index has them, and the read stops
  * with the last one that is wanted. Without statistics of a table PostgreSQL would rather read all rows, and sort them.
  */
-export class TimedReads {
+export class TimedReads implements TimedSelects {
   /** @internal */ readonly limits: Statement;
 
   constructor(readonly connection: () => SqlConnection) {
@@ -52,6 +53,10 @@ export class TimedReads {
       if (!(error instanceof TimeIsOver) && (error as { code?: string }).code !== CANCELED) throw error;
       return undefined;
     }
+  }
+
+  async select(deadline: number, rest: string, values: readonly unknown[]): Promise<SqlResult['rows']> {
+    return (await this.inTime(deadline, statement(undefined, `select ${rest}`).bindAll(values))).rows;
   }
 
   async inTime(deadline: number, sql: Sql): Promise<SqlResult> {

@@ -1,9 +1,14 @@
 import type { SqlConnection, SqlExecutor } from '../../executor.js';
 import type { ParkedState } from '../../../outbox-message.js';
 import type { AdminStore, Change, GlanceRequest, TransportGlance, TransportStats } from '../../admin-store.js';
+import type { BulkRow } from '../../bulk-store.js';
+import type { StoredRow } from '../../inspect-store.js';
+import { inTransaction } from '../../retry.js';
+import type { Also, RowChanges } from '../../sql/bulk.js';
+import type { ParkedPlace } from '../../edit/edit-store.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import { plainArray } from '../arrays.js';
-import { stateNumber } from '../columns.js';
+import { stateNumber } from '../../parked-state.js';
 import { TimedReads } from '../inspect/timed-reads.js';
 import { PostgresDedupKeys } from '../ready/dedup-keys.js';
 import { adminStatements, type AdminStatements } from './admin-statements.js';
@@ -13,7 +18,7 @@ import { readInstances } from './leases.js';
 import { byTopicStatement, readStats, relaysStatement, statsStatement } from './stats.js';
 
 /** What operators ask, and what they do to parked messages. Never to one that is being sent. */
-export class PostgresAdmin implements AdminStore {
+export class PostgresAdmin implements AdminStore, RowChanges {
   /** @internal */ readonly sql: AdminStatements;
   /** @internal */ readonly statsSql;
   /** @internal */ readonly relaysSql;
@@ -36,6 +41,24 @@ export class PostgresAdmin implements AdminStore {
     this.keys = new PostgresDedupKeys(names);
     this.unowned = new PostgresUnowned(names, this.keys);
     this.isGlobal = settings.ordering === 'global';
+  }
+
+  change(change: Change, states: readonly ParkedState[], rows: readonly BulkRow[], also: Also): Promise<string[]> {
+    const found = rows.map(({ rowId, transport, bucket }) => [rowId, String(transport), String(bucket)]);
+    return this.changed((tx) => this.changeIn(tx, change, states, found), also);
+  }
+
+  cancelReady(rows: readonly StoredRow[], also: (asked: number) => Also): Promise<string[]> {
+    const found = rows.map(({ transport, bucket, seq }) => [String(transport), String(bucket), seq]);
+    return this.changed((tx) => this.unowned.removeIn(tx, found), also(rows.length));
+  }
+
+  /** @internal */ changed(change: (tx: SqlExecutor) => Promise<string[]>, also: Also): Promise<string[]> {
+    return inTransaction(this.connection(), async (tx) => {
+      const ids = await change(tx);
+      await also(tx, ids.length);
+      return ids;
+    });
   }
 
   /** @returns how many dead rows block no longer */
@@ -68,6 +91,7 @@ export class PostgresAdmin implements AdminStore {
   /**
    * The lease rows are locked before the rows are looked at again: what `sending` means cannot change until the commit,
    * so that no publish starts after a cancellation was reported.
+   * @internal
    * @param found parked id, transport, bucket
    * @returns the id of each row that was changed
    */
@@ -93,6 +117,19 @@ export class PostgresAdmin implements AdminStore {
       await this.keys.free(tx, ids);
     }
     return ids;
+  }
+
+  /** Locks its lease, and then the row: nobody can take it until the commit. With row locks one that is being published is passed by. */
+  async hold(tx: SqlExecutor, rowId: string): Promise<'held' | 'sending' | 'gone'> {
+    await tx.run(this.sql.lockLease.bind(rowId));
+    const [locked] = (await tx.run(this.sql.lockRow.bind(rowId))).rows;
+    const [seen] = (await tx.run(this.sql.isSent.bind(rowId))).rows;
+    if (seen === undefined) return 'gone';
+    return locked === undefined || seen[0] === 't' ? 'sending' : 'held';
+  }
+
+  requeueHeld(tx: SqlExecutor, { rowId, state }: ParkedPlace): Promise<unknown> {
+    return tx.run(this.sql.change.requeue.bind(plainArray([rowId]), plainArray([stateNumber(state)])));
   }
 
   /** @internal The keys whose blocking rows were deleted go on with their next row. Rows: id, transport, bucket, key, blocking. */

@@ -7,7 +7,7 @@ import type {
 } from '../../partitions/partition-store.js';
 import type { SqlConnection } from '../../executor.js';
 import { literal, type TableNames } from '../../names.js';
-import { untilFree } from '../../until-free.js';
+import { untilFree } from '../../schema/until-free.js';
 import { MOVED } from '../columns.js';
 import { oidOf } from '../schema/catalog.js';
 import { convertArchive } from '../schema/archive.js';

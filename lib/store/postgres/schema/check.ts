@@ -1,10 +1,10 @@
 import { OutboxConfigurationError } from '../../../outbox.errors.js';
 import type { SqlExecutor } from '../../executor.js';
 import type { SchemaSettings } from '../../outbox-store.js';
-import { checkMade, mendBy } from '../../is-as-wanted.js';
+import { checkMade, mendBy } from '../../schema/is-as-wanted.js';
 import { TABLE_NAMES, type StoreSettings, type TableNames } from '../../names.js';
 import { statement } from '../statement.js';
-import { BLOCKED, WAITING } from '../columns.js';
+import { BLOCKED, WAITING } from '../../parked-state.js';
 import { compareColumns, readColumns } from './check-columns.js';
 import { compareObjects, compareSequence } from './check-objects.js';
 

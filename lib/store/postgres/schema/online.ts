@@ -1,9 +1,9 @@
 import { pause, stopwatch, systemClock, within } from '../../../time/clock.js';
 import { OutboxError } from '../../../outbox.errors.js';
 import { literal } from '../../names.js';
-import { untilFree } from '../../until-free.js';
+import { untilFree } from '../../schema/until-free.js';
 import { oidOf } from './catalog.js';
-import type { OpenBeside, SchemaSession } from '../../schema-session.js';
+import type { OpenBeside, SchemaSession } from '../../schema/session.js';
 
 /** An index that is built beside those who write into its table. Qualified, quoted names. */
 export interface IndexBeside {

@@ -1,5 +1,5 @@
-import { OutboxError } from '../outbox.errors.js';
-import { pause, systemClock } from '../time/clock.js';
+import { OutboxError } from '../../outbox.errors.js';
+import { pause, systemClock } from '../../time/clock.js';
 
 const TRIES = 3;
 

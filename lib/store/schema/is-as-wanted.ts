@@ -1,6 +1,6 @@
-import { OutboxConfigurationError } from '../outbox.errors.js';
-import { metaRows, SCHEMA_VERSION } from './names.js';
-import type { SchemaSettings } from './outbox-store.js';
+import { OutboxConfigurationError } from '../../outbox.errors.js';
+import { metaRows, SCHEMA_VERSION } from '../names.js';
+import type { SchemaSettings } from '../outbox-store.js';
 
 /** What to do about tables that are missing. */
 export const RUN_MIGRATIONS =

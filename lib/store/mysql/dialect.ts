@@ -1,0 +1,43 @@
+import type { Dialect } from '../sql/dialect.js';
+import { statement } from '../sql.js';
+import { ALWAYS, allOf, condition } from '../sql/conditions.js';
+import { readKey } from './columns.js';
+import { readDate } from './inspect/rows.js';
+import { textConditions } from './inspect/text-conditions.js';
+import { marks } from './statements.js';
+
+const AGE = 'utc_timestamp(6) - interval ? microsecond';
+const timeText = (time: Date): string => time.toISOString().replace('T', ' ').replace('Z', '');
+
+/** By the first column an index finds the place: neither server uses one for a comparison of rows. */
+const compared: Dialect['compared'] = (order, sign, position) => {
+  const [first, second] = order;
+  const [one, two] = order.map(({ part }, n) => (part === 'number' ? BigInt(position[n] as string) : position[n]));
+  if (first === undefined) return ALWAYS;
+  if (second === undefined) return condition(`${first.name} ${sign} ?`, one);
+  const strict = sign.charAt(0);
+  return {
+    conditions: [`${first.name} ${strict}= ?`, `(${first.name} ${strict} ? or ${second.name} ${sign} ?)`],
+    values: [one, one, two],
+  };
+};
+
+export const MYSQL: Dialect = {
+  lastNumber: statement('last number', 'select last_insert_id()'),
+  number: BigInt,
+  readDate,
+  readKey,
+  readBytes: (column) => column as Buffer | null,
+  isTrue: (column) => Number(column) === 1,
+  time: timeText,
+  readBack: ({ name }) => name,
+  compared,
+  filtered: ({ transport, olderThan, youngerThan, ...texts }) =>
+    allOf([
+      textConditions(texts),
+      transport === undefined ? ALWAYS : condition('transport = ?', transport),
+      olderThan === undefined ? ALWAYS : condition(`created_at <= ${AGE}`, olderThan * 1_000),
+      youngerThan === undefined ? ALWAYS : condition(`created_at >= ${AGE}`, youngerThan * 1_000),
+    ]),
+  named: (ids) => condition(`id in (${marks(ids.length)})`, ...ids),
+};

@@ -1,0 +1,33 @@
+import type { Dialect } from '../sql/dialect.js';
+import { ALWAYS, allOf, condition } from '../sql/conditions.js';
+import { plainArray } from './arrays.js';
+import { readDate, utc } from './inspect/rows.js';
+import { textConditions } from './inspect/text-conditions.js';
+
+const AGE = `clock_timestamp() - (?::float8 operator(pg_catalog.*) interval '1 millisecond')`;
+const VALUE = { number: '?::bigint', time: '?::timestamptz', text: '?::text collate "C"' } as const;
+
+/** Every column comes as text. */
+export const POSTGRES: Dialect = {
+  lastNumber: undefined,
+  number: (text) => text,
+  readDate,
+  readKey: (column) => column as string | null,
+  readBytes: (column) => (column === null ? null : Buffer.from((column as string).slice(2), 'hex')),
+  isTrue: (column) => column === 't',
+  time: (time) => time.toISOString(),
+  readBack: ({ name, part }) => (part === 'time' ? utc(name) : name),
+  compared: (order, sign, position) =>
+    condition(
+      `(${order.map(({ name }) => name).join(', ')}) ${sign} (${order.map(({ part }) => VALUE[part]).join(', ')})`,
+      ...position,
+    ),
+  filtered: ({ transport, olderThan, youngerThan, ...texts }) =>
+    allOf([
+      textConditions(texts),
+      transport === undefined ? ALWAYS : condition('o.transport = ?::smallint', transport),
+      olderThan === undefined ? ALWAYS : condition(`o.created_at <= ${AGE}`, olderThan),
+      youngerThan === undefined ? ALWAYS : condition(`o.created_at >= ${AGE}`, youngerThan),
+    ]),
+  named: (ids) => condition('o.id = any(?::uuid[])', plainArray(ids)),
+};
