@@ -32,6 +32,7 @@ export const HANDS = [
     to: 'lockTimeout: 100_000,',
     simulation: false,
     contract: 'test/integration/schema/upgrade.spec.ts',
+    tests: 'on postgres E6: up waits for whoever writes into ready',
   },
   {
     name: 'index-built-out-of-turn',
@@ -41,6 +42,7 @@ export const HANDS = [
     to: 'while (asked === undefined) {',
     simulation: false,
     contract: 'test/integration/schema/upgrade.spec.ts',
+    tests: 'while another one has the turn',
   },
   {
     name: 'gone-scans-what-is-ready',
