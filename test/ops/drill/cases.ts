@@ -252,21 +252,6 @@ const clockSkew: DrillCase = {
   },
 };
 
-const schemaBehind: DrillCase = {
-  name: 'schema behind',
-  async break(system) {
-    await ends(system.migrate('migrate downgrade --yes'));
-    system.relay.signal('SIGTERM'); // a deployment whose migration was forgotten
-    return first(system, message({}));
-  },
-  alert: 'OutboxSchemaDiffers',
-  doctor: { code: /^schema$/, says: /version 2, this release needs 3/ },
-  explain: /version 2, this release needs 3/,
-  async repair(system, { page }) {
-    await ends(system.migrate(commandIn(page, 'migrate upgrade')));
-  },
-};
-
 /**
  * In the order in which they are tried. The twelfth of the list that the drill was made from, a paused transport, is not here: nothing
  * pauses a transport yet.
@@ -282,7 +267,6 @@ export const CASES: readonly DrillCase[] = [
   frozenRelay,
   droppedIndex,
   clockSkew,
-  schemaBehind,
   fullDisk,
 ];
 

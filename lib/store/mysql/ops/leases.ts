@@ -1,9 +1,8 @@
-import { isMissingTable, waitedTooLong } from '../../database-errors.js';
+import { waitedTooLong } from '../../database-errors.js';
 import type { SqlDatabase, SqlExecutor } from '../../executor.js';
 import type { Acquired, Beat, HeldLease, Instance, Lease, LeaseStore } from '../../lease-store.js';
 import type { TableNames } from '../../names.js';
 import { readPause } from '../../pauses/pause-store.js';
-import { WithPauses } from '../../pauses/with-pauses.js';
 import { PAUSE_COLUMNS } from '../pauses/pauses.js';
 import { statement, type Statement } from '../../sql.js';
 import { shareOf } from '../capabilities.js';
@@ -34,7 +33,6 @@ interface HeldLeases {
 /** All times are the server's. Epochs grow at every acquisition, also by the same owner. */
 export class MysqlLeases implements LeaseStore {
   /** @internal */ readonly sql: ReturnType<typeof leaseStatements>;
-  /** @internal */ readonly withPauses = new WithPauses(isMissingTable);
 
   constructor(
     readonly database: SqlDatabase,
@@ -128,8 +126,7 @@ export class MysqlLeases implements LeaseStore {
   }
 
   async living(): Promise<Beat> {
-    const ask = (which: Statement) => () => this.database.connection('lease').run(which.bind());
-    const { rows: all } = await this.withPauses.ask(ask(this.sql.alive), ask(this.sql.aliveOnly));
+    const { rows: all } = await this.database.connection('lease').run(this.sql.alive.bind());
     const rows = all.filter(([owner]) => owner !== null);
     const pauses = all.filter(([owner]) => owner === null).map((row) => readPause(row.slice(5)));
     return { instances: readInstances(rows), now: Number(rows[0]?.[3]), pauses };
@@ -240,8 +237,7 @@ function trialStatements({ leases }: TableNames) {
 }
 
 function instanceStatements({ instances, pauses }: TableNames) {
-  const alive = (more: string): string => `select ${INSTANCE}${more} from ${instances} where expires_at > ${NOW}`;
-  const none = ', null, null, null, null, null, null';
+  const none = 'null, null, null, null, null, null';
   return {
     beat: statement(
       'beat',
@@ -250,9 +246,9 @@ function instanceStatements({ instances, pauses }: TableNames) {
     ),
     alive: statement(
       'alive',
-      `${alive(none)} union all select null, null, null, null, null, ${PAUSE_COLUMNS} from ${pauses} p`,
+      `select ${INSTANCE}, ${none} from ${instances} where expires_at > ${NOW}
+      union all select null, null, null, null, null, ${PAUSE_COLUMNS} from ${pauses} p`,
     ),
-    aliveOnly: statement('alive only', `${alive('')} order by owner`), // tables of version 2
     leave: statement('leave', `delete from ${instances} where owner = ?`),
     dropInstances: statement('drop instances', `delete from ${instances} where expires_at <= ${NOW}`),
   };

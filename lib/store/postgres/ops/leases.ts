@@ -1,8 +1,7 @@
-import { isMissingTable, waitedTooLong } from '../../database-errors.js';
+import { waitedTooLong } from '../../database-errors.js';
 import type { SqlConnection } from '../../executor.js';
 import type { Acquired, Beat, HeldLease, Instance, Lease, LeaseStore } from '../../lease-store.js';
 import type { TableNames } from '../../names.js';
-import { WithPauses } from '../../pauses/with-pauses.js';
 import { parsePauses, pausesJson } from '../pauses/pauses.js';
 import type { Statement } from '../../sql.js';
 import { statement } from '../statement.js';
@@ -20,7 +19,6 @@ export class PostgresLeases implements LeaseStore {
     ReturnType<typeof heldStatements> &
     ReturnType<typeof trialStatements> &
     ReturnType<typeof instanceStatements>;
-  /** @internal */ readonly withPauses = new WithPauses(isMissingTable);
 
   constructor(
     readonly connection: () => SqlConnection,
@@ -83,14 +81,11 @@ export class PostgresLeases implements LeaseStore {
   async beat(instance: Instance, ttlMs: number): Promise<Beat> {
     const { owner, transports, info } = instance;
     const values = [owner, plainArray(transports), storableText(info), ttlMs, owner] as const;
-    const { beat, beatOnly } = this.sql;
-    const ask = (statement: Statement) => () => this.connection().run(statement.bind(...values));
-    return readBeat(await this.withPauses.ask(ask(beat), ask(beatOnly)));
+    return readBeat(await this.connection().run(this.sql.beat.bind(...values)));
   }
 
   async living(): Promise<Beat> {
-    const ask = (statement: Statement) => () => this.connection().run(statement.bind());
-    return readBeat(await this.withPauses.ask(ask(this.sql.living), ask(this.sql.livingOnly)));
+    return readBeat(await this.connection().run(this.sql.living.bind()));
   }
 
   async leave(owner: string): Promise<void> {
@@ -246,24 +241,18 @@ function given(leases: string): string {
        where l.transport = k.t and l.bucket = k.b and l.epoch = k.e and l.owner = ? for update) x)`;
 }
 
-function instanceStatements(
-  names: TableNames,
-): Record<'beat' | 'beatOnly' | 'living' | 'livingOnly' | 'leave', Statement> {
+function instanceStatements(names: TableNames): Record<'beat' | 'living' | 'leave', Statement> {
   const { instances } = names;
-  const living = (pauses: string): string =>
-    `select ${INSTANCE}${pauses} from ${instances} i where i.expires_at > clock_timestamp()`;
-  const beat = (pauses: string): string =>
-    `with me as (insert into ${instances} as i (owner, transports, info, expires_at) values (?, ?, ?, ${INTERVAL})
+  const pauses = pausesJson(names);
+  const living = `select ${INSTANCE}, ${pauses} from ${instances} i where i.expires_at > clock_timestamp()`;
+  const beat = `with me as (insert into ${instances} as i (owner, transports, info, expires_at) values (?, ?, ?, ${INTERVAL})
          on conflict (owner) do update set transports = excluded.transports, info = excluded.info, expires_at = excluded.expires_at
          returning i.owner, i.transports, i.info, i.expires_at)
-       select me.owner, me.transports, me.info, ${MILLISECONDS}, ${UNTIL}${pauses} from me union all
-       ${living(pauses)} and i.owner <> ?`;
-  const pauses = `, ${pausesJson(names)}`;
+       select me.owner, me.transports, me.info, ${MILLISECONDS}, ${UNTIL}, ${pauses} from me union all
+       ${living} and i.owner <> ?`;
   return {
-    beat: statement('outbox_beat', beat(pauses)),
-    living: statement('outbox_living', living(pauses)),
-    beatOnly: statement('outbox_beat_only', beat('')), // tables of version 2
-    livingOnly: statement('outbox_living_only', living('')),
+    beat: statement('outbox_beat', beat),
+    living: statement('outbox_living', living),
     leave: statement('outbox_leave', `delete from ${instances} where owner = ?`),
   };
 }

@@ -1,5 +1,6 @@
-import { OutboxConfigurationError } from '../outbox.errors.js';
-import { SCHEMA_VERSION } from './names.js';
+import { OutboxConfigurationError } from '../../outbox.errors.js';
+import { metaRows, SCHEMA_VERSION } from '../names.js';
+import type { SchemaSettings } from '../outbox-store.js';
 
 /** What to do about tables that are missing. */
 export const RUN_MIGRATIONS =
@@ -13,11 +14,35 @@ export const ADDS_ONLY =
 export const mendBy = (way: string): string =>
   `Do what stands in parentheses, as the owner of the tables.${way === ADDS_ONLY ? ` ${ADDS_ONLY}` : ''} Migrations that ran before change nothing here.`;
 
-export function wrongVersion(version: string | undefined): OutboxConfigurationError {
+/**
+ * What the tables were made with.
+ * @param stored rows of the meta table
+ * @param wayOut what changes these settings of tables that are there; `undefined`: nothing does
+ */
+export function checkMade(
+  stored: ReadonlyMap<string, string>,
+  wanted: SchemaSettings,
+  meta: string,
+  wayOut: (different: readonly string[]) => string | undefined,
+): void {
+  const version = stored.get('version');
+  if (version !== String(SCHEMA_VERSION)) throw wrongVersion(version);
+  const different = metaRows(wanted).filter(([name, value]) => stored.get(name) !== value);
+  if (different.length === 0) return;
+  const problems = different.map(
+    ([name, value]) => `${name} is ${value} in the options and ${stored.get(name) ?? 'unknown'}`,
+  );
+  const way = wayOut(different.map(([name]) => name)) ?? 'move to new tables under another prefix';
+  throw new OutboxConfigurationError('SCHEMA_MISMATCH', `${problems.join(', ')} in ${meta}.`, {
+    hint: `All processes must agree: use the stored values, or ${way}.`,
+  });
+}
+
+function wrongVersion(version: string | undefined): OutboxConfigurationError {
   const hint =
     Number(version) > SCHEMA_VERSION
       ? 'They are of a later release: use that one, or revert its migration first.'
-      : 'Run the migrations of outboxMigrations(), which have one for each version, or the up of outboxSql(). What is in the tables stays.';
+      : 'Run the migrations of outboxMigrations(), which have one for each version. What is in the tables stays.';
   return new OutboxConfigurationError(
     'SCHEMA_MISMATCH',
     `The tables have version ${version ?? 'unknown'}, this release needs ${SCHEMA_VERSION}.`,
