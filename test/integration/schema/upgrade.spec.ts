@@ -36,12 +36,16 @@ describeOnEach([], 'An upgrade of the tables to the version after this one', (ki
   let harness: Harness;
   let others: DataSource;
   let migrators: DataSource[];
+  let writer: QueryRunner | undefined;
   beforeEach(async () => {
     harness = await createHarness(kind, SETTINGS);
     others = harness.dataSource;
     migrators = [];
   });
   afterEach(async () => {
+    if (writer?.isTransactionActive) await writer.rollbackTransaction(); // a migrator may wait for it still
+    await writer?.release();
+    writer = undefined;
     for (const each of migrators) if (each.isInitialized) await each.destroy();
     await harness.close();
   });
@@ -150,7 +154,7 @@ describeOnEach([], 'An upgrade of the tables to the version after this one', (ki
   it.each(cases)('E6: %s waits for whoever writes into %s, and nobody behind it', async (way, table, sql) => {
     const db = await open();
     if (way === 'down') await db.runMigrations();
-    const writer = others.createQueryRunner();
+    writer = others.createQueryRunner();
     await writer.startTransaction();
     await writer.query(sql);
     const changing = way === 'up' ? db.runMigrations() : db.undoLastMigration();
@@ -161,7 +165,6 @@ describeOnEach([], 'An upgrade of the tables to the version after this one', (ki
     await write(10); // nobody ends the transaction that the change waits for, meanwhile
     expect(await version()).toBe(way === 'up' ? '1' : '2');
     await writer.commitTransaction();
-    await writer.release();
     await changing;
     await (way === 'up' ? isNext() : isBefore());
   });
