@@ -201,7 +201,6 @@ export class OutboxDispatcher {
     const failed = (operation: 'fetch' | 'take', error: unknown): number =>
       this.failed(operation, name, error, pollInterval);
     const succeeded = (operation: 'fetch' | 'take'): void => this.failures.succeeded(operation, name);
-    parts.leases.passingOn.register(parts.id, parts.transport);
     if (coordination === 'rowLock' && parts.transport.perBucket === true)
       throw new OutboxConfigurationError(
         'INVALID_OPTIONS',

@@ -8,8 +8,8 @@ import { LeaseDeadline } from './lease-deadline.js';
 import type { Held, LeaseListener, LeaseSettings } from './lease-listener.js';
 import { LiveInstances } from './live-instances.js';
 import { LookPace } from './look-pace.js';
-import { PassingOn } from './passing-on.js';
 import { Pauses } from '../pauses/pauses.js';
+import { withTroubles } from '../../store/instance-info.js';
 import type { OutboxReason } from '../../observe/reason-codes.js';
 
 export type { LeaseListener } from './lease-listener.js';
@@ -38,7 +38,6 @@ export class BucketLeases {
   draining = new Set<string>();
   /** Times that the database answered. */
   answers = 0;
-  readonly passingOn: PassingOn;
   /** Buckets were given back, or are to be. Set by the dispatcher. */
   freed: () => void = () => undefined;
   /** Others have something to look at: who is there, who takes part, or what is free. Set by the dispatcher. */
@@ -58,7 +57,6 @@ export class BucketLeases {
     readonly settings: LeaseSettings,
     processes = NO_PROCESSES,
   ) {
-    this.passingOn = new PassingOn(clock, settings, () => this.freed());
     this.abandoned = new AbandonedLeases(store, clock, owner, settings.lease, processes);
     this.alive = Math.min(settings.lease, Math.max(MOST_SILENCE, settings.need * 2));
     this.pace = new LookPace(clock, settings, this.alive);
@@ -74,11 +72,6 @@ export class BucketLeases {
   /** For a transport without leases: the others, and health, see that somebody publishes to it. */
   announce(transport: number, holder: Pick<LeaseListener, 'participates'>): void {
     this.present.set(transport, holder);
-  }
-
-  /** @returns whether another instance can handle this: the bucket goes there for a while, as soon as it was held for one */
-  passOn(transport: number, bucket: number, what: string): boolean {
-    return !this.settings.leader && this.passingOn.want(transport, bucket, what, this.living.others);
   }
 
   of(transport: number): ReadonlyMap<number, { readonly epoch: string }> {
@@ -220,7 +213,7 @@ export class BucketLeases {
   /** Says what this instance is, now or where that is due, and looks who else is there. @internal */
   async tell(how: 'beat' | 'look'): Promise<void> {
     const transports = [...this.present].filter(([, holder]) => holder.participates).map(([transport]) => transport);
-    const isNews = await this.living[how]({ transports, info: this.passingOn.announced(this.info, this.troubles()) });
+    const isNews = await this.living[how]({ transports, info: withTroubles(this.info, this.troubles()) });
     this.answers += 1;
     if (isNews) this.changed();
   }
@@ -233,10 +226,8 @@ export class BucketLeases {
 
   /** @returns whether this instance still wants more than it has @internal */
   async balance(transport: number, holder: LeaseListener): Promise<boolean> {
-    const all = this.held.get(transport) as Map<number, Held>;
+    const mine = this.held.get(transport) as Map<number, Held>;
     const share = this.share(transport, holder);
-    if (!this.settings.leader) await this.exchange(transport, holder, all);
-    const mine = this.passingOn.withoutGuests(transport, all);
     if (mine.size > share) {
       this.giveBack(transport, holder, [...mine.keys()].slice(share));
       return false;
@@ -249,16 +240,8 @@ export class BucketLeases {
         return true;
       }
     }
-    await this.acquire(transport, holder, share - mine.size, this.passingOn.allBut(transport) ?? this.used);
-    return this.passingOn.withoutGuests(transport, all).size < share;
-  }
-
-  /** Gives buckets away whose messages others can handle, and takes those of others, beside its share. @internal */
-  async exchange(transport: number, holder: LeaseListener, mine: ReadonlyMap<number, Held>): Promise<void> {
-    this.giveBack(transport, holder, this.passingOn.give(transport, mine));
-    const offered = holder.participates ? this.passingOn.offered(transport, mine, this.living.others) : [];
-    if (offered.length > 0) await this.acquire(transport, holder, offered.length, offered);
-    this.passingOn.took(transport, offered, mine);
+    await this.acquire(transport, holder, share - mine.size);
+    return mine.size < share;
   }
 
   /** In a global order all messages are in one bucket, and any other one would be leased in vain. @internal */
@@ -314,7 +297,6 @@ export class BucketLeases {
       .catch(() => (this.isUnsure = true))
       .finally(() => {
         for (const bucket of fresh) this.draining.delete(`${transport}/${bucket}`);
-        if (this.passingOn.isOffering(transport)) this.lookAgain(); // and tells the others
         this.freed();
       });
   }

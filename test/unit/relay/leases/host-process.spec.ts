@@ -3,7 +3,6 @@ import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { DeadOwners } from '../../../../lib/relay/leases/dead-owners.js';
 import { hostProcesses, type HostSystem } from '../../../../lib/relay/leases/host-process.js';
-import { instanceInfo, toldLease, toldLife, toldPlace } from '../../../../lib/store/instance-info.js';
 import type { HeldLease } from '../../../../lib/store/lease-store.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
 import { until } from '../../../support/until.js';
@@ -156,19 +155,6 @@ describe('whether a process of this machine has ended', () => {
       parent.kill('SIGKILL');
       await over;
     }
-  });
-});
-
-describe('what an instance tells of itself', () => {
-  it('is read again, whatever it can handle', () => {
-    const info = instanceInfo(30_000, '0123456789abcdef.7.400');
-    for (const text of [info, `${info} {"0":{"can":["* life 1.2.3"],"gives":{}}}`]) {
-      expect(toldLease(text)).toBe(30_000);
-      expect(toldLife(text)).toBe('0123456789abcdef.7.400');
-      expect(toldPlace(text)).toMatch(new RegExp(`^.+ pid ${process.pid}$`));
-    }
-    expect(toldLife(instanceInfo(30_000, undefined))).toBeUndefined();
-    expect(toldLife('host pid 7 lease 30000ms {"0":{"can":["* life 1.2.3"]}}')).toBeUndefined();
   });
 });
 
