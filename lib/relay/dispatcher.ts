@@ -169,7 +169,7 @@ export class OutboxDispatcher {
     this.transports = await this.deps.createTransports();
     const runId = (this.owner = this.deps.owner?.() ?? randomUUID());
     const hooks = this.hooksOf(runId);
-    const leases = await leasesOf(this.deps, runId);
+    const leases = leasesOf(this.deps, runId);
     this.leases = leases;
     leases.freed = () => this.leaseLoop?.nudge();
     leases.troubles = () => relayTroubles(this.status(), clock.wall());

@@ -1,8 +1,7 @@
 import { hostname } from 'node:os';
 
 /** What stands in the row of an instance: host and pid for people, then what the others go by. */
-export const instanceInfo = (lease: number, life: string | undefined): string =>
-  `${hostname()} pid ${process.pid} lease ${lease}ms${life === undefined ? '' : ` life ${life}`}`;
+export const instanceInfo = (lease: number): string => `${hostname()} pid ${process.pid} lease ${lease}ms`;
 
 /** @param troubles why it does not publish all that it should: as many as fit into its row */
 export function withTroubles(info: string, troubles: readonly unknown[]): string {
@@ -26,9 +25,6 @@ export function toldLease(info: string): number | undefined {
   const told = / lease (\d{1,12})ms(?= |$)/.exec(headOf(info))?.[1];
   return told === undefined ? undefined : Number(told);
 }
-
-/** Which process it is, for others on its machine; `undefined`: it does not tell. */
-export const toldLife = (info: string): string | undefined => / life ([0-9a-f.]{1,60})(?= |$)/.exec(headOf(info))?.[1];
 
 /** For people. */
 export const toldPlace = (info: string): string => headOf(info).replace(/ lease \d.*$/, '');

@@ -1,6 +1,16 @@
 /** Leases that nobody can use, and what stands still without a word. */
 export const LEASES = [
   {
+    name: 'held-in-silence',
+    breaks: 'nobody says at the start whose leases are waited for',
+    file: 'lib/relay/leases/abandoned-leases.ts',
+    from: 'if (hungry && this.isFirst)',
+    to: 'if (hungry && !this.isFirst)',
+    simulation: false,
+    chaos: false,
+    contract: 'test/unit/relay/leases/lease-looks.spec.ts',
+  },
+  {
     name: 'lease-of-tomorrow',
     breaks: 'a lease in the future is waited for, for as long as it lasts',
     file: 'lib/relay/leases/void-leases.ts',

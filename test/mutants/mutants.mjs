@@ -4,7 +4,6 @@ import { CLAIM } from './claim.mjs';
 import { COMMAND_LINE } from './command-line.mjs';
 import { CONSUMERS } from './consumers.mjs';
 import { CONTENT } from './content.mjs';
-import { CRASH } from './crash.mjs';
 import { DESTINATIONS } from './destinations.mjs';
 import { DOCTOR } from './doctor.mjs';
 import { EDIT } from './edit.mjs';
@@ -78,7 +77,6 @@ export const MUTANTS = [
   ...SNAPSHOTS,
   ...DESTINATIONS,
   ...LEASES,
-  ...CRASH,
   ...GROWTH,
   ...HANDS,
   ...COMMAND_LINE,

@@ -1,9 +1,7 @@
 import type { Clock } from '../../time/clock.js';
 import type { OutboxHooks } from '../../observe/events.js';
-import type { Acquired, HeldLease, LeaseStore, LiveInstance } from '../../store/lease-store.js';
-import { DeadOwners } from './dead-owners.js';
-import type { Processes } from './host-process.js';
-import { tellDead, tellExpired, tellHeld, tellVoid } from './lease-news.js';
+import type { Acquired, LeaseStore, LiveInstance } from '../../store/lease-store.js';
+import { tellExpired, tellHeld, tellVoid } from './lease-news.js';
 import { VoidLeases } from './void-leases.js';
 
 /** Leases of others that nobody will renew, and what is told of them. */
@@ -11,7 +9,6 @@ export class AbandonedLeases {
   /** Who is told. Set by the dispatcher. */
   news: Pick<OutboxHooks, 'emit'> = { emit: () => undefined };
   readonly voids: VoidLeases;
-  readonly dead: DeadOwners;
   /** Nobody was told yet whose leases are waited for, and this is the start. */
   isFirst = true;
   /** Since when what others hold is known. @internal */
@@ -23,17 +20,8 @@ export class AbandonedLeases {
     readonly owner: string,
     /** Milliseconds, of this instance. @internal */
     readonly lease: number,
-    processes: Processes,
   ) {
     this.voids = new VoidLeases(store, clock, owner, lease);
-    this.dead = new DeadOwners(store, clock, owner, processes);
-  }
-
-  /** Ends what the dead of this machine held: it can be taken like any lease that ran out. @returns who is left */
-  async endDead(instances: LiveInstance[]): Promise<LiveInstance[]> {
-    const { living, ended } = await this.dead.end(instances);
-    tellDead(this.news, ended, instances);
-    return living;
   }
 
   /**
@@ -54,11 +42,11 @@ export class AbandonedLeases {
     if (isCalm && (living.length < 2 || asked - this.lookedAt < this.lease / 3)) return Infinity;
     this.lookedAt = asked;
     const held = await this.store.heldLeases();
-    if (hungry && this.isFirst) await this.tell(held, living, transports);
+    const waitedFor = held.filter(({ owner, transport }) => owner !== this.owner && transports.has(transport));
+    if (hungry && this.isFirst) tellHeld(this.news, waitedFor, living);
     this.isFirst = false;
     tellVoid(this.news, await this.voids.end(living, held, asked)); // and the next pass takes them
     if (isCalm) return Infinity;
-    const waitedFor = held.filter(({ owner, transport }) => owner !== this.owner && transports.has(transport));
     return Math.max(SOON, Math.min(...waitedFor.map(({ remaining }) => remaining)));
   }
 
@@ -67,15 +55,6 @@ export class AbandonedLeases {
       this.news,
       leases.map(({ former = null }) => former),
     );
-  }
-
-  /** @internal */ async tell(
-    held: readonly HeldLease[],
-    living: readonly LiveInstance[],
-    transports: ReadonlyMap<number, unknown>,
-  ): Promise<void> {
-    const others = held.filter(({ owner, transport }) => owner !== this.owner && transports.has(transport));
-    tellHeld(this.news, others, living, new Set(await this.dead.among(living)));
   }
 }
 

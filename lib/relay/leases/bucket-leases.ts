@@ -3,7 +3,6 @@ import type { Lease, LeaseStore } from '../../store/lease-store.js';
 import { AbandonedLeases } from './abandoned-leases.js';
 import { fairShare } from './fair-share.js';
 import { forgive } from './forgive.js';
-import { NO_PROCESSES } from './host-process.js';
 import { LeaseDeadline } from './lease-deadline.js';
 import type { Held, LeaseListener, LeaseSettings } from './lease-listener.js';
 import { LiveInstances } from './live-instances.js';
@@ -55,9 +54,8 @@ export class BucketLeases {
     readonly owner: string,
     readonly info: string,
     readonly settings: LeaseSettings,
-    processes = NO_PROCESSES,
   ) {
-    this.abandoned = new AbandonedLeases(store, clock, owner, settings.lease, processes);
+    this.abandoned = new AbandonedLeases(store, clock, owner, settings.lease);
     this.alive = Math.min(settings.lease, Math.max(MOST_SILENCE, settings.need * 2));
     this.pace = new LookPace(clock, settings, this.alive);
     this.living = new LiveInstances(store, clock, owner, this.alive, this.abandoned.voids, this.pauses);
@@ -116,13 +114,12 @@ export class BucketLeases {
     this.dropExpired();
     if (this.isUnsure || this.clock.monotonic() - this.renewedAt >= this.renewEvery) await this.renew();
     if (this.living.dueIn(this.lookEvery) <= 0) await this.tell('look');
-    await this.endDead();
     let hungry = false;
     for (const [transport, holder] of this.holders) hungry = (await this.balance(transport, holder)) || hungry;
     this.pace.isHungry = hungry;
     const freeIn = await this.abandoned.look(this.living.list, hungry, this.holders);
     const dueIn = Math.max(SOON, this.living.dueIn(this.lookEvery));
-    return Math.min(this.renewEvery, this.abandoned.dead.endsIn, freeIn, dueIn);
+    return Math.min(this.renewEvery, freeIn, dueIn);
   }
 
   /** @internal */ get lookEvery(): number {
@@ -216,12 +213,6 @@ export class BucketLeases {
     const isNews = await this.living[how]({ transports, info: withTroubles(this.info, this.troubles()) });
     this.answers += 1;
     if (isNews) this.changed();
-  }
-
-  /** @internal */ async endDead(): Promise<void> {
-    const { list, others } = this.living;
-    if (others.length > 0) this.living.list = await this.abandoned.endDead(list);
-    if (this.living.list.length < list.length) this.changed();
   }
 
   /** @returns whether this instance still wants more than it has @internal */

@@ -20,21 +20,8 @@ export function tellVoid(news: News, leases: readonly { readonly owner: string }
 
 type Instances = readonly Pick<LiveInstance, 'owner' | 'info'>[];
 
-export function tellDead(news: News, leases: readonly { readonly owner: string }[], instances: Instances): void {
-  for (const [owner, count] of byOwner(leases.map((lease) => lease.owner))) {
-    const place = toldPlace(instances.find((each) => each.owner === owner)?.info ?? '');
-    const what = `${counted(count, 'lease')} of the instance ${owner} (${place}) ${count === 1 ? 'is' : 'are'} taken over early`;
-    news.emit('warning', { text: `${what}: its process has ended without giving them back` });
-  }
-}
-
-/** @param held by others @param dead those of them whose process has ended */
-export function tellHeld(
-  news: News,
-  held: readonly HeldLease[],
-  instances: Instances,
-  dead: ReadonlySet<string>,
-): void {
+/** @param held by others */
+export function tellHeld(news: News, held: readonly HeldLease[], instances: Instances): void {
   if (held.length === 0) return;
   const owners = [...new Set(held.map(({ owner }) => owner))];
   const places = instances.filter(({ owner }) => owners.includes(owner)).map(({ info }) => toldPlace(info));
@@ -43,7 +30,6 @@ export function tellHeld(
     owners,
     places,
     runOutIn: Math.max(...held.map(({ remaining }) => remaining)),
-    ofDead: held.filter(({ owner }) => dead.has(owner)).length,
   });
 }
 
