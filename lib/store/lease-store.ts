@@ -67,10 +67,10 @@ export interface LeaseStore {
   /** All leases that have not run out, whoever's. */
   heldLeases(): Promise<HeldLease[]>;
   /**
-   * These have run out now, whatever was said: those that are still of this owner, in this epoch, with this `until`. What
-   * somebody is writing under is left out. It is for leases whose owner is known to be gone; they are taken like others.
+   * These run out in so many milliseconds, whatever was said: those that are still of this owner, in this epoch, with this
+   * `until`. What somebody is writing under is left out. They are taken like others then.
    */
-  endLeases(leases: readonly HeldLease[]): Promise<Lease[]>;
+  endLeases(leases: readonly HeldLease[], inMs: number): Promise<Lease[]>;
   /** Unlocker: clears expired leases and dead instances; never shortens a lease. Returns whose leases it cleared. */
   expire(): Promise<(Lease & { owner: string })[]>;
 }

@@ -55,10 +55,10 @@ export class BucketLeases {
     readonly info: string,
     readonly settings: LeaseSettings,
   ) {
-    this.abandoned = new AbandonedLeases(store, clock, owner, settings.lease);
+    this.abandoned = new AbandonedLeases(store, owner, settings.lease);
     this.alive = Math.min(settings.lease, Math.max(MOST_SILENCE, settings.need * 2));
     this.pace = new LookPace(clock, settings, this.alive);
-    this.living = new LiveInstances(store, clock, owner, this.alive, this.abandoned.voids, this.pauses);
+    this.living = new LiveInstances(store, clock, owner, this.alive, this.abandoned, this.pauses);
   }
 
   register(transport: number, holder: LeaseListener): void {

@@ -2,6 +2,7 @@ import type { OutboxHooks } from '../../observe/events.js';
 import type { HeldLease, LiveInstance } from '../../store/lease-store.js';
 import { counted } from '../../observe/plural.js';
 import { toldPlace } from '../../store/instance-info.js';
+import { durationText } from '../../time/duration.js';
 
 type News = Pick<OutboxHooks, 'emit'>;
 
@@ -10,11 +11,13 @@ export function tellExpired(news: News, owners: readonly (string | null)[]): voi
   for (const [owner, buckets] of byOwner(owners)) news.emit('leasesExpired', { owner, buckets });
 }
 
-export function tellVoid(news: News, leases: readonly { readonly owner: string }[]): void {
+/** @param leases that ended too late @param ms in which they end now */
+export function tellShortened(news: News, leases: readonly { readonly owner: string }[], ms: number): void {
   for (const [owner, count] of byOwner(leases.map((lease) => lease.owner))) {
-    const what = `${counted(count, 'lease')} of the instance ${owner} ${count === 1 ? 'ends' : 'end'} later than any living instance promises, and it does not renew ${count === 1 ? 'it' : 'them'}`;
+    const what = `${counted(count, 'lease')} of the instance ${owner} ${count === 1 ? 'ends' : 'end'} later than any living instance promises`;
     const why = "it died while the database's clock was ahead, or had a longer `lease`";
-    news.emit('warning', { text: `${what}: ${count === 1 ? 'it is' : 'they are'} taken over (${why})` });
+    const then = `unless it renews ${count === 1 ? 'it, it is' : 'them, they are'} taken over in ${durationText(ms)}`;
+    news.emit('warning', { text: `${what} (${why}): ${then}` });
   }
 }
 

@@ -86,11 +86,11 @@ export function heldLeases(database: MemoryDatabase): HeldLease[] {
   );
 }
 
-export function endLeases(database: MemoryDatabase, leases: readonly HeldLease[]): Lease[] {
+export function endLeases(database: MemoryDatabase, leases: readonly HeldLease[], inMs: number): Lease[] {
   return leases.flatMap(({ transport, bucket, epoch, owner, until }) => {
     const row = database.lease(transport, bucket);
     if (row?.owner !== owner || String(row.epoch) !== epoch || String(row.expiresAt) !== until) return [];
-    row.expiresAt = -Infinity;
+    row.expiresAt = database.now() + inMs;
     return [leaseOf(row)];
   });
 }

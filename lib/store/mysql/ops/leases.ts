@@ -12,7 +12,7 @@ import { inTransaction, retried } from '../retry.js';
 import { marks, sized } from '../statements.js';
 
 export const NOW = 'utc_timestamp(6)';
-const EXPIRY = `${NOW} + interval ? microsecond`;
+export const EXPIRY = `${NOW} + interval ? microsecond`;
 export const LONG_AGO = `'1970-01-01 00:00:00'`;
 /** Columns of the row of an instance. */
 export const INSTANCE = `owner, transports, info, timestampdiff(microsecond, ${LONG_AGO}, ${NOW}) div 1000,
@@ -28,7 +28,7 @@ export const readInstances = (rows: readonly (readonly unknown[])[]): Beat['inst
 /** What is held, by whom, and an end of what nobody living holds. */
 interface HeldLeases {
   list(): Promise<HeldLease[]>;
-  end(leases: readonly HeldLease[]): Promise<Lease[]>;
+  end(leases: readonly HeldLease[], inMs: number): Promise<Lease[]>;
 }
 
 /** All times are the server's. Epochs grow at every acquisition, also by the same owner. */
@@ -48,8 +48,8 @@ export class MysqlLeases implements LeaseStore {
     return this.held.list();
   }
 
-  endLeases(leases: readonly HeldLease[]): Promise<Lease[]> {
-    return this.held.end(leases);
+  endLeases(leases: readonly HeldLease[], inMs: number): Promise<Lease[]> {
+    return this.held.end(leases, inMs);
   }
 
   async acquire(request: Parameters<LeaseStore['acquire']>[0]): Promise<Acquired[]> {

@@ -107,12 +107,12 @@ export class PostgresLeases implements LeaseStore {
     }));
   }
 
-  async endLeases(leases: readonly HeldLease[]): Promise<Lease[]> {
+  async endLeases(leases: readonly HeldLease[], inMs: number): Promise<Lease[]> {
     if (leases.length === 0) return [];
     const sorted = [...leases].sort(byBucket);
     const [owners, untils] = [sorted.map(({ owner }) => owner), sorted.map(({ until }) => until)];
     const { rows } = await this.connection().run(
-      this.sql.end.bind(...leaseArrays(sorted), textArray(owners), textArray(untils)),
+      this.sql.end.bind(...leaseArrays(sorted), textArray(owners), textArray(untils), inMs),
     );
     return rows.map(readLease).sort(byBucket);
   }
@@ -198,7 +198,7 @@ function heldStatements({ leases }: TableNames): Record<'all' | 'end', Statement
       `with named as materialized (select x.transport, x.bucket from unnest(?::smallint[], ?::smallint[], ?::bigint[], ?::text[], ?::text[]) k(t, b, e, o, u)
          cross join lateral (select l.transport, l.bucket from ${leases} l where l.transport = k.t and l.bucket = k.b and l.epoch = k.e
            and l.owner = k.o and extract(epoch from l.expires_at)::text = k.u for update skip locked) x)
-       update ${leases} l set expires_at = '-infinity' from named where ${same('named')} returning l.transport, l.bucket, l.epoch`,
+       update ${leases} l set expires_at = ${INTERVAL} from named where ${same('named')} returning l.transport, l.bucket, l.epoch`,
     ),
   };
 }
