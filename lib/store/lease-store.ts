@@ -56,12 +56,6 @@ export interface LeaseStore {
    * @returns false when the lease is not this owner's any more
    */
   noteTrial(owner: string, lease: Lease, id: string | null): Promise<boolean>;
-  /**
-   * Fenced: of these buckets the owner has nothing to publish and reads nothing, until it says `false`: `cancel` may delete what
-   * is ready there, as where nobody leases a bucket. `false` resolves when no deletion that went by it is under way. What
-   * was said ends with the epoch.
-   */
-  noteIdle(owner: string, leases: readonly Lease[], idle: boolean): Promise<void>;
   /** Fenced: these leases have lasted, and what their former owners left is forgotten. */
   lasted(owner: string, leases: readonly Lease[]): Promise<void>;
   /** All leases that have not run out, whoever's. */
@@ -86,7 +80,7 @@ export interface Instance {
   readonly owner: string;
   /** Transports that this instance can publish to now (its circuit is closed). */
   readonly transports: readonly number[];
-  /** Host and pid, for people; its lease, and what it can handle, for the others. */
+  /** Host and pid, for people; its lease, and its troubles, for the others. */
   readonly info: string;
 }
 export interface LiveInstance extends Instance {

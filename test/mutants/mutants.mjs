@@ -32,7 +32,6 @@ import { RIGHTS } from './rights.mjs';
 import { SETTLE } from './settle.mjs';
 import { SIMULATED } from './simulated.mjs';
 import { SNAPSHOTS } from './snapshots.mjs';
-import { STANDSTILL } from './standstill.mjs';
 import { STORE } from './store.mjs';
 import { STRICT } from './strict.mjs';
 import { TRACING } from './tracing.mjs';
@@ -85,7 +84,6 @@ export const MUTANTS = [
   ...HEALTH,
   ...HELD,
   ...FIRST_DAY,
-  ...STANDSTILL,
   ...DOCTOR,
   ...BY_CHAOS,
 ];

@@ -47,10 +47,6 @@ export function noteTrial(database: MemoryDatabase, owner: string, lease: Lease,
   return true;
 }
 
-export function noteIdle(database: MemoryDatabase, owner: string, leases: readonly Lease[], idle: boolean): void {
-  for (const row of database.held(owner, leases)) row.idleEpoch = idle ? row.epoch : null;
-}
-
 export function lasted(database: MemoryDatabase, owner: string, leases: readonly Lease[]): void {
   for (const row of database.held(owner, leases)) {
     row.crashes = 0;

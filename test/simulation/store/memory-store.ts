@@ -103,7 +103,6 @@ export class MemoryStore implements OutboxStore {
   }
   noteTrial: LeaseStore['noteTrial'] = (...args) =>
     this.write('noteTrial', () => leases.noteTrial(this.database, ...args));
-  noteIdle: LeaseStore['noteIdle'] = (...args) => this.write('noteIdle', () => leases.noteIdle(this.database, ...args));
   lasted(owner: string, given: readonly Lease[]): Promise<void> {
     return this.write('lasted', () => leases.lasted(this.database, owner, given));
   }

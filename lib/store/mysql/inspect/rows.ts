@@ -66,18 +66,16 @@ export function readRow(row: Row): StoredRow {
   };
 }
 
-export const LEASE_COLUMNS = `l.owner, l.epoch, l.expires_at, l.owner is not null and l.expires_at > utc_timestamp(6),
-  l.idle_epoch <=> l.epoch, l.trial`;
+export const LEASE_COLUMNS = `l.owner, l.epoch, l.expires_at, l.owner is not null and l.expires_at > utc_timestamp(6), l.trial`;
 
 /** @param row the columns of a left join */
-export function readLease([owner, epoch, expiresAt, isLive, isIdle, trial]: Row): RowLease | null {
+export function readLease([owner, epoch, expiresAt, isLive, trial]: Row): RowLease | null {
   if (epoch === null || epoch === undefined) return null;
   return {
     owner: textOrNull(owner),
     epoch: String(epoch),
     expiresAt: readDate(expiresAt),
     isLive: Number(isLive) === 1,
-    isIdle: Number(isIdle) === 1,
     trial: textOrNull(trial),
   };
 }

@@ -106,12 +106,6 @@ export class MysqlLeases implements LeaseStore {
     return (await retried(() => connection.run(note))).affected > 0;
   }
 
-  async noteIdle(owner: string, leases: readonly Lease[], idle: boolean): Promise<void> {
-    if (leases.length === 0) return;
-    const note = this.sql.noteIdle.bind(leaseRows(leases), idle ? 1 : 0, owner);
-    await retried(() => this.database.connection('lease').run(note));
-  }
-
   async lasted(owner: string, leases: readonly Lease[]): Promise<void> {
     if (leases.length === 0) return;
     const rows = leaseRows(leases);
@@ -225,11 +219,6 @@ function trialStatements({ leases }: TableNames) {
     endTrials: statement(
       'end poison',
       `update ${leases} set trial = null where transport = ? and owner = ? and bucket <> ? and trial is not null`,
-    ),
-    noteIdle: statement(
-      'note idle',
-      `update ${lookUp(LEASES, `${leases} l`)} on l.transport = k.t and l.bucket = k.b
-      set l.idle_epoch = if(?, l.epoch, null) where l.owner = ? and l.epoch = k.e`,
     ),
     lasted: statement(
       'lasted',

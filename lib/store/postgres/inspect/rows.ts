@@ -51,18 +51,16 @@ export function readRow(row: Row): StoredRow {
   };
 }
 
-export const LEASE_COLUMNS = `l.owner, l.epoch, ${utc('l.expires_at')}, l.owner is not null and l.expires_at > clock_timestamp(),
-  l.idle_epoch is not distinct from l.epoch, l.trial`;
+export const LEASE_COLUMNS = `l.owner, l.epoch, ${utc('l.expires_at')}, l.owner is not null and l.expires_at > clock_timestamp(), l.trial`;
 
 /** @param row the columns of a left join */
-export function readLease([owner, epoch, expiresAt, isLive, isIdle, trial]: Row): RowLease | null {
+export function readLease([owner, epoch, expiresAt, isLive, trial]: Row): RowLease | null {
   if (epoch === null) return null;
   return {
     owner: owner as string | null,
     epoch: epoch as string,
     expiresAt: readDate(expiresAt),
     isLive: isLive === 't',
-    isIdle: isIdle === 't',
     trial: trial as string | null,
   };
 }

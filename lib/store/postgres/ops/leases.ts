@@ -72,10 +72,6 @@ export class PostgresLeases implements LeaseStore {
     return rows.some(([noted]) => Number(noted) === bucket);
   }
 
-  async noteIdle(owner: string, leases: readonly Lease[], idle: boolean): Promise<void> {
-    if (leases.length > 0) await this.connection().run(this.sql.noteIdle.bind(...leaseArrays(leases), owner, idle));
-  }
-
   async lasted(owner: string, leases: readonly Lease[]): Promise<void> {
     if (leases.length > 0) await this.connection().run(this.sql.lasted.bind(...leaseArrays(leases), owner));
   }
@@ -220,17 +216,13 @@ function renew(leases: string, locked: '' | 'skip locked'): Statement {
 const same = (locked: string): string => `l.transport = ${locked}.transport and l.bucket = ${locked}.bucket`;
 
 /** What a crash leaves: the lease's row says who was on trial. */
-function trialStatements({ leases }: TableNames): Record<'noteTrial' | 'noteIdle' | 'lasted', Statement> {
+function trialStatements({ leases }: TableNames): Record<'noteTrial' | 'lasted', Statement> {
   return {
     noteTrial: statement(
       'outbox_note_trial',
       `with mine as materialized (select l.transport, l.bucket from ${leases} l where l.transport = ? and l.owner = ?
          and (l.bucket = ? and l.epoch = ? and l.expires_at > clock_timestamp() or l.bucket <> ? and l.trial is not null) order by l.bucket for update)
        update ${leases} l set trial = case when l.bucket = ? then ?::uuid end from mine where ${same('mine')} returning l.bucket`,
-    ),
-    noteIdle: statement(
-      'outbox_note_idle',
-      `${given(leases)} update ${leases} l set idle_epoch = case when ?::boolean then l.epoch end from mine where ${same('mine')}`,
     ),
     lasted: statement(
       'outbox_lasted',
