@@ -63,6 +63,7 @@ function pack() {
   const files = packed.files.map((file) => file.path);
   step('content of the tarball', () => checkContent(files));
   step('code and pages that cite nothing of the repository', () => checkCitations(files));
+  step('classes that two copies of the package can share', () => checkClasses(files));
   step('size of the tarball', () => checkSize(files.length, packed.unpackedSize));
   step('nothing runs at install, nothing secret is in it', () => checkSafety(files));
   return join(scratch, packed.filename);
@@ -85,6 +86,19 @@ function checkCitations(files) {
     const [cited] = pattern.exec(readFileSync(join(root, file), 'utf8')) ?? [];
     return cited === undefined ? [] : [`${file} cites ${cited}`];
   });
+  for (const problem of found) console.error(problem);
+  return found.length === 0;
+}
+
+/** A private member makes a class of one copy another type than that of the next: what is published marks it `@internal`. */
+function checkClasses(files) {
+  const found = files
+    .filter((file) => file.endsWith('.d.ts'))
+    .flatMap((file) =>
+      [...readFileSync(join(root, file), 'utf8').matchAll(/^\s+(?:(?:private|protected)\b|#private;).*$/gm)].map(
+        ([line]) => `${file}: ${line.trim()}`,
+      ),
+    );
   for (const problem of found) console.error(problem);
   return found.length === 0;
 }

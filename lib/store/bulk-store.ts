@@ -1,4 +1,4 @@
-import { OutboxConfigurationError, OutboxTransactionConflictError } from '../outbox.errors.js';
+import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { NewMessage, ParkedState } from '../outbox-message.js';
 import type { Change } from './admin-store.js';
 import type { RowFilter, RowsById, StoredRow } from './inspect-store.js';
@@ -207,21 +207,4 @@ export interface ReplayStore {
   resume(step: ReplayStep): Promise<boolean>;
   /** @param state as the row has it. @returns whether it was this call that ended it */
   end(audit: string, state: string, outcome: AuditOutcome, error: string | null): Promise<boolean>;
-}
-
-/** SQLSTATE: a deadlock, and a serialization failure. */
-const CONFLICTS: ReadonlySet<unknown> = new Set(['40P01', '40001']);
-const TRIES = 4;
-
-/** Other writers may hold what a chunk needs. It was undone as a whole, and can simply run again. */
-export async function untilNoConflict<T>(work: () => Promise<T>): Promise<T> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await work();
-    } catch (error) {
-      const isConflict =
-        error instanceof OutboxTransactionConflictError || CONFLICTS.has((error as { code?: unknown } | null)?.code);
-      if (attempt === TRIES || !isConflict) throw error;
-    }
-  }
 }

@@ -1,6 +1,7 @@
 import { LARGE_PAYLOAD } from '../../message/unread-payload.js';
 import { keyText } from '../../message/key-bytes.js';
 import { OutboxMessage, type ParkedState } from '../../outbox-message.js';
+import { WAITING, stateName } from '../parked-state.js';
 import { fits, ROW_LIMITS } from '../limits.js';
 
 const CONTENT = [
@@ -40,15 +41,6 @@ export function messageFrom(alias: string): string {
 export const parkedFrom = (alias: string): string =>
   `${alias}.parked_id, ${alias}.state, ${alias}.attempts, ${alias}.progress`;
 const PARKED_OFFSET = MESSAGE_COLUMNS.length;
-
-/** As `tinyint` in the parked table. */
-const STATES = ['scheduled', 'waiting', 'blocked', 'dead'] as const;
-export const SCHEDULED = 1;
-export const WAITING = 2;
-export const BLOCKED = 3;
-export const DEAD = 4;
-export const stateNumber = (state: ParkedState): number => STATES.indexOf(state) + 1;
-export const stateName = (value: unknown): ParkedState => STATES[Number(value) - 1] as ParkedState;
 
 /** When the entry `k` that is written is due: only what waits has a time. */
 export const DUE_AT = `if(k.state = ${WAITING}, utc_timestamp(6) + interval coalesce(k.delay, 0) microsecond, null)`;

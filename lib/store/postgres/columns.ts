@@ -1,19 +1,11 @@
 import { LARGE_PAYLOAD } from '../../message/unread-payload.js';
-import { OutboxMessage, type ParkedState } from '../../outbox-message.js';
+import { OutboxMessage } from '../../outbox-message.js';
+import { stateName } from '../parked-state.js';
 import { fits, LIMITED_COLUMNS, ROW_LIMITS, type LimitedColumn } from '../limits.js';
 
 /** Columns that move with a message through ready, parked and archive. */
 export const MOVED =
   'transport, bucket, seq, id, topic, key, type, version, content_type, headers, options, payload, created_at, async_commit';
-
-/** As `smallint` in the parked table. */
-export const STATES = ['scheduled', 'waiting', 'blocked', 'dead'] as const;
-export const SCHEDULED = 1;
-export const WAITING = 2;
-export const BLOCKED = 3;
-export const DEAD = 4;
-export const stateNumber = (state: ParkedState): number => STATES.indexOf(state) + 1;
-export const stateName = (text: unknown): ParkedState => STATES[Number(text) - 1] as ParkedState;
 
 /** `text`: what nearly every payload is, at the price of text. `bytes`: what a payload may be; hex costs 10 µs at 4 KB. */
 export type PayloadAs = 'text' | 'bytes';

@@ -2,12 +2,19 @@ import { createHash } from 'node:crypto';
 import type { SqlConnection, SqlDatabase } from '../executor.js';
 import type { OutboxStore, WakeUp } from '../outbox-store.js';
 import { tableNames, type StoreSettings, type TableNames } from '../names.js';
+import { auditSql } from './ops/audit.js';
+import { editSql } from './ops/edit.js';
+import { pauseSql } from './pauses/pauses.js';
+import { AuditTable } from '../sql/audit.js';
+import { EditTable } from '../sql/edit.js';
+import { OperatorDatabase } from '../sql/operator-database.js';
+import { PauseTable } from '../sql/pauses.js';
+import { POSTGRES } from './dialect.js';
 import { statement } from './statement.js';
 import { PostgresDiagnose } from './diagnose/diagnose.js';
 import { PostgresAdmin } from './ops/admin.js';
 import { PostgresAging } from './ops/aging.js';
 import { PostgresBulk } from './ops/bulk.js';
-import { PostgresEdit } from './ops/edit.js';
 import { PostgresPurge } from './ops/purge.js';
 import { PostgresCleaner } from './ops/clean.js';
 import { PostgresHeldSnapshot } from './ops/held-snapshot.js';
@@ -17,7 +24,6 @@ import { PostgresParked } from './parked/parked.js';
 import { PostgresParkedSettle } from './parked/settle.js';
 import { PostgresPayloads } from './ready/payloads.js';
 import { PostgresReady, type Connections } from './ready/ready.js';
-import { PostgresPauses } from './pauses/pauses.js';
 import { PostgresReplay } from './ops/replay.js';
 import { PostgresRowLocks } from './ops/row-locks.js';
 import { RowsRead } from './ready/rows-read.js';
@@ -41,10 +47,10 @@ export class PostgresStore implements OutboxStore {
   readonly bulk: PostgresBulk;
   readonly partitions: PostgresPartitions;
   readonly aging: PostgresAging;
-  readonly edits: PostgresEdit;
+  readonly edits: EditTable;
   readonly purge: PostgresPurge;
   readonly replay: PostgresReplay;
-  readonly pauses: PostgresPauses;
+  readonly pauses: PauseTable;
   /** @internal */ readonly channel: string;
 
   constructor(
@@ -67,14 +73,16 @@ export class PostgresStore implements OutboxStore {
     this.admin = new PostgresAdmin(admin, names, settings);
     this.inspect = new PostgresInspect(admin, names, settings);
     this.diagnose = new PostgresDiagnose(database, names, settings);
-    this.bulk = new PostgresBulk(admin, names, this.admin, this.inspect.lookup);
+    const operators = new OperatorDatabase(database, POSTGRES);
+    const audits = new AuditTable(operators, auditSql(names), names);
+    this.bulk = new PostgresBulk(admin, names, this.admin, audits, this.inspect.lookup);
     this.partitions = new PostgresPartitions(database, names, settings.prefix);
     this.aging = new PostgresAging(admin, names);
-    this.edits = new PostgresEdit(admin, names, settings, { admin: this.admin, audits: this.bulk.audits });
-    this.purge = new PostgresPurge(admin, names, this.bulk.audits);
+    this.edits = new EditTable(operators, editSql(names), this.admin, audits);
+    this.purge = new PostgresPurge(admin, names, audits);
     this.replay = new PostgresReplay(admin, names, settings, this.writer);
-    this.pauses = new PostgresPauses(admin, names, this.bulk.audits);
-    this.cleaner = new PostgresCleaner(admin, names, this.admin, this.bulk.audits);
+    this.pauses = new PauseTable(operators, pauseSql(names), audits);
+    this.cleaner = new PostgresCleaner(admin, names, this.admin, audits);
     this.setup = new PostgresSetup(admin, connections.read, names, settings);
     this.rowLocks = new PostgresRowLocks(
       (transport) => database.publishing?.(transport) ?? database.connection('read'),

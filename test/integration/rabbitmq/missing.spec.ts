@@ -1,4 +1,4 @@
-import { BLOCKED, DEAD } from '../../../lib/store/mysql/columns.js';
+import { BLOCKED, DEAD } from '../../../lib/store/parked-state.js';
 import { rabbitmq } from '../../../lib/transports/rabbitmq/index.js';
 import { RabbitMqObserver } from '../../support/rabbitmq.js';
 import { createHarness, type Harness } from '../../support/relay.js';

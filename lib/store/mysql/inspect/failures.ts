@@ -1,5 +1,6 @@
 import { ERROR_LENGTH, type FailureRequest, type FailureRow, type InspectStore } from '../../inspect-store.js';
-import { DEAD, stateName, WAITING, type Row } from '../columns.js';
+import { type Row } from '../columns.js';
+import { DEAD, stateName, WAITING } from '../../parked-state.js';
 import { readDate } from './rows.js';
 
 const FAILED_AT = 'coalesce(attempted_at, died_at, parked_at)';

@@ -1,5 +1,6 @@
 import { ERROR_LENGTH, type RowLease, type StoredRow } from '../../inspect-store.js';
-import { readKey, readTime, stateName, type Row } from '../columns.js';
+import { readKey, readTime, type Row } from '../columns.js';
+import { stateName } from '../../parked-state.js';
 
 const MESSAGE = ['transport', 'bucket', 'seq', 'id', 'topic', '`key`', 'type', 'version', 'content_type', 'created_at'];
 const PARKED = [

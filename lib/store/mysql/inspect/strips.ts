@@ -2,7 +2,7 @@ import type { RowFilter, StoredState } from '../../inspect-store.js';
 import type { TableNames } from '../../names.js';
 import type { PositionPart } from '../../position.js';
 import { keyBytes } from '../../../message/key-bytes.js';
-import { DEAD, stateNumber } from '../columns.js';
+import { DEAD, stateNumber } from '../../parked-state.js';
 import type { Conditions } from './text-conditions.js';
 import { ROW_COLUMNS } from './rows.js';
 

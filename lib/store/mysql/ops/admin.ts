@@ -1,15 +1,17 @@
 import { keyBytes } from '../../../message/key-bytes.js';
 import { compareSeq } from '../../../outbox-message.js';
 import type { AdminStore, Change, GlanceRequest, TransportGlance, TransportStats } from '../../admin-store.js';
+import type { ParkedPlace } from '../../edit/edit-store.js';
 import type { SqlDatabase, SqlExecutor } from '../../executor.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import { statement } from '../../sql.js';
 import { shareOf, updateOf } from '../capabilities.js';
-import { DEAD, readKey, WAITING } from '../columns.js';
+import { readKey } from '../columns.js';
+import { DEAD, stateNumber, WAITING } from '../../parked-state.js';
 import { jsonRows, jsonTable, lookUp, PARKED_IDS } from '../json-rows.js';
 import type { KeyOfTransport, MysqlWake } from '../parked/wake.js';
 import type { MysqlDedupKeys, RowOfMessage } from '../ready/dedup-keys.js';
-import { inTransaction } from '../retry.js';
+import { inTransaction } from '../../retry.js';
 import type { MysqlGlance } from './glance.js';
 import type { MysqlStats } from './stats.js';
 
@@ -117,10 +119,15 @@ export class MysqlAdmin implements AdminStore {
     return changed;
   }
 
-  /** Locks a row as {@link change} does. @returns whether nobody is sending it; `false` also of one that is not there */
-  async holdUnsent(tx: SqlExecutor, parkedId: string): Promise<boolean> {
+  /** Locks a row as {@link change} does. With row locks one that is being published is passed by. */
+  async hold(tx: SqlExecutor, parkedId: string): Promise<'held' | 'sending' | 'gone'> {
     const { rows, isSent } = await this.lock(tx, [parkedId]);
-    return rows.some((row) => !isSent(row));
+    if (rows.some((row) => !isSent(row))) return 'held';
+    return (await tx.run(this.sql.isThere.bind(BigInt(parkedId)))).rows.length > 0 ? 'sending' : 'gone';
+  }
+
+  requeueHeld(tx: SqlExecutor, { rowId, state }: ParkedPlace): Promise<unknown> {
+    return this.change(tx, 'requeue', [stateNumber(state)], [rowId]);
   }
 
   /** @internal */ async lock(
@@ -143,12 +150,10 @@ export class MysqlAdmin implements AdminStore {
   }
 }
 
-function adminStatements(
-  { parked, leases, transports }: TableNames,
-  { ordering, coordination, buckets }: StoreSettings,
-) {
+function adminStatements(names: TableNames, settings: StoreSettings) {
+  const { parked, leases } = names;
+  const { ordering, coordination } = settings;
   const blocks = BLOCKS[ordering];
-  const allBuckets = Array.from({ length: buckets }, (_, bucket) => bucket).join(', ');
   const byId = `${lookUp(PARKED_IDS, `${parked} p`)} on p.parked_id = k.p`;
   return {
     places: statement('places', `select distinct p.transport, p.bucket from ${byId} order by p.transport, p.bucket`),
@@ -169,6 +174,17 @@ function adminStatements(
       p.blocking = ${blocks}, p.sending_epoch = null, p.died_at = null, p.announced = 0`,
     ),
     remove: statement('remove parked', `delete p from ${byId}`),
+    ...keyStatements(names, settings),
+  };
+}
+
+function keyStatements(
+  { parked, transports }: Pick<TableNames, 'parked' | 'transports'>,
+  { ordering, buckets }: StoreSettings,
+) {
+  const allBuckets = Array.from({ length: buckets }, (_, bucket) => bucket).join(', ');
+  return {
+    isThere: statement('is it there', `select 1 from ${parked} p where p.parked_id = ?`),
     placesOf: statement(
       'places of a key',
       ordering === 'global'

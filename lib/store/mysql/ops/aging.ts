@@ -2,7 +2,7 @@ import type { AgingStore } from '../../admin-store.js';
 import type { SqlDatabase } from '../../executor.js';
 import type { TableNames } from '../../names.js';
 import { statement } from '../../sql.js';
-import { inTransaction } from '../retry.js';
+import { inTransaction } from '../../retry.js';
 import { marks } from '../statements.js';
 
 /** Table → its key, and its times that something goes by. */

@@ -17,22 +17,22 @@ import {
 import type { SqlDatabase, SqlExecutor } from '../../executor.js';
 import { ERROR_LENGTH, type RowsById, type StoredRow } from '../../inspect-store.js';
 import type { TableNames } from '../../names.js';
-import { DEAD, SCHEDULED, stateNumber, type Row } from '../columns.js';
+import { type Row } from '../columns.js';
+import { DEAD, SCHEDULED, stateNumber } from '../../parked-state.js';
 import type { MysqlLookup } from '../inspect/lookup.js';
 import { filterOf } from '../inspect/pages.js';
 import { readDate } from '../inspect/rows.js';
 import { TimedSelect } from '../inspect/select.js';
 import type { Conditions } from '../inspect/text-conditions.js';
-import { inTransaction } from '../retry.js';
+import { inTransaction } from '../../retry.js';
 import type { MysqlServer } from '../schema/server.js';
 import { marks } from '../statements.js';
 import type { MysqlAdmin } from './admin.js';
-import { MysqlAudit } from './audit.js';
+import type { AuditTable } from '../../sql/audit.js';
 import type { MysqlUnowned } from './cancel-unowned.js';
 
 /** What operators do to many rows. It changes what {@link MysqlAdmin} and {@link MysqlUnowned} change, in the same way. */
 export class MysqlBulk implements BulkStore {
-  /** @internal */ readonly audits: MysqlAudit;
   /** @internal */ readonly select: TimedSelect;
 
   constructor(
@@ -40,8 +40,8 @@ export class MysqlBulk implements BulkStore {
     server: MysqlServer,
     readonly names: TableNames,
     readonly parts: { readonly admin: MysqlAdmin; readonly unowned: MysqlUnowned; readonly lookup: MysqlLookup },
+    readonly audits: AuditTable,
   ) {
-    this.audits = new MysqlAudit(database, names);
     this.select = new TimedSelect(database, server);
   }
 

@@ -2,7 +2,7 @@ import type { SqlDatabase, SqlExecutor } from '../../executor.js';
 import type { TableNames } from '../../names.js';
 import { statement, type Statement } from '../../sql.js';
 import type { MysqlDedupKeys, RowOfMessage } from '../ready/dedup-keys.js';
-import { inTransaction } from '../retry.js';
+import { inTransaction } from '../../retry.js';
 import { marks } from '../statements.js';
 
 /**

@@ -3,11 +3,12 @@ import type { CleanStore, DedupReport } from '../../admin-store.js';
 import type { TableNames } from '../../names.js';
 import { statement } from '../../sql.js';
 import { updateOf } from '../capabilities.js';
-import { DEAD, readKey } from '../columns.js';
+import { readKey } from '../columns.js';
+import { DEAD } from '../../parked-state.js';
 import { jsonRows, jsonTable, lookUp, PARKED_IDS } from '../json-rows.js';
-import { inTransaction } from '../retry.js';
+import { inTransaction } from '../../retry.js';
 import { marks, sized } from '../statements.js';
-import type { MysqlAudit } from './audit.js';
+import type { AuditTable } from '../../sql/audit.js';
 import type { MysqlWake } from '../parked/wake.js';
 
 /** A row can be created somewhat before one with a lower seq: by the length of a statement, never by this much. */
@@ -33,7 +34,7 @@ export class MysqlClean implements CleanStore {
     readonly database: SqlDatabase,
     names: TableNames,
     readonly wake: MysqlWake,
-    readonly audits: MysqlAudit,
+    readonly audits: AuditTable,
   ) {
     this.sql = cleanStatements(names);
   }

@@ -4,7 +4,7 @@ import type { TableNames } from '../../names.js';
 import { statement } from '../../sql.js';
 import { LEASES, lookUp } from '../json-rows.js';
 import { EXPIRY, leaseRows, NOW, readLeases } from './leases.js';
-import { inTransaction } from '../retry.js';
+import { inTransaction } from '../../retry.js';
 
 /** Who holds what, and an end of what nobody living holds. */
 export class MysqlHeldLeases {

@@ -8,7 +8,7 @@ import { PAUSE_COLUMNS } from '../pauses/pauses.js';
 import { statement, type Statement } from '../../sql.js';
 import { shareOf } from '../capabilities.js';
 import { jsonRows, jsonTable, LEASES, lookUp } from '../json-rows.js';
-import { inTransaction, retried } from '../retry.js';
+import { inTransaction, retried } from '../../retry.js';
 import { marks, sized } from '../statements.js';
 
 export const NOW = 'utc_timestamp(6)';

@@ -10,10 +10,10 @@ import type { Row } from '../columns.js';
 import { readDate } from '../inspect/rows.js';
 import { TimedSelect } from '../inspect/select.js';
 import { jsonRows, jsonTable, lookUp } from '../json-rows.js';
-import { inTransaction } from '../retry.js';
+import { inTransaction } from '../../retry.js';
 import type { MysqlServer } from '../schema/server.js';
 import { marks } from '../statements.js';
-import type { MysqlAudit } from './audit.js';
+import type { AuditTable } from '../../sql/audit.js';
 import { textConditions, type Conditions } from '../inspect/text-conditions.js';
 
 const SHAPE = ['time', 'number'] as const;
@@ -28,7 +28,7 @@ export class MysqlPurge implements PurgeStore {
     readonly database: SqlDatabase,
     server: MysqlServer,
     readonly names: TableNames,
-    readonly audits: MysqlAudit,
+    readonly audits: AuditTable,
   ) {
     this.select = new TimedSelect(database, server);
     this.sql = statements(names);

@@ -7,7 +7,6 @@ import {
   BULK_TIMEOUT,
   unlessEnded,
   type AuditOutcome,
-  untilNoConflict,
   type ArchivedMessage,
   type ArchivedRow,
   type ArchivePage,
@@ -27,7 +26,7 @@ import { TimedSelect } from '../inspect/select.js';
 import { compared, stripOf, type Strip } from '../inspect/strips.js';
 import { jsonRows, jsonTable, lookUp } from '../json-rows.js';
 import type { MysqlInsert } from '../ready/insert.js';
-import { retried } from '../retry.js';
+import { inTransaction, retried } from '../../retry.js';
 import type { MysqlServer } from '../schema/server.js';
 import { marks } from '../statements.js';
 import type { Conditions } from '../inspect/text-conditions.js';
@@ -104,9 +103,7 @@ export class MysqlReplay implements ReplayStore {
 
   write(step: ReplayStep, messages: readonly NewMessage[], skipped: number): Promise<number | undefined> {
     const admin = this.database.connection('admin');
-    const work = (): Promise<number | undefined> =>
-      unlessEnded(retried(() => admin.transaction((tx) => this.writeIn(tx, step, messages, skipped))));
-    return untilNoConflict(work);
+    return unlessEnded(inTransaction(admin, (tx) => this.writeIn(tx, step, messages, skipped)));
   }
 
   /** @internal The step first: its row is locked, and whoever goes on with the same replay waits here, and then writes nothing. */

@@ -9,7 +9,8 @@ import {
 } from '../../admin-store.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import { statement } from '../../sql.js';
-import { BLOCKED, DEAD, readTime, SCHEDULED, WAITING, type Row } from '../columns.js';
+import { readTime, type Row } from '../columns.js';
+import { BLOCKED, DEAD, SCHEDULED, WAITING } from '../../parked-state.js';
 import { sized, times } from '../statements.js';
 import { INSTANCE, readInstances } from './leases.js';
 

@@ -2,7 +2,8 @@ import { keyBytes } from '../../../message/key-bytes.js';
 import type { SqlConnection } from '../../executor.js';
 import type { KeyInBucket } from '../../parked-store.js';
 import type { TableNames } from '../../names.js';
-import { BLOCKED, readKey } from '../columns.js';
+import { readKey } from '../columns.js';
+import { BLOCKED } from '../../parked-state.js';
 import { marks, sized, times } from '../statements.js';
 import type { BlockingRow, MysqlWake } from './wake.js';
 

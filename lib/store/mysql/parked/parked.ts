@@ -18,11 +18,12 @@ import type { WriteReport } from '../../ready-store.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import { hastenPart } from '../../hasten.js';
 import type { MysqlBlockingKeys } from './blocking-keys.js';
-import { readKey, readParked, readTime, stateName, stateNumber, type Row } from '../columns.js';
+import { readKey, readParked, readTime, type Row } from '../columns.js';
+import { stateName, stateNumber } from '../../parked-state.js';
 import { jsonRows, type JsonCell } from '../json-rows.js';
 import type { MysqlFence } from '../ops/leases.js';
 import { parkedStatements } from './statements.js';
-import { inTransaction, retried } from '../retry.js';
+import { inTransaction, retried } from '../../retry.js';
 import { microseconds, storable, storableError } from '../ready/settle.js';
 import type { MysqlTake } from './take.js';
 

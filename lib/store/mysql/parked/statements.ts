@@ -1,7 +1,8 @@
 import type { TableNames } from '../../names.js';
 import { statement, type Statement } from '../../sql.js';
 import { updateOf } from '../capabilities.js';
-import { DEAD, DUE_AT, failures, messageFrom, parkedFrom, WAITING } from '../columns.js';
+import { DUE_AT, failures, messageFrom, parkedFrom } from '../columns.js';
+import { DEAD, WAITING } from '../../parked-state.js';
 import { jsonTable, lookUp, MEDIUMTEXT, PARKED_IDS, TEXT } from '../json-rows.js';
 import { marks, sized, times } from '../statements.js';
 

@@ -6,7 +6,8 @@ import type { DueRow, KeyInBucket, PassedOver, TakeRequest, TakeResult } from '.
 import type { StoreSettings, TableNames } from '../../names.js';
 import { statement } from '../../sql.js';
 import { updateOf } from '../capabilities.js';
-import { BLOCKED, messageFrom, parkedFrom, readKey, readParked, SCHEDULED, WAITING } from '../columns.js';
+import { messageFrom, parkedFrom, readKey, readParked } from '../columns.js';
+import { BLOCKED, SCHEDULED, WAITING } from '../../parked-state.js';
 import { jsonRows, jsonTable, lookUp, PARKED_IDS, type JsonCell } from '../json-rows.js';
 import type { MysqlFence } from '../ops/leases.js';
 import { MysqlNumbers } from '../ready/numbers.js';

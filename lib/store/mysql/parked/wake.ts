@@ -3,7 +3,7 @@ import type { SqlExecutor } from '../../executor.js';
 import type { KeyInBucket } from '../../parked-store.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import { statement } from '../../sql.js';
-import { BLOCKED, WAITING } from '../columns.js';
+import { BLOCKED, WAITING } from '../../parked-state.js';
 import { jsonRows, jsonTable, LEASES, lookUp, type JsonCell } from '../json-rows.js';
 import { sized, times } from '../statements.js';
 

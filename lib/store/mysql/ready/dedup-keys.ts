@@ -5,7 +5,8 @@ import { statement } from '../../sql.js';
 import type { MysqlLookup } from '../inspect/lookup.js';
 import { updateOf } from '../capabilities.js';
 import { ID, jsonRows, jsonTable, lookUp } from '../json-rows.js';
-import { DEADLOCK, errnoOf, inTransaction, LOCK_WAIT_TIMEOUT } from '../retry.js';
+import { DEADLOCK, errnoOf, inTransaction } from '../../retry.js';
+import { LOCK_WAIT_TIMEOUT } from '../retry.js';
 
 /** Milliseconds to wait for those who hold a key. */
 const PATIENCE = 5_000;

@@ -6,9 +6,10 @@ import type { SqlExecutor } from '../../executor.js';
 import type { InsertReport, MessageWriter } from '../../outbox-store.js';
 import type { TableNames } from '../../names.js';
 import { statement, type Sql } from '../../sql.js';
-import { SCHEDULED } from '../columns.js';
+import { SCHEDULED } from '../../parked-state.js';
 import { MysqlKeyLocks } from './key-locks.js';
-import { DEADLOCK, errnoOf, SNAPSHOT_TOO_OLD } from '../retry.js';
+import { DEADLOCK, errnoOf } from '../../retry.js';
+import { SNAPSHOT_TOO_OLD } from '../retry.js';
 import { marks, sized, times } from '../statements.js';
 
 const COLUMNS = 'transport, bucket, id, topic, `key`, type, version, content_type, headers, options, payload';

@@ -18,7 +18,7 @@ import { BoundedReads } from './bounded-reads.js';
 import { capabilitiesOf } from '../capabilities.js';
 import { messageFrom, readMessage, readTime, type Row } from '../columns.js';
 import { lookUp, placeRows, PLACES } from '../json-rows.js';
-import { retried } from '../retry.js';
+import { retried } from '../../retry.js';
 import type { MysqlHeldSnapshot } from '../ops/held-snapshot.js';
 import type { MysqlServer } from '../schema/server.js';
 import type { MysqlPayloads } from './payloads.js';

@@ -5,10 +5,11 @@ import type { ParkEntry, SettledMessage, WriteReport } from '../../ready-store.j
 import type { TableNames } from '../../names.js';
 import { statement, type Statement } from '../../sql.js';
 import { updateOf } from '../capabilities.js';
-import { DEAD, DUE_AT, MOVED, movedFrom, readKey, stateNumber, failures, type Row } from '../columns.js';
+import { DUE_AT, MOVED, movedFrom, readKey, failures, type Row } from '../columns.js';
+import { DEAD, stateNumber } from '../../parked-state.js';
 import { ID, jsonRows, jsonTable, lookUp, MEDIUMTEXT, placeRows, PLACES, TEXT, type JsonCell } from '../json-rows.js';
 import type { MysqlFence } from '../ops/leases.js';
-import { inTransaction, retried } from '../retry.js';
+import { inTransaction, retried } from '../../retry.js';
 import type { MysqlWake } from '../parked/wake.js';
 
 const MAX_ERROR = 4_000;

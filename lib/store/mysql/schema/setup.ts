@@ -9,7 +9,7 @@ import { metaRows, SCHEMA_VERSION, type StoreSettings, type TableNames } from '.
 import { statement } from '../../sql.js';
 import { compareSchema } from './compare-schema.js';
 import { jsonRows, jsonTable } from '../json-rows.js';
-import { errnoOf, inTransaction, retried } from '../retry.js';
+import { errnoOf, inTransaction, retried } from '../../retry.js';
 import { MysqlServer, ONE_WRITER } from './server.js';
 import { sized, times } from '../statements.js';
 

@@ -2,7 +2,7 @@ import { ERROR_LENGTH, type FailureRequest, type FailureRow, type InspectStore }
 import type { TableNames } from '../../names.js';
 import type { Sql } from '../../sql.js';
 import { plainArray } from '../arrays.js';
-import { DEAD, stateName, WAITING } from '../columns.js';
+import { DEAD, stateName, WAITING } from '../../parked-state.js';
 import { statement } from '../statement.js';
 import { readDate, utc } from './rows.js';
 import { conditions } from './text-conditions.js';

@@ -1,5 +1,5 @@
 import { ERROR_LENGTH, type RowLease, type StoredRow } from '../../inspect-store.js';
-import { stateName } from '../columns.js';
+import { stateName } from '../../parked-state.js';
 
 type Row = readonly unknown[];
 

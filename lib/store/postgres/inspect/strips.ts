@@ -1,7 +1,7 @@
 import type { RowFilter, StoredState } from '../../inspect-store.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import type { PositionPart } from '../../position.js';
-import { BLOCKED, DEAD, SCHEDULED, WAITING } from '../columns.js';
+import { BLOCKED, DEAD, SCHEDULED, WAITING } from '../../parked-state.js';
 import { ROW_COLUMNS, utc } from './rows.js';
 
 interface OrderColumn {

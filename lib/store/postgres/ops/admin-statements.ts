@@ -3,7 +3,7 @@ import type { StoreSettings, TableNames } from '../../names.js';
 import type { Statement } from '../../sql.js';
 import { statement } from '../statement.js';
 import { plainArray, textArray } from '../arrays.js';
-import { BLOCKED, DEAD, WAITING } from '../columns.js';
+import { BLOCKED, DEAD, WAITING } from '../../parked-state.js';
 import { beingSent } from '../parked/settle.js';
 
 /** Whether a row that is tried again holds later ones back. */
@@ -33,6 +33,22 @@ export function adminStatements(names: TableNames, settings: StoreSettings) {
       textArray(rows.map((row) => row[3] as string)),
     ],
     ...keyStatements(names, settings),
+    ...holdStatements(names, settings),
+  };
+}
+
+function holdStatements({ parked, leases }: TableNames, { coordination }: StoreSettings) {
+  const byId = `from ${parked} o where o.parked_id = ?::bigint`;
+  return {
+    lockLease: statement(
+      undefined,
+      `select l.transport from ${leases} l where (l.transport, l.bucket) in (select o.transport, o.bucket ${byId}) for share`,
+    ),
+    lockRow: statement(
+      undefined,
+      `select o.parked_id ${byId} for update${coordination === 'rowLock' ? ' skip locked' : ''}`,
+    ),
+    isSent: statement(undefined, `select ${beingSent(leases)} ${byId}`),
   };
 }
 

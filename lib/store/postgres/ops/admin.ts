@@ -1,9 +1,10 @@
 import type { SqlConnection, SqlExecutor } from '../../executor.js';
 import type { ParkedState } from '../../../outbox-message.js';
 import type { AdminStore, Change, GlanceRequest, TransportGlance, TransportStats } from '../../admin-store.js';
+import type { ParkedPlace } from '../../edit/edit-store.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import { plainArray } from '../arrays.js';
-import { stateNumber } from '../columns.js';
+import { stateNumber } from '../../parked-state.js';
 import { TimedReads } from '../inspect/timed-reads.js';
 import { PostgresDedupKeys } from '../ready/dedup-keys.js';
 import { adminStatements, type AdminStatements } from './admin-statements.js';
@@ -93,6 +94,19 @@ export class PostgresAdmin implements AdminStore {
       await this.keys.free(tx, ids);
     }
     return ids;
+  }
+
+  /** Locks its lease, and then the row: nobody can take it until the commit. With row locks one that is being published is passed by. */
+  async hold(tx: SqlExecutor, rowId: string): Promise<'held' | 'sending' | 'gone'> {
+    await tx.run(this.sql.lockLease.bind(rowId));
+    const [locked] = (await tx.run(this.sql.lockRow.bind(rowId))).rows;
+    const [seen] = (await tx.run(this.sql.isSent.bind(rowId))).rows;
+    if (seen === undefined) return 'gone';
+    return locked === undefined || seen[0] === 't' ? 'sending' : 'held';
+  }
+
+  requeueHeld(tx: SqlExecutor, { rowId, state }: ParkedPlace): Promise<unknown> {
+    return tx.run(this.sql.change.requeue.bind(plainArray([rowId]), plainArray([stateNumber(state)])));
   }
 
   /** @internal The keys whose blocking rows were deleted go on with their next row. Rows: id, transport, bucket, key, blocking. */

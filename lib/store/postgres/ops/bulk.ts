@@ -19,19 +19,18 @@ import { ERROR_LENGTH, type RowsById, type StoredRow } from '../../inspect-store
 import type { TableNames } from '../../names.js';
 import type { Sql, Statement } from '../../sql.js';
 import { plainArray } from '../arrays.js';
-import { DEAD, SCHEDULED, stateNumber } from '../columns.js';
+import { DEAD, SCHEDULED, stateNumber } from '../../parked-state.js';
 import type { PostgresLookup } from '../inspect/lookup.js';
 import { filterSql } from '../inspect/pages.js';
 import { readDate, utc } from '../inspect/rows.js';
 import { TimedReads } from '../inspect/timed-reads.js';
-import { inTransaction } from '../retry.js';
+import { inTransaction } from '../../retry.js';
 import { statement } from '../statement.js';
 import type { PostgresAdmin } from './admin.js';
-import { PostgresAudit } from './audit.js';
+import type { AuditTable } from '../../sql/audit.js';
 
 /** What operators do to many rows. It changes what {@link PostgresAdmin} changes, in the same way. */
 export class PostgresBulk implements BulkStore {
-  /** @internal */ readonly audits: PostgresAudit;
   /** @internal */ readonly reads: TimedReads;
   /** @internal */ readonly boundsSql: Statement;
 
@@ -39,9 +38,9 @@ export class PostgresBulk implements BulkStore {
     readonly connection: () => SqlConnection,
     readonly names: TableNames,
     readonly admin: PostgresAdmin,
+    readonly audits: AuditTable,
     /** @internal */ readonly lookup: Pick<PostgresLookup, 'locate'>,
   ) {
-    this.audits = new PostgresAudit(connection, names);
     this.reads = new TimedReads(connection);
     this.boundsSql = statement(
       undefined,

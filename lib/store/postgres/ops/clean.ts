@@ -3,9 +3,9 @@ import type { CleanStore, DedupReport } from '../../admin-store.js';
 import type { TableNames } from '../../names.js';
 import type { Statement } from '../../sql.js';
 import { statement } from '../statement.js';
-import { DEAD } from '../columns.js';
+import { DEAD } from '../../parked-state.js';
 import type { PostgresAdmin } from './admin.js';
-import type { PostgresAudit } from './audit.js';
+import type { AuditTable } from '../../sql/audit.js';
 import { unheldIn } from '../ready/dedup-keys.js';
 
 type Cleaning = 'archive' | 'dead' | 'dedup';
@@ -25,7 +25,7 @@ export class PostgresCleaner implements CleanStore {
     readonly connection: () => SqlConnection,
     names: TableNames,
     readonly admin: PostgresAdmin,
-    readonly audits: PostgresAudit,
+    readonly audits: AuditTable,
   ) {
     this.sql = cleanStatements(names);
   }

@@ -13,7 +13,7 @@ import { literal } from '../../names.js';
 import type { Statement } from '../../sql.js';
 import type { TimedReads } from '../inspect/timed-reads.js';
 import { plainArray } from '../arrays.js';
-import { BLOCKED, DEAD, SCHEDULED, WAITING } from '../columns.js';
+import { BLOCKED, DEAD, SCHEDULED, WAITING } from '../../parked-state.js';
 import { statement } from '../statement.js';
 
 type Row = readonly unknown[];

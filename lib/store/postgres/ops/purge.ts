@@ -9,9 +9,9 @@ import { plainArray, textArray } from '../arrays.js';
 import { filterSql } from '../inspect/pages.js';
 import { readDate, utc } from '../inspect/rows.js';
 import { TimedReads } from '../inspect/timed-reads.js';
-import { inTransaction } from '../retry.js';
+import { inTransaction } from '../../retry.js';
 import { statement } from '../statement.js';
-import type { PostgresAudit } from './audit.js';
+import type { AuditTable } from '../../sql/audit.js';
 
 /** The key of the archive: when, transport, bucket, number. */
 const KEY = 'o.published_at, o.transport, o.bucket, o.seq';
@@ -25,7 +25,7 @@ export class PostgresPurge implements PurgeStore {
   constructor(
     readonly connection: () => SqlConnection,
     readonly names: TableNames,
-    readonly audits: PostgresAudit,
+    readonly audits: AuditTable,
   ) {
     this.reads = new TimedReads(connection);
     this.sql = statements(names);

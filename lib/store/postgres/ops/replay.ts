@@ -7,7 +7,6 @@ import {
   BULK_TIMEOUT,
   unlessEnded,
   type AuditOutcome,
-  untilNoConflict,
   type ArchivedMessage,
   type ArchivedRow,
   type ArchivePage,
@@ -27,6 +26,7 @@ import { readRow, ROW_LENGTH } from '../inspect/rows.js';
 import { compared, positionOf, shapeOf, stripOf, type Strip } from '../inspect/strips.js';
 import { TimedReads } from '../inspect/timed-reads.js';
 import type { PostgresInsert } from '../ready/insert.js';
+import { inTransaction } from '../../retry.js';
 import { statement } from '../statement.js';
 
 /** Reads the archive in the order of its key, and inserts as {@link PostgresInsert} does. */
@@ -115,9 +115,7 @@ export class PostgresReplay implements ReplayStore {
   }
 
   write(step: ReplayStep, messages: readonly NewMessage[], skipped: number): Promise<number | undefined> {
-    const work = (): Promise<number | undefined> =>
-      unlessEnded(this.connection().transaction((tx) => this.writeIn(tx, step, messages, skipped)));
-    return untilNoConflict(work);
+    return unlessEnded(inTransaction(this.connection(), (tx) => this.writeIn(tx, step, messages, skipped)));
   }
 
   /** @internal The step first: its row is locked, and whoever goes on with the same replay waits here, and then writes nothing. */

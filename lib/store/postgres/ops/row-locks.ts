@@ -7,16 +7,8 @@ import { SettleOrRefuse, writeOrRefuse } from '../../write-or-refuse.js';
 import type { Statement } from '../../sql.js';
 import { statement } from '../statement.js';
 import { plainArray } from '../arrays.js';
-import {
-  isAsynchronous,
-  messageColumns,
-  PARKED_COLUMNS,
-  readMessage,
-  readParked,
-  SCHEDULED,
-  WAITING,
-  type RowsAs,
-} from '../columns.js';
+import { isAsynchronous, messageColumns, PARKED_COLUMNS, readMessage, readParked, type RowsAs } from '../columns.js';
+import { SCHEDULED, WAITING } from '../../parked-state.js';
 import { reparkArrays, type PostgresParked } from '../parked/parked.js';
 import { parkArrays, placeArrays, type PostgresReady } from '../ready/ready.js';
 import { eachWay, type RowsRead } from '../ready/rows-read.js';

@@ -4,7 +4,7 @@ import { literal, type StoreSettings, type TableNames } from '../../names.js';
 import type { Statement } from '../../sql.js';
 import { statement } from '../statement.js';
 import { INSTANCE } from './leases.js';
-import { BLOCKED, DEAD, SCHEDULED, WAITING } from '../columns.js';
+import { BLOCKED, DEAD, SCHEDULED, WAITING } from '../../parked-state.js';
 
 /** Every count stops at a limit: looking at a backlog of millions must not cost what draining it costs. */
 export function statsStatement(names: TableNames, { buckets }: StoreSettings): Statement {

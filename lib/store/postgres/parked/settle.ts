@@ -4,7 +4,8 @@ import type { StoreSettings, TableNames } from '../../names.js';
 import type { Sql, Statement } from '../../sql.js';
 import { statement } from '../statement.js';
 import { plainArray } from '../arrays.js';
-import { BLOCKED, MOVED } from '../columns.js';
+import { MOVED } from '../columns.js';
+import { BLOCKED } from '../../parked-state.js';
 import { untilNonePassedOver } from './passed-over.js';
 import { DURABLE } from '../ready/statements.js';
 

@@ -1,16 +1,8 @@
 import { literal, type StoreSettings, type TableNames } from '../../names.js';
 import type { Statement } from '../../sql.js';
 import { statement } from '../statement.js';
-import {
-  BLOCKED,
-  DEAD,
-  failures,
-  messageColumns,
-  PARKED_COLUMNS,
-  SCHEDULED,
-  WAITING,
-  type RowsAs,
-} from '../columns.js';
+import { failures, messageColumns, PARKED_COLUMNS, type RowsAs } from '../columns.js';
+import { BLOCKED, DEAD, SCHEDULED, WAITING } from '../../parked-state.js';
 import { DURABLE, heldLeases } from '../ready/statements.js';
 import { eachWay } from '../ready/rows-read.js';
 

@@ -3,7 +3,8 @@ import type { SqlExecutor } from '../../executor.js';
 import { goBehind, withinReach } from '../../join-order.js';
 import type { DueRow, KeyInBucket, PassedOver, TakeRequest, TakeResult } from '../../parked-store.js';
 import { plainArray, textArray } from '../arrays.js';
-import { readParked, stateName, type RowsAs } from '../columns.js';
+import { readParked, type RowsAs } from '../columns.js';
+import { stateName } from '../../parked-state.js';
 import { leaseArrays } from '../ops/leases.js';
 import type { ParkedStatements } from './statements.js';
 

@@ -1,18 +1,6 @@
-import { isMissingTable } from '../../database-errors.js';
-import type { SqlConnection, SqlExecutor } from '../../executor.js';
 import type { TableNames } from '../../names.js';
-import {
-  readNamedPause,
-  readPause,
-  scopeColumns,
-  type NamedPause,
-  type Pause,
-  type PauseAction,
-  type PauseReport,
-  type PauseStore,
-} from '../../pauses/pause-store.js';
-import type { Sql } from '../../sql.js';
-import type { PostgresAudit } from '../ops/audit.js';
+import { readPause, type Pause } from '../../pauses/pause-store.js';
+import type { PauseSql } from '../../sql/pauses.js';
 import { statement } from '../statement.js';
 
 const SINCE = 'extract(epoch from p.since) operator(pg_catalog.*) 1000';
@@ -24,56 +12,7 @@ export const pausesJson = ({ pauses }: TableNames): string =>
 export const parsePauses = (json: unknown): Pause[] =>
   typeof json === 'string' ? (JSON.parse(json) as unknown[][]).map(readPause) : [];
 
-export class PostgresPauses implements PauseStore {
-  /** @internal */ readonly sql: ReturnType<typeof statements>;
-
-  constructor(
-    readonly connection: () => SqlConnection,
-    names: TableNames,
-    readonly audits: PostgresAudit,
-  ) {
-    this.sql = statements(names);
-  }
-
-  pause(action: PauseAction & { readonly reason: string }): Promise<PauseReport> {
-    const { scope, actor, reason } = action;
-    return this.change('pause', action, this.sql.pause.bind(...scopeColumns(scope), actor, reason));
-  }
-
-  resume(action: PauseAction): Promise<PauseReport> {
-    return this.change('resume', action, this.sql.resume.bind(...scopeColumns(action.scope)));
-  }
-
-  async list(): Promise<NamedPause[]> {
-    try {
-      return (await this.connection().run(this.sql.list.bind())).rows.map(readNamedPause);
-    } catch (error) {
-      if (isMissingTable(error)) return [];
-      throw error;
-    }
-  }
-
-  /** @internal */ async change(
-    action: 'pause' | 'resume',
-    { actor, filter }: PauseAction,
-    sql: Sql,
-  ): Promise<PauseReport> {
-    try {
-      return await this.connection().transaction(async (tx: SqlExecutor) => {
-        const { begin, count, end } = this.audits.sql;
-        const audit = (await tx.run(begin.bind(action, actor, filter))).rows[0]?.[0] as string;
-        const { affected } = await tx.run(sql);
-        await tx.run(count.bind(affected, 0, audit));
-        await tx.run(end.bind('done', null, audit));
-        return { audit, changed: affected > 0 };
-      });
-    } catch (error) {
-      throw this.audits.told(error);
-    }
-  }
-}
-
-function statements({ pauses, transports }: TableNames) {
+export function pauseSql({ pauses, transports }: TableNames): PauseSql {
   return {
     pause: statement(
       undefined,

@@ -18,7 +18,8 @@ import type {
 import type { TableNames } from '../../names.js';
 import type { Sql, Statement } from '../../sql.js';
 import { plainArray, storableText, textArray } from '../arrays.js';
-import { isAsynchronous, readMessage, stateNumber, type RowsAs } from '../columns.js';
+import { isAsynchronous, readMessage, type RowsAs } from '../columns.js';
+import { stateNumber } from '../../parked-state.js';
 import { leaseArrays } from '../ops/leases.js';
 import type { PostgresParkedSettle } from '../parked/settle.js';
 import { readyStatements, SNAPSHOT_COLUMN, SOURCE_COLUMN, type ReadyStatements } from './statements.js';

@@ -4,7 +4,7 @@ import type { SchemaSettings } from '../../outbox-store.js';
 import { mendBy, wrongVersion } from '../../is-as-wanted.js';
 import { HASH_VERSION, SCHEMA_VERSION, TABLE_NAMES, type StoreSettings, type TableNames } from '../../names.js';
 import { statement } from '../statement.js';
-import { BLOCKED, WAITING } from '../columns.js';
+import { BLOCKED, WAITING } from '../../parked-state.js';
 import { compareColumns, readColumns } from './check-columns.js';
 import { compareObjects, compareSequence } from './check-objects.js';
 
