@@ -30,7 +30,7 @@ export class BucketLeases {
   readonly pauses = new Pauses();
   readonly pace: LookPace;
   renewedAt = -Infinity;
-  /** A statement failed, and may have happened all the same. @internal */
+  /** A statement failed, and may have happened all the same. */
   isUnsure = false;
   /** Milliseconds that the last renewal took, where it left no time to begin a publish in; else `null`. */
   slowRenewal: number | null = null;
@@ -110,7 +110,7 @@ export class BucketLeases {
     });
   }
 
-  /** @internal */ async pass(): Promise<number> {
+  private async pass(): Promise<number> {
     this.dropExpired();
     if (this.isUnsure || this.clock.monotonic() - this.renewedAt >= this.renewEvery) await this.renew();
     if (this.living.dueIn(this.lookEvery) <= 0) await this.tell('look');
@@ -122,11 +122,11 @@ export class BucketLeases {
     return Math.min(this.renewEvery, freeIn, dueIn);
   }
 
-  /** @internal */ get lookEvery(): number {
+  private get lookEvery(): number {
     return this.pace.every(this.holders.size > 0, this.living.others.length > 0);
   }
 
-  /** Often enough that a lease is always good for one more publish, also when a renewal comes late. @internal */
+  /** Often enough that a lease is always good for one more publish, also when a renewal comes late. */
   get renewEvery(): number {
     return Math.max(100, Math.min(this.alive / 3, (this.alive - this.settings.need) / 2));
   }
@@ -158,7 +158,7 @@ export class BucketLeases {
     this.changed();
   }
 
-  /** @internal */ async renew(): Promise<void> {
+  private async renew(): Promise<void> {
     const deadline = new LeaseDeadline(this.clock, this.alive);
     await this.sayAlive();
     const renewed = new Map<string, string>();
@@ -189,25 +189,25 @@ export class BucketLeases {
     if (orphans.length > 0) await this.store.giveBack(this.owner, orphans);
   }
 
-  /** A lease that is longer than that is only good while others see that its owner lives: they are told first. @internal */
-  async sayAlive(): Promise<void> {
+  /** A lease that is longer than that is only good while others see that its owner lives: they are told first. */
+  private async sayAlive(): Promise<void> {
     if (this.alive < this.settings.lease) await this.tell('beat');
   }
 
-  /** @internal */ dropExpired(): void {
+  private dropExpired(): void {
     for (const [transport, buckets] of this.held) {
       const expired = [...buckets.keys()].filter((bucket) => (buckets.get(bucket) as Held).deadline.remaining <= 0);
       this.lose(transport, expired);
     }
   }
 
-  /** Of these, those that are held. @internal */
-  lose(transport: number, buckets: readonly number[]): void {
+  /** Of these, those that are held. */
+  private lose(transport: number, buckets: readonly number[]): void {
     const lost = buckets.filter((bucket) => this.held.get(transport)?.delete(bucket));
     if (lost.length > 0) this.holders.get(transport)?.lost(lost);
   }
 
-  /** Says what this instance is, now or where that is due, and looks who else is there. @internal */
+  /** Says what this instance is, now or where that is due, and looks who else is there. */
   async tell(how: 'beat' | 'look'): Promise<void> {
     const transports = [...this.present].filter(([, holder]) => holder.participates).map(([transport]) => transport);
     const isNews = await this.living[how]({ transports, info: withTroubles(this.info, this.troubles()) });
@@ -215,8 +215,8 @@ export class BucketLeases {
     if (isNews) this.changed();
   }
 
-  /** @returns whether this instance still wants more than it has @internal */
-  async balance(transport: number, holder: LeaseListener): Promise<boolean> {
+  /** @returns whether this instance still wants more than it has */
+  private async balance(transport: number, holder: LeaseListener): Promise<boolean> {
     const mine = this.held.get(transport) as Map<number, Held>;
     const share = this.share(transport, holder);
     if (mine.size > share) {
@@ -235,8 +235,8 @@ export class BucketLeases {
     return mine.size < share;
   }
 
-  /** In a global order all messages are in one bucket, and any other one would be leased in vain. @internal */
-  get used(): readonly number[] | undefined {
+  /** In a global order all messages are in one bucket, and any other one would be leased in vain. */
+  private get used(): readonly number[] | undefined {
     return this.settings.buckets === 1 ? [0] : undefined;
   }
 
@@ -246,8 +246,8 @@ export class BucketLeases {
     return fairShare(this.settings, this.owner, this.living.list, transport, holder, held);
   }
 
-  /** @internal */
-  async acquire(transport: number, holder: LeaseListener, limit: number, only = this.used): Promise<void> {
+  /** */
+  private async acquire(transport: number, holder: LeaseListener, limit: number, only = this.used): Promise<void> {
     const deadline = new LeaseDeadline(this.clock, this.alive);
     await this.sayAlive();
     const request = { owner: this.owner, leaseMs: this.settings.lease, transport, limit };
@@ -269,7 +269,7 @@ export class BucketLeases {
     if (holder !== undefined) this.giveBack(transport, holder, buckets);
   }
 
-  /** Drains first, then frees; not awaited by the loop, so that renewal goes on meanwhile. @internal */
+  /** Drains first, then frees; not awaited by the loop, so that renewal goes on meanwhile. */
   giveBack(transport: number, holder: LeaseListener, buckets: readonly number[]): void {
     const fresh = buckets.filter((bucket) => !this.draining.has(`${transport}/${bucket}`));
     if (fresh.length === 0) return;

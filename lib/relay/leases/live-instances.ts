@@ -9,13 +9,13 @@ import type { AbandonedLeases } from './abandoned-leases.js';
  */
 export class LiveInstances {
   list: LiveInstance[] = [];
-  /** @internal */ lookedAt = -Infinity;
-  /** Whether something changed that a look under way may have missed. @internal */
-  isNews = true;
-  /** @internal */ writtenAt = -Infinity;
-  /** @internal */ said = '';
-  /** What the database's clock said at the last look, and when that was. @internal */
-  databaseClock = { now: -Infinity, at: 0 };
+  private lookedAt = -Infinity;
+  /** Whether something changed that a look under way may have missed. */
+  private isNews = true;
+  private writtenAt = -Infinity;
+  private said = '';
+  /** What the database's clock said at the last look, and when that was. */
+  private databaseClock = { now: -Infinity, at: 0 };
 
   constructor(
     readonly store: Pick<LeaseStore, 'beat' | 'living' | 'leave'>,
@@ -79,7 +79,7 @@ export class LiveInstances {
     await this.store.leave(this.owner);
   }
 
-  /** @internal */ async take({ instances, now, pauses }: Beat): Promise<void> {
+  private async take({ instances, now, pauses }: Beat): Promise<void> {
     this.pauses?.heard(pauses);
     this.list = instances;
     this.lookedAt = this.clock.monotonic();
@@ -88,7 +88,7 @@ export class LiveInstances {
     await this.abandoned.heard(instances, now);
   }
 
-  /** @internal */ get ends(): number {
+  private get ends(): number {
     return Math.min(...this.others.map(({ until = Infinity }) => until));
   }
 }
