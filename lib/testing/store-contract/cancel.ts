@@ -16,7 +16,7 @@ export function describeCancel(run: StoreRun): void {
   });
 
   describe('cancel of what is ready', () => {
-    it('O2: is done where nobody leases its bucket, and too late where somebody does', async () => {
+    it('O2, O5: is done where nobody leases its bucket, and too late where somebody does', async () => {
       const owned = await run.owned({ leased: false });
       const { transport } = owned;
       const ids = await owned.insert({ key: null, topic: 'a' }, { key: null }, { key: null, topic: 'a' });

@@ -60,7 +60,7 @@ export function describeLeases(run: StoreRun): void {
       assert.deepEqual(byBucket(await run.store.leases.renew(next, MINUTE)), byBucket(taken));
     });
 
-    it('is cleared by the unlocker once expired, never before', async () => {
+    it('S5: is cleared by the unlocker once expired, never before', async () => {
       const owned = await run.owned({ leased: false });
       const [dead, alive] = [randomUUID(), randomUUID()];
       const [expired] = (await acquire(owned, dead, { leaseMs: 1, limit: 1 })) as [Lease];
