@@ -38,6 +38,14 @@ export const LEASES = [
     contract: 'test/integration/read/abandoned-leases.spec.ts',
   },
   {
+    name: 'future-for-who-wants-more-alone',
+    breaks: 'who wants no more than it has does not see that the part of one that is gone lies in the future',
+    file: 'lib/relay/leases/abandoned-leases.ts',
+    from: 'if (!hungry && (living.length < 2 ||',
+    to: 'if (!hungry || (living.length < 0 &&',
+    contract: 'test/integration/read/abandoned-leases.spec.ts',
+  },
+  {
     name: 'heartbeat-of-tomorrow',
     breaks: 'an instance that died while the clock was ahead has its share of the buckets for as long as that',
     file: 'lib/relay/leases/abandoned-leases.ts',

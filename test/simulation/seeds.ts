@@ -228,4 +228,10 @@ export const SEEDS: readonly KeptSeed[] = [
       'a sequence was set back below ten million rows that are gone: each read walked over all of them until it was cancelled (15)',
     convictedBy: 'above-the-last-to-the-end',
   },
+  {
+    seed: 68066,
+    found:
+      'leases of a day were waited for until the heartbeats of the dead had run out, and for a lease behind that: nobody wanted more before (15)',
+    convictedBy: 'future-for-who-wants-more-alone',
+  },
 ];

@@ -1,5 +1,6 @@
 import type { OutboxHooks } from '../../observe/events.js';
 import { toldLease } from '../../store/instance-info.js';
+import type { Clock } from '../../time/clock.js';
 import type { Acquired, HeldLease, LeaseStore, LiveInstance } from '../../store/lease-store.js';
 import { tellExpired, tellHeld, tellShortened } from './lease-news.js';
 
@@ -9,11 +10,12 @@ export class AbandonedLeases {
   news: Pick<OutboxHooks, 'emit'> = { emit: () => undefined };
   /** Nobody was told yet whose leases are waited for, and this is the start. */
   private isFirst = true;
-  /** A heartbeat lay in the future: the leases of its instance may, too. */
-  private isAhead = false;
+  /** By the monotonic clock. */
+  private lookedAt = -Infinity;
 
   constructor(
     private readonly store: Pick<LeaseStore, 'heldLeases' | 'endLeases' | 'living' | 'beat'>,
+    private readonly clock: Clock,
     private readonly owner: string,
     /** Milliseconds, of this instance. */
     private readonly lease: number,
@@ -28,7 +30,7 @@ export class AbandonedLeases {
       const lease = leaseOf(each);
       if (each.owner === this.owner || (each.until ?? now) - now <= 2 * lease) continue;
       await this.store.beat(each, lease);
-      this.isAhead = true;
+      this.lookedAt = -Infinity; // so may its leases
     }
   }
 
@@ -44,13 +46,15 @@ export class AbandonedLeases {
     transports: ReadonlyMap<number, unknown>,
   ): Promise<number> {
     if (!hungry) this.isFirst = false;
-    if (!hungry && !this.isAhead) return Infinity;
+    const now = this.clock.monotonic();
+    // Now and then all the same: the part of one that is gone may lie in the future.
+    if (!hungry && (living.length < 2 || now - this.lookedAt < this.lease / 3)) return Infinity;
     const held = await this.store.heldLeases();
     const waitedFor = held.filter(({ owner, transport }) => owner !== this.owner && transports.has(transport));
     if (this.isFirst) tellHeld(this.news, waitedFor, living);
     this.isFirst = false;
     await this.shorten(held);
-    this.isAhead = false;
+    this.lookedAt = now;
     return hungry ? Math.max(SOON, Math.min(...waitedFor.map(({ remaining }) => remaining))) : Infinity;
   }
 

@@ -55,7 +55,7 @@ export class BucketLeases {
     readonly info: string,
     readonly settings: LeaseSettings,
   ) {
-    this.abandoned = new AbandonedLeases(store, owner, settings.lease);
+    this.abandoned = new AbandonedLeases(store, clock, owner, settings.lease);
     this.alive = Math.min(settings.lease, Math.max(MOST_SILENCE, settings.need * 2));
     this.pace = new LookPace(clock, settings, this.alive);
     this.living = new LiveInstances(store, clock, owner, this.alive, this.abandoned, this.pauses);

@@ -83,6 +83,17 @@ describe.each(DATABASES)('%s: leases that nobody will renew', (kind) => {
       expect(hooks.of('leasesExpired')).toEqual([{ owner, buckets: BUCKETS }]);
     });
 
+    it('S1: so it is by an instance that wants no more than it has, as the dead still counts', async () => {
+      const leases = relay();
+      const owner = randomUUID();
+      await harness.store.leases.beat({ owner, transports: [0], info: told(LEASE) }, LEASE);
+      await harness.store.leases.acquire({ owner, leaseMs: 24 * HOUR, transport: 0, limit: BUCKETS / 2 });
+      await rounds(LEASE / 2, leases);
+      expect(size(leases)).toBe(BUCKETS / 2);
+      await rounds(LEASE / 2 + 3 * STEP, leases);
+      expect(size(leases)).toBe(BUCKETS);
+    });
+
     it('S1: so is the leader’s', async () => {
       await crashed(24 * HOUR, { ahead: 24 * HOUR, told: LEASE });
       const leases = relay(true);
