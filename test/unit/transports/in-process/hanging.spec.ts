@@ -155,5 +155,7 @@ it('K8: a handler that is missing is no attempt of the message, and says of whic
   const publisher = new Publisher(new InProcessTransport(new InProcessHandlers(), 10), systemClock, 1_000);
   const results: PublishResult[] = [];
   await publisher.publish([stored()], (_index, result) => result === 'late' || results.push(result));
-  expect(results).toMatchObject([{ ok: false, blame: 'transport', suspect: 'handler', certain: true, destination: 'type "t" version 1' }]);
+  expect(results).toMatchObject([
+    { ok: false, blame: 'transport', suspect: 'handler', certain: true, destination: 'type "t" version 1' },
+  ]);
 });
