@@ -104,7 +104,6 @@ create table if not exists `outbox_leases` (
   `expires_at` datetime(6) not null default '1970-01-01 00:00:00',
   `crashes` int not null default 0,
   `trial` char(36) character set ascii collate ascii_bin null,
-  `idle_epoch` bigint unsigned null,
   primary key (`transport`, `bucket`),
   key `by_owner` (`owner`)
 ) engine=InnoDB default charset=utf8mb4 collate=utf8mb4_bin row_format=dynamic;

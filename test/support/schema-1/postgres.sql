@@ -113,7 +113,6 @@ create table if not exists "outbox_leases" (
   expires_at timestamp with time zone not null default '-infinity',
   crashes integer not null default 0,
   trial uuid,
-  idle_epoch bigint,
   constraint "outbox_leases_pkey" primary key (transport, bucket)
 ) with (fillfactor = 40, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_cost_delay = 0);
 

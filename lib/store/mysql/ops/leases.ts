@@ -11,7 +11,7 @@ import { inTransaction, retried } from '../../retry.js';
 import { marks, sized } from '../statements.js';
 
 export const NOW = 'utc_timestamp(6)';
-const EXPIRY = `${NOW} + interval ? microsecond`;
+export const EXPIRY = `${NOW} + interval ? microsecond`;
 export const LONG_AGO = `'1970-01-01 00:00:00'`;
 /** Columns of the row of an instance. */
 export const INSTANCE = `owner, transports, info, timestampdiff(microsecond, ${LONG_AGO}, ${NOW}) div 1000,
@@ -27,7 +27,7 @@ export const readInstances = (rows: readonly (readonly unknown[])[]): Beat['inst
 /** What is held, by whom, and an end of what nobody living holds. */
 interface HeldLeases {
   list(): Promise<HeldLease[]>;
-  end(leases: readonly HeldLease[]): Promise<Lease[]>;
+  end(leases: readonly HeldLease[], inMs: number): Promise<Lease[]>;
 }
 
 /** All times are the server's. Epochs grow at every acquisition, also by the same owner. */
@@ -46,8 +46,8 @@ export class MysqlLeases implements LeaseStore {
     return this.held.list();
   }
 
-  endLeases(leases: readonly HeldLease[]): Promise<Lease[]> {
-    return this.held.end(leases);
+  endLeases(leases: readonly HeldLease[], inMs: number): Promise<Lease[]> {
+    return this.held.end(leases, inMs);
   }
 
   async acquire(request: Parameters<LeaseStore['acquire']>[0]): Promise<Acquired[]> {
@@ -102,12 +102,6 @@ export class MysqlLeases implements LeaseStore {
     await retried(() => connection.run(this.sql.endTrials.bind(transport, owner, bucket)));
     const note = this.sql.noteTrial.bind(id, transport, bucket, epoch, owner);
     return (await retried(() => connection.run(note))).affected > 0;
-  }
-
-  async noteIdle(owner: string, leases: readonly Lease[], idle: boolean): Promise<void> {
-    if (leases.length === 0) return;
-    const note = this.sql.noteIdle.bind(leaseRows(leases), idle ? 1 : 0, owner);
-    await retried(() => this.database.connection('lease').run(note));
   }
 
   async lasted(owner: string, leases: readonly Lease[]): Promise<void> {
@@ -222,11 +216,6 @@ function trialStatements({ leases }: TableNames) {
     endTrials: statement(
       'end poison',
       `update ${leases} set trial = null where transport = ? and owner = ? and bucket <> ? and trial is not null`,
-    ),
-    noteIdle: statement(
-      'note idle',
-      `update ${lookUp(LEASES, `${leases} l`)} on l.transport = k.t and l.bucket = k.b
-      set l.idle_epoch = if(?, l.epoch, null) where l.owner = ? and l.epoch = k.e`,
     ),
     lasted: statement(
       'lasted',

@@ -158,7 +158,6 @@ const LEASES: MysqlTable = {
     ['expires_at', 'datetime(6)', `not null default '1970-01-01 00:00:00'`],
     ['crashes', 'int', 'not null default 0'], // leases in a row that ran out
     ['trial', 'char(36)', `${ASCII} null`], // what its owner publishes by itself, after too many of them
-    ['idle_epoch', 'bigint unsigned', 'null'], // in this epoch nothing of the bucket is being published, nor read for that
   ],
   keys: { primary: ['transport', 'bucket'], by_owner: ['owner'] },
 };

@@ -70,10 +70,6 @@ export class PostgresLeases implements LeaseStore {
     return rows.some(([noted]) => Number(noted) === bucket);
   }
 
-  async noteIdle(owner: string, leases: readonly Lease[], idle: boolean): Promise<void> {
-    if (leases.length > 0) await this.connection().run(this.sql.noteIdle.bind(...leaseArrays(leases), owner, idle));
-  }
-
   async lasted(owner: string, leases: readonly Lease[]): Promise<void> {
     if (leases.length > 0) await this.connection().run(this.sql.lasted.bind(...leaseArrays(leases), owner));
   }
@@ -102,12 +98,12 @@ export class PostgresLeases implements LeaseStore {
     }));
   }
 
-  async endLeases(leases: readonly HeldLease[]): Promise<Lease[]> {
+  async endLeases(leases: readonly HeldLease[], inMs: number): Promise<Lease[]> {
     if (leases.length === 0) return [];
     const sorted = [...leases].sort(byBucket);
     const [owners, untils] = [sorted.map(({ owner }) => owner), sorted.map(({ until }) => until)];
     const { rows } = await this.connection().run(
-      this.sql.end.bind(...leaseArrays(sorted), textArray(owners), textArray(untils)),
+      this.sql.end.bind(...leaseArrays(sorted), textArray(owners), textArray(untils), inMs),
     );
     return rows.map(readLease).sort(byBucket);
   }
@@ -193,7 +189,7 @@ function heldStatements({ leases }: TableNames): Record<'all' | 'end', Statement
       `with named as materialized (select x.transport, x.bucket from unnest(?::smallint[], ?::smallint[], ?::bigint[], ?::text[], ?::text[]) k(t, b, e, o, u)
          cross join lateral (select l.transport, l.bucket from ${leases} l where l.transport = k.t and l.bucket = k.b and l.epoch = k.e
            and l.owner = k.o and extract(epoch from l.expires_at)::text = k.u for update skip locked) x)
-       update ${leases} l set expires_at = '-infinity' from named where ${same('named')} returning l.transport, l.bucket, l.epoch`,
+       update ${leases} l set expires_at = ${INTERVAL} from named where ${same('named')} returning l.transport, l.bucket, l.epoch`,
     ),
   };
 }
@@ -215,17 +211,13 @@ function renew(leases: string, locked: '' | 'skip locked'): Statement {
 const same = (locked: string): string => `l.transport = ${locked}.transport and l.bucket = ${locked}.bucket`;
 
 /** What a crash leaves: the lease's row says who was on trial. */
-function trialStatements({ leases }: TableNames): Record<'noteTrial' | 'noteIdle' | 'lasted', Statement> {
+function trialStatements({ leases }: TableNames): Record<'noteTrial' | 'lasted', Statement> {
   return {
     noteTrial: statement(
       'outbox_note_trial',
       `with mine as materialized (select l.transport, l.bucket from ${leases} l where l.transport = ? and l.owner = ?
          and (l.bucket = ? and l.epoch = ? and l.expires_at > clock_timestamp() or l.bucket <> ? and l.trial is not null) order by l.bucket for update)
        update ${leases} l set trial = case when l.bucket = ? then ?::uuid end from mine where ${same('mine')} returning l.bucket`,
-    ),
-    noteIdle: statement(
-      'outbox_note_idle',
-      `${given(leases)} update ${leases} l set idle_epoch = case when ?::boolean then l.epoch end from mine where ${same('mine')}`,
     ),
     lasted: statement(
       'outbox_lasted',

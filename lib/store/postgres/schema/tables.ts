@@ -219,7 +219,6 @@ function leaseTables(): Readonly<Record<'leases' | 'instances', Table>> {
         ['expires_at', 'timestamp with time zone', `not null default '-infinity'`],
         ['crashes', 'integer', 'not null default 0'], // leases in a row that ran out
         ['trial', 'uuid', ''], // what its owner publishes by itself, after too many of them
-        ['idle_epoch', 'bigint', ''], // in this epoch nothing of the bucket is being published, nor read for that
       ],
       key: ['transport', 'bucket'],
       storage: LEASE_STORAGE,
