@@ -78,8 +78,13 @@ describeOnEach([], 'An upgrade of the tables to the version after this one', (ki
     const [row] = await others.query(text);
     return Number(row.n) > 0;
   }
+  /** Whoever waits for a minute would wait for ever. */
   async function write(times: number): Promise<void> {
-    for (let time = 0; time < times; time += 1) for (const sql of Object.values(WRITES)) await others.query(sql);
+    const statements = isPostgres ? [`set local lock_timeout = '60s'`] : [];
+    for (let time = 0; time < times; time += 1)
+      await others.transaction(async (manager) => {
+        for (const sql of [...statements, ...Object.values(WRITES)]) await manager.query(sql);
+      });
   }
 
   it('B11, U6: relays and writers of this release go on, both ways; one that starts beside newer tables says so', async () => {
