@@ -11,7 +11,7 @@ import { statement } from '../../sql.js';
 import { jsonRows, jsonTable, lookUp } from '../json-rows.js';
 import { untilFree } from '../../schema/until-free.js';
 import { errnoOf, inTransaction } from '../../retry.js';
-import { LOCK_WAIT_TIMEOUT } from '../retry.js';
+import { LOCK_WAIT_TIMEOUT } from '../errors.js';
 import { createPartitioned } from '../schema/archive.js';
 import { mysqlTables } from '../schema/tables.js';
 import { ASIDE, CATCH_ALL, readLayout } from './layout.js';
