@@ -6,6 +6,7 @@ import { clientProxy } from 'nestjs-outbox/client-proxy';
 import { systemClock } from '../../../lib/time/clock.js';
 import type { TransportRelayDependencies } from '../../../lib/relay/relay.types.js';
 import { InFlight } from '../../../lib/relay/publish/in-flight.js';
+import { Trial } from '../../../lib/relay/publish/trial.js';
 import { Pauses } from '../../../lib/relay/pauses/pauses.js';
 import { WakeUps } from '../../../lib/relay/wake-ups.js';
 import { Outage, type OutageRelay } from '../../../lib/relay/publish/outage.js';
@@ -139,7 +140,8 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ and a broker that comes b
       await transport.reset!();
       await transport.connect!(AbortSignal.timeout(60_000));
     };
-    const relay = { reconnect, giveUpWaiting: () => undefined, wakeUps: new WakeUps(), flight: new InFlight() };
+    const [wakeUps, flight, trial] = [new WakeUps(), new InFlight(), new Trial()];
+    const relay = { reconnect, giveUpWaiting: () => undefined, wakeUps, flight, trial };
     const [leases, options] = [{ pauses: new Pauses(), tellNow: () => undefined }, {}];
     const dependencies = { clock, hooks, name: 'default', random: () => 1, leases, options };
     const outage = new Outage(relay as unknown as OutageRelay, dependencies as unknown as TransportRelayDependencies);
