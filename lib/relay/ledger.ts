@@ -2,6 +2,7 @@ import type { OutboxMessage } from '../outbox-message.js';
 import { KeyQueues, type GateOf } from './order/key-queues.js';
 import type { Batch } from './publish/batch.types.js';
 import { InFlight } from './publish/in-flight.js';
+import { Trial } from './publish/trial.js';
 import { KnownRows } from './read/known-rows.js';
 import type { Decided } from './settle/settler.js';
 import { Unwritten } from './settle/unwritten.js';
@@ -24,6 +25,8 @@ export class Ledger {
   readonly queues: KeyQueues;
   /** What is being published. */
   readonly flight = new InFlight();
+  /** What of it goes alone. */
+  readonly trial = new Trial();
   /** What was decided, and the database does not know yet. */
   readonly unwritten: Unwritten;
   /** Messages in memory: accepted, and not yet settled or given back. */
@@ -68,7 +71,7 @@ export class Ledger {
   lose(buckets: ReadonlySet<number>): void {
     const isLost = (bucket: number): boolean => buckets.has(bucket);
     this.forget(this.withdraw(isLost));
-    for (const [id, bucket] of this.flight.suspects) if (isLost(bucket)) this.flight.suspects.delete(id);
+    for (const [id, bucket] of this.trial.suspects) if (isLost(bucket)) this.trial.suspects.delete(id);
     for (const message of this.flight.unresolved(isLost)) message.state = 'orphan';
     for (const message of this.unwritten.of(buckets)) if (message.parkedId === null) this.known.delete(message);
   }
@@ -79,7 +82,7 @@ export class Ledger {
     for (const message of messages) {
       message.state = 'gone';
       if (message.parkedId === null) this.known.delete(message);
-      this.flight.acquit(message);
+      this.trial.acquit(message);
     }
   }
 
@@ -98,7 +101,7 @@ export class Ledger {
   /** Something was decided about it, which is to be written. What is kept of it until then may be less than the message. */
   decide(message: OutboxMessage, decided: Decided): void {
     message.state = 'told';
-    this.flight.suspects.delete(message.id);
+    this.trial.suspects.delete(message.id);
     this.unwritten.add(decided);
   }
 

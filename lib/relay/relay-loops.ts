@@ -104,7 +104,7 @@ export class RelayLoops implements RunningRelay {
       blockedKeys: parked.keys.size,
       lastError: lastError === undefined ? null : errorText(lastError),
       paused: this.relay.gate.pause,
-      onTrial: ledger.flight.suspects.size,
+      onTrial: ledger.trial.suspects.size,
       away: outage.destinations.list(now),
       readAgain: reader.readAgain,
     };

@@ -5,6 +5,7 @@ import { ProbedLowWaterMark } from './read/probed-low-water-mark.js';
 import { readProbe } from './read/read-probe.js';
 import { SnapshotLowWaterMark } from './read/snapshot-low-water-mark.js';
 import type { OutboxMessage } from '../outbox-message.js';
+import { counted } from '../observe/plural.js';
 import { Ledger } from './ledger.js';
 import type { Publisher } from './publish/publisher.js';
 import { Settler, type WriteReport } from './settle/settler.js';
@@ -17,11 +18,11 @@ import { Batcher } from './publish/batcher.js';
 import type { Batch, Result, Told, Unit } from './publish/batch.types.js';
 import { Delivery } from './publish/delivery.js';
 import { LargePayloads } from './publish/large-payloads.js';
-import { PoisonDetector } from './publish/poison-detector.js';
 import { RunResults, type RunEnd } from './publish/run-results.js';
 import { IDLE, NONE_TAKEN, publisherOf, timeOfOne, type TransportRelayDependencies } from './relay.types.js';
 import type { InFlight } from './publish/in-flight.js';
 import { Outage, type OutageRelay } from './publish/outage.js';
+import { UNCLEAN_ENDS, type Trial } from './publish/trial.js';
 import { PauseGate } from './pauses/gate.js';
 import { ParkedReader, type Taken } from './order/parked-reader.js';
 import { Results } from './settle/results.js';
@@ -37,7 +38,7 @@ import { WakeUps } from './wake-ups.js';
  *   1 read              room, outage, global order         Reader                      messages
  *   2 gate              keys in memory and parked          Ledger                      -
  *   3 batch             key gate, leases, bounds           Batcher                     a batch
- *   4 publish           poison check, large payloads       Delivery, the transport     for each message what is said of it
+ *   4 publish           poison message, large payloads     Delivery, the transport     for each message what is said of it
  *   5 decide            Outage, `decide`: in Results       Settler, which writes       a report of each write
  *   6 apply             -                                  WriteReports, Ledger        room and free keys: back to 1
  *
@@ -72,8 +73,8 @@ export class TransportRelay implements LeaseListener, OutageRelay {
     this.ledger = new Ledger(
       { key: (m: OutboxMessage) => m.key, none: () => null, global: () => '' }[options.ordering],
     );
-    const poison = new PoisonDetector(deps, this.flight);
-    const isTight = (): boolean => poison.isWatched;
+    // The next owner may have to suspect what is in memory here: so it is no more than is published alone.
+    const isTight = (): boolean => leases.crashes(id) >= UNCLEAN_ENDS - 1;
     this.room = new Room(options, this.ledger, () => this.settler.unwritable, isTight);
     this.globalOrder = new GlobalOrderGate(
       (buckets) => store.parked.hasBlocking(id, buckets),
@@ -96,10 +97,10 @@ export class TransportRelay implements LeaseListener, OutageRelay {
     );
     this.publisher = publisherOf(deps);
     this.outage = new Outage(this, deps);
-    const payloads = new LargePayloads(deps, (message) => this.flight.markAlone(message));
+    const payloads = new LargePayloads(deps, (message) => this.trial.markAlone(message));
     const usable = (bucket: number): boolean => this.usable(bucket);
-    this.batcher = new Batcher(deps, this.ledger, this.outage.circuit, poison, payloads, usable);
-    this.delivery = new Delivery(this.publisher, poison, payloads, usable, this.kill.signal);
+    this.batcher = new Batcher(deps, this.ledger, this.outage.circuit, payloads, usable);
+    this.delivery = new Delivery(deps, this.publisher, this.trial, payloads, usable, this.kill.signal);
     this.runs = new RunResults(this.ledger);
     this.parked = new ParkedReader(deps, this.ledger, this.open, this.settler, this.globalOrder);
     deps.transport.onState = (state, reason) => this.outage.transportState(state, reason);
@@ -162,7 +163,7 @@ export class TransportRelay implements LeaseListener, OutageRelay {
       if (ask && message.parkedId === null && message.key !== null && keys.has(message.bucket, message.key))
         this.results.behindParked(message, message.key);
       else {
-        this.delivery.poison.meet(message);
+        this.trial.meet(message);
         this.ledger.accept(message);
       }
     }
@@ -202,7 +203,7 @@ export class TransportRelay implements LeaseListener, OutageRelay {
   }
 
   /** @internal */ resolve(message: OutboxMessage, result: Result): void {
-    this.flight.acquit(message);
+    this.trial.acquit(message);
     if (result.ok) {
       this.results.published(message);
       this.results.through(message);
@@ -320,7 +321,12 @@ export class TransportRelay implements LeaseListener, OutageRelay {
   // ── leases ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
   gained(leases: readonly Acquired[]): void {
-    this.delivery.poison.gained(leases);
+    const { name, hooks, options } = this.deps;
+    const most = options.batchSize * options.batchesInFlight;
+    const suspected = this.trial.gained(leases, most);
+    const of = `${counted(suspected, 'bucket')} of transport "${name}"`;
+    const text = `Owner after owner of ${of} ended while it published. At most ${counted(most, 'message')} go one by one.`;
+    if (suspected > 0) hooks.emit('warning', { text });
     this.batcher.empty.ready = this.batcher.empty.parked = false; // not of these
     this.wakeUps.ready();
   }
@@ -400,6 +406,10 @@ export class TransportRelay implements LeaseListener, OutageRelay {
 
   get flight(): InFlight {
     return this.ledger.flight;
+  }
+
+  get trial(): Trial {
+    return this.ledger.trial;
   }
 }
 

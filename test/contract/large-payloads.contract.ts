@@ -7,7 +7,6 @@ import { gate } from '../support/transport-relay.js';
 import { createHarness, ScriptedTransport, wrapped, type Harness } from '../support/relay.js';
 import { until } from '../support/until.js';
 import type { DatabaseKind } from '../support/services.js';
-import { unwrittenOf } from '../support/unwritten.js';
 
 const MIB = 2 ** 20;
 const payloadOf = (n: number, bytes: number): Buffer => Buffer.alloc(bytes, `${n} `);
@@ -49,8 +48,8 @@ export function describeLargePayloads(kind: DatabaseKind): void {
       await dispatcher.start();
       const { settler } = (dispatcher.relays[0] as RelayLoops).relay;
       const unwritten = (): OutboxMessage[] => [
-        ...unwrittenOf(settler.successes),
-        ...unwrittenOf(settler.transitions).map((t) => t.message),
+        ...settler.successes.waiting,
+        ...settler.transitions.waiting.map((t) => t.message),
       ];
       await until(() => unwritten().length === ids.length);
       expect(transport.attempted).toHaveLength(ids.length);

@@ -273,7 +273,7 @@ export class LedgerHistory {
   }
 
   resolve(message: OutboxMessage, result: Result): void {
-    this.ledger.flight.acquit(message);
+    this.ledger.trial.acquit(message);
     if (result.ok) {
       this.results.published(message);
       const { length } = this.transitions;

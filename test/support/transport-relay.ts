@@ -64,7 +64,9 @@ export class StubStore implements StoreParts {
       if (taken.length >= limit || lease.owner !== null || only?.includes(bucket) === false) continue;
       lease.owner = owner;
       lease.epoch += 1n;
-      taken.push({ transport, bucket, epoch: String(lease.epoch), crashes: lease.crashes, trial: lease.trial });
+      const { crashes, trial } = lease;
+      const former = crashes === 0 ? null : 'former owner';
+      taken.push({ transport, bucket, epoch: String(lease.epoch), crashes, trial, former });
     }
     return taken;
   };

@@ -6,6 +6,8 @@ export interface ToldFailure extends PublishFailure {
   readonly text: string;
 }
 export type Result = PublishOk | ToldFailure;
+/** May go; not now, and nobody is to blame; or what became of it already. */
+export type Verdict = 'go' | 'later' | ToldFailure;
 
 /** Messages of one key that the transport publishes all or nothing. */
 export interface Unit {

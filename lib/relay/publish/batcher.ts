@@ -5,7 +5,6 @@ import type { Ledger } from '../ledger.js';
 import type { Batch, Unit } from './batch.types.js';
 import type { LargePayloads } from './large-payloads.js';
 import type { TransportRelayDependencies } from '../relay.types.js';
-import type { PoisonDetector } from './poison-detector.js';
 
 /**
  * From waiting messages to batches: fills them across keys within the bounds, and keeps at most one unresolved unit per key over
@@ -22,7 +21,6 @@ export class Batcher {
     readonly relay: TransportRelayDependencies<unknown>,
     readonly ledger: Ledger,
     readonly circuit: Circuit,
-    readonly poison: PoisonDetector,
     readonly payloads: LargePayloads,
     /** Whether a message of this bucket may be handed over now, as far as the bucket's lease goes. */
     readonly usable: (bucket: number) => boolean,
@@ -54,7 +52,7 @@ export class Batcher {
     const { circuit, maxBatch } = this;
     const { batches, messages } = this.ledger.flight;
     const { batchesInFlight } = this.relay.options;
-    if (circuit.allows === 'none' || this.poison.running) return 0;
+    if (circuit.allows === 'none' || this.ledger.trial.running) return 0;
     if (circuit.allows === 'one') return batches.size === 0 ? 1 : 0;
     if (!this.isOneByOne) return batches.size < batchesInFlight ? maxBatch : 0;
     return Math.min(maxBatch, batchesInFlight * maxBatch - messages);
@@ -65,7 +63,7 @@ export class Batcher {
   }
 
   /** @internal */ fill(limit: number, putOff: ((message: OutboxMessage) => boolean) | undefined): Batch | undefined {
-    const { queues, flight } = this.ledger;
+    const { queues, flight, trial } = this.ledger;
     const messages: OutboxMessage[] = [];
     const later: OutboxMessage[] = [];
     const usable = new Map<number, boolean>();
@@ -80,7 +78,7 @@ export class Batcher {
         later.push(message);
         continue;
       }
-      const alone = flight.goesAlone(message);
+      const alone = trial.goesAlone(message);
       if (alone && (messages.length > 0 || flight.batches.size > 0)) {
         // It shares no batch, and nothing else is out with it. Nobody overtakes it either: under load its turn never came.
         later.push(message);
@@ -128,7 +126,7 @@ export class Batcher {
     for (let next = first.behind; next !== undefined && into.length < limit; next = next.behind) {
       bytes += lengthOf(next);
       if (next.topic !== first.topic || size + bytes > this.relay.options.batchBytes) break;
-      if (isUnread(next) || this.ledger.flight.goesAlone(next) || this.ledger.queues.isBarred(next)) break;
+      if (isUnread(next) || this.ledger.trial.goesAlone(next) || this.ledger.queues.isBarred(next)) break;
       into.push(next);
     }
     const messages = into.slice(start);
@@ -144,9 +142,7 @@ export class Batcher {
   /** Whose turn is to come alone is in memory or in one of these tables; when not, they went elsewhere. */
   foundNothing(where: 'ready' | 'parked', nothing: boolean): void {
     this.empty[where] = nothing;
-    if (!this.empty.ready || !this.empty.parked) return;
-    this.ledger.flight.alone.clear();
-    this.poison.over();
+    if (this.empty.ready && this.empty.parked) this.ledger.trial.over();
   }
 }
 

@@ -1,63 +1,88 @@
 import { setMaxListeners } from 'node:events';
 import type { OutboxMessage } from '../../outbox-message.js';
 import { isUnread } from '../../message/unread-payload.js';
-import type { Batch, OnTold } from './batch.types.js';
+import { pause } from '../../time/clock.js';
+import type { Roles } from '../../store/outbox-store.js';
+import type { TransportRelayDependencies } from '../relay.types.js';
+import type { Batch, OnTold, Verdict } from './batch.types.js';
 import type { LargePayloads } from './large-payloads.js';
-import type { PoisonDetector, Verdict } from './poison-detector.js';
 import type { Publisher } from './publisher.js';
+import type { Trial } from './trial.js';
 
 /** From a batch to the broker: what is said about each of its messages comes once, in the order in which it is known. */
 export class Delivery {
   constructor(
-    readonly publisher: Publisher,
-    readonly poison: PoisonDetector,
-    readonly payloads: LargePayloads,
-    readonly usable: (bucket: number) => boolean,
-    readonly kill: AbortSignal,
+    private readonly relay: TransportRelayDependencies<Roles<'leases'>>,
+    private readonly publisher: Publisher,
+    private readonly trial: Trial,
+    private readonly payloads: LargePayloads,
+    private readonly usable: (bucket: number) => boolean,
+    private readonly kill: AbortSignal,
   ) {
     setMaxListeners(0, kill); // one for each batch
   }
 
   /** Resolves when all its messages were told. Never rejects. */
   async publish(batch: Batch, onTold: OnTold): Promise<void> {
-    const { poison } = this;
-    if (poison.noted || poison.isSuspect(batch.messages[0] as OutboxMessage)) await this.try(batch, onTold);
+    const { trial } = this;
+    if (trial.noted || trial.isSuspect(batch.messages[0] as OutboxMessage)) await this.try(batch, onTold);
     else await this.deliver(batch, onTold);
   }
 
-  /** @internal */ async deliver(batch: Batch, onTold: OnTold): Promise<void> {
+  private async deliver(batch: Batch, onTold: OnTold): Promise<void> {
     const verdict = batch.messages.some(isUnread) ? await this.complete(batch) : 'go';
     if (verdict === 'go') await this.publisher.publish(batch.messages, onTold, this.kill);
     else if (verdict === 'later') withdraw(batch, onTold);
     else onTold(0, verdict);
   }
 
-  /** A suspect, and what it does is known even if nobody is left to tell; or the first batch after one. @internal */
-  async try(batch: Batch, onTold: OnTold): Promise<void> {
+  /** A suspect, and what it does is known even if nobody is left to tell; or the first batch after one. */
+  private async try(batch: Batch, onTold: OnTold): Promise<void> {
     const message = batch.messages[0] as OutboxMessage;
     let published = false;
     const onVerdict: OnTold = (index, told) => {
       if (told !== 'late') published = told !== 'withdrawn' && told.ok;
       onTold(index, told);
     };
-    this.poison.running = true;
-    let verdict = await this.poison.begin(message); // before its payload is read: that may end the process, too
-    if (verdict === 'go' && !this.may(batch)) verdict = 'later';
-    if (verdict === 'go') await this.deliver(batch, onVerdict);
-    else if (verdict === 'later') withdraw(batch, onTold);
-    else onTold(0, verdict);
-    if (!published) await this.poison.end(message);
-    this.poison.running = false;
+    const { trial } = this;
+    trial.running = true;
+    const isCharged = trial.isCharged(message);
+    // Before its payload is read: that may end the process, too.
+    const isNoted = await this.note(message, isCharged || !trial.isSuspect(message) ? null : message.id);
+    if (!isNoted || !this.may(batch)) withdraw(batch, onTold);
+    else if (isCharged) onTold(0, trial.charge(message));
+    else await this.deliver(batch, onVerdict);
+    // Should the process end before its next try, it was not by this message.
+    if (!published && trial.noted) await this.note(message, null);
+    trial.running = false;
   }
 
-  /** Brings the large payloads, after which the batch may not go any more. @internal */
-  async complete(batch: Batch): Promise<Verdict> {
+  /** @returns whether the lease's row names the message now: the one that goes, and no other; `null`: none */
+  private async note({ bucket }: OutboxMessage, named: string | null): Promise<boolean> {
+    const { leases, store, id, hooks, clock } = this.relay;
+    const lease = leases.lease(id, bucket);
+    if (lease === undefined) return false;
+    this.trial.noted = true;
+    try {
+      if (await store.leases.noteTrial(leases.owner, lease, named)) {
+        this.trial.noted = named !== null;
+        return true;
+      }
+    } catch (error) {
+      hooks.emit('error', { operation: 'lease', error, retryIn: PAUSE });
+    }
+    await pause(clock, PAUSE); // it would be read again at once
+    return false;
+  }
+
+  /** Brings the large payloads, after which the batch may not go any more. */
+  private async complete(batch: Batch): Promise<Verdict> {
     const verdict = await this.payloads.bring(batch.messages);
     return verdict !== 'go' || this.may(batch) ? verdict : 'later';
   }
 
-  /** Of an orphan the lease may have come back: it is read again first. @internal */
-  may({ messages }: Batch): boolean {
+  /** Of an orphan the lease may have come back: it is read again first. */
+  private may({ messages }: Batch): boolean {
     return messages.every((message) => this.usable(message.bucket) && message.state !== 'orphan');
   }
 }
@@ -66,3 +91,6 @@ export class Delivery {
 function withdraw({ messages }: Batch, onTold: OnTold): void {
   messages.forEach((_, index) => onTold(index, 'withdrawn'));
 }
+
+/** Milliseconds. */
+const PAUSE = 200;

@@ -6,9 +6,8 @@ import { STATEMENT_TIMEOUT, subjectOf } from '../../store/database-errors.js';
 import { TOO_LARGE } from '../../store/limits.js';
 import { pause } from '../../time/clock.js';
 import type { TransportRelayDependencies } from '../relay.types.js';
-import type { ToldFailure } from './batch.types.js';
+import type { ToldFailure, Verdict } from './batch.types.js';
 import { readLargePayloads } from './read-large-payloads.js';
-import type { Verdict } from './poison-detector.js';
 
 /**
  * Brings the large payloads of a batch when it is about to go. A database that does not answer is told, and nobody is to

@@ -13,7 +13,7 @@ import type { WakeUps } from '../wake-ups.js';
 import { Absence, type PutOffFor } from './absence.js';
 import type { Destinations } from './destinations.js';
 import { PuttingOff } from './putting-off.js';
-import { Suspects } from './suspects.js';
+import type { Trial } from './trial.js';
 
 /**
  * What an outage needs of its relay. A circuit opens and closes at any time: by a timer, a word of the transport, a connect that
@@ -23,7 +23,8 @@ export interface OutageRelay {
   /** The circuit opened. */
   giveUpWaiting(): void;
   reconnect(): Promise<void>;
-  readonly flight: Pick<InFlight, 'messages' | 'onlyOne' | 'markAlone'>;
+  readonly flight: Pick<InFlight, 'messages' | 'onlyOne'>;
+  readonly trial: Trial;
   readonly wakeUps: WakeUps;
 }
 
@@ -35,14 +36,10 @@ export interface OutageRelay {
  */
 export class Outage {
   readonly circuit = new Circuit();
-  readonly suspects = new Suspects();
   readonly puttingOff = new PuttingOff();
   readonly absence: Absence;
   /** It was not the connection that failed. @internal */
   openedByKey = false;
-  failedAlone: string | undefined;
-  /** Of that one: whether it may have broken the connection. @internal */
-  brokeAlone = false;
   /** @internal */ toldOpen = false;
   reconnected = false;
   triedBuckets = 0;
@@ -78,12 +75,9 @@ export class Outage {
   failed(error: unknown, message?: OutboxMessage, suspect?: PublishFailure['suspect']): void {
     const { clock, random, hooks, name, options } = this.deps;
     if (message !== undefined) {
-      if (this.relay.flight.onlyOne) {
-        this.failedAlone = message.id;
-        this.brokeAlone = suspect === 'message';
-      }
-      if (clock.monotonic() - this.circuit.closedAt < options.publishTimeout + FLAPPING)
-        this.relay.flight.markAlone(message);
+      const { flight, trial } = this.relay;
+      if (flight.onlyOne) trial.failed = { id: message.id, broke: suspect === 'message' };
+      if (clock.monotonic() - this.circuit.closedAt < options.publishTimeout + FLAPPING) trial.markAlone(message);
     }
     const isKey = suspect === 'key';
     const retryIn = this.circuit.fail(error, clock.monotonic(), random(), isKey ? KEY_PROBES : undefined);
@@ -110,23 +104,19 @@ export class Outage {
 
   /** A message that gets through changes something. */
   get isTroubled(): boolean {
-    if (this.failedAlone !== undefined) return true;
-    return this.circuit.isTroubled || this.suspects.size > 0 || !this.puttingOff.isFull || !this.destinations.areThere;
+    const { circuit, puttingOff, destinations, relay } = this;
+    return circuit.isTroubled || relay.trial.isOpen || !puttingOff.isFull || !destinations.areThere;
   }
 
   /** A message got through; without one, a connection attempt. */
   succeeded(message?: OutboxMessage): void {
     if (message !== undefined) {
-      this.suspects.acquit(message.id);
       this.puttingOff.gotThrough();
       this.destinations.gotThrough(message);
     }
     const openFor = this.circuit.succeed(this.deps.clock.monotonic(), message === undefined ? 'connection' : 'message');
     // A connection convicts nobody: there are brokers that take connections, and no writes. Nor does it acquit.
-    if (message !== undefined && this.circuit.state === 'closed' && this.failedAlone !== undefined) {
-      if (this.failedAlone !== message.id) this.suspects.strike(this.failedAlone, this.brokeAlone);
-      this.failedAlone = undefined;
-    }
+    if (message !== undefined) this.relay.trial.gotThrough(message, this.circuit.state === 'closed');
     if (openFor !== undefined) this.closed(openFor);
   }
 
@@ -146,9 +136,7 @@ export class Outage {
       this.failed(failure.text);
     // Who is charged for a destination that others would be charged for as well: health tells where.
     if (blame === 'message') this.absence.failed(message, failure);
-    if (blame === 'message' || suspect !== 'message') return failure;
-    if (!this.suspects.breaks(message.id)) return failure;
-    this.suspects.acquit(message.id);
+    if (blame === 'message' || suspect !== 'message' || !this.relay.trial.convict(message)) return failure;
     return { ...failure, blame: 'message' };
   }
 
@@ -165,7 +153,7 @@ export class Outage {
     if (
       !(isDestination
         ? this.maySetAside(message, failure)
-        : suspect === undefined && this.suspects.failsAlone(message.id))
+        : suspect === undefined && this.relay.trial.failsAlone(message))
     )
       return release;
     if (this.probing) {
@@ -276,7 +264,7 @@ export class Outage {
     this.reconnected = this.openedByKey;
     this.triedBuckets = 0;
     this.probes += 1;
-    this.parkedFirst = this.failedAlone !== undefined && this.probes % 2 === 0;
+    this.parkedFirst = this.relay.trial.failed !== undefined && this.probes % 2 === 0;
     this.circuit.probe();
     if (this.parkedFirst) this.relay.wakeUps.parked();
     else this.relay.wakeUps.ready();

@@ -25,7 +25,7 @@ export class RunResults {
   }
 
   /** @internal */ break(unit: Unit, failedAt: number): BrokenRun {
-    const { queues, flight } = this.ledger;
+    const { queues, trial } = this.ledger;
     const behind = queues.cut(unit.messages.at(-1) as OutboxMessage);
     const published: OutboxMessage[] = [];
     const unpublished: OutboxMessage[] = [];
@@ -35,7 +35,7 @@ export class RunResults {
     for (const message of [...unpublished, ...behind]) this.ledger.accept(message);
     const [failed, ...rest] = unpublished as [OutboxMessage, ...OutboxMessage[]];
     queues.withdraw(failed);
-    if (failure.blame !== 'transport') for (const message of rest) flight.markAlone(message);
+    if (failure.blame !== 'transport') for (const message of rest) trial.markAlone(message);
     return { published, failed, failure };
   }
 }

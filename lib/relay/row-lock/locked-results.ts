@@ -6,6 +6,7 @@ import type { ParkEntry } from '../../store/ready-store.js';
 import type { TransportRelayDependencies } from '../relay.types.js';
 import type { InFlight } from '../publish/in-flight.js';
 import type { Outage } from '../publish/outage.js';
+import type { Trial } from '../publish/trial.js';
 import type { RefusedRows } from './refused-rows.js';
 import type { RunReport } from '../relay.js';
 import { batchOf, tellPublished } from '../settle/tell-published.js';
@@ -15,6 +16,7 @@ export interface LockedRelay {
   readonly deps: TransportRelayDependencies<unknown>;
   readonly outage: Outage;
   readonly flight: InFlight;
+  readonly trial: Trial;
   /** What died of its last try, which may still end well. */
   readonly died: WeakSet<OutboxMessage>;
 }
@@ -100,7 +102,7 @@ export class LockedResults implements LockedOutcome {
     const failed = { transport: name, ...batchOf(message), count: 1, exampleId: id, blame: charged.blame, error };
     told.push({ tell: () => hooks.emit('failed', failed) });
     if (outcome.kind === 'release') {
-      if (outcome.alone && !relay.flight.onlyOne) relay.flight.markAlone(message);
+      if (outcome.alone && !relay.flight.onlyOne) relay.trial.markAlone(message);
       else relay.outage.failed(error, message, charged.suspect);
       return undefined;
     }

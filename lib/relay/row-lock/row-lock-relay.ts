@@ -16,6 +16,7 @@ import { LookAhead } from './look-ahead.js';
 import { LockedResults } from './locked-results.js';
 import { Loop } from '../../time/loop.js';
 import { Outage, type OutageRelay } from '../publish/outage.js';
+import { Trial } from '../publish/trial.js';
 import { LateSuccesses } from './late-successes.js';
 import { RefusedRows } from './refused-rows.js';
 import type { TransportStatus, RunningRelay, RunReport } from '../relay.js';
@@ -38,6 +39,7 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
    * locked goes alone.
    */
   readonly flight = new InFlight();
+  readonly trial = new Trial();
   readonly payloads: LargePayloads;
   readonly refused: RefusedRows;
   readonly ahead: LookAhead;
@@ -60,7 +62,7 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
     this.maxBatch = Math.min(deps.options.batchSize, deps.transport.maxBatch ?? Infinity);
     this.outage = new Outage(this, deps);
     this.firstConnection = new FirstConnection(this.publisher, this.outage, deps);
-    this.payloads = new LargePayloads(deps, (message) => this.flight.markAlone(message));
+    this.payloads = new LargePayloads(deps, (message) => this.trial.markAlone(message));
     this.refused = new RefusedRows(deps);
     this.ahead = new LookAhead(deps);
     this.loop = new Loop(
@@ -258,7 +260,7 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
     // Were the probe always the oldest, one that kills its connection would let nobody through.
     if (this.outage.probing) return [[locked[Math.floor(this.deps.random() * locked.length)] as OutboxMessage]];
     const { batchBytes } = this.deps.options;
-    const alone = locked.filter((message) => this.flight.goesAlone(message));
+    const alone = locked.filter((message) => this.trial.goesAlone(message));
     if (alone.length > 0) return fitting(alone, batchBytes).map((message) => [message]);
     return [fitting(locked.slice(0, this.maxBatch), batchBytes)];
   }
@@ -286,7 +288,7 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
         if (!ended.aborted) results.failed(message, result);
         return;
       }
-      this.flight.acquit(message);
+      this.trial.acquit(message);
       results.succeeded(message);
     };
     if (failure === undefined) await this.publisher.publish(messages, onResult, this.kill.signal, ended);

@@ -75,7 +75,7 @@ export class Results {
     this.note(message, charged.blame, failure.text);
     if (outcome.kind !== 'release') return this.settleFailure(message, outcome, failure.text, failure.progress);
     if (outcome.alone && !ledger.flight.onlyOne) {
-      ledger.flight.markAlone(message);
+      ledger.trial.markAlone(message);
       ledger.putBack(message);
       return;
     }

@@ -2,7 +2,6 @@ import type { Roles } from '../../store/outbox-store.js';
 import type { Clock } from '../../time/clock.js';
 import { lengthOf, placeOnly, withoutLargePayload } from '../../message/unread-payload.js';
 import type { OutboxMessage } from '../../outbox-message.js';
-import { isOfTheRow, waitedTooLong } from '../../store/database-errors.js';
 import type { Lease } from '../../store/lease-store.js';
 import { BatchWriter } from './batch-writer.js';
 
@@ -91,24 +90,18 @@ export class Settler {
     /** Told of each write when it is answered: the writers go on by themselves, and nobody waits for one message. */
     readonly reported: (report: WriteReport) => void,
   ) {
+    const bounds = { items: settings.batch, bytes: WRITE_BYTES };
     this.successes = new BatchWriter(
       clock,
-      { items: settings.batch, bytes: WRITE_BYTES, bytesOf: lengthOf },
+      { ...bounds, bytesOf: lengthOf, orderOf: () => undefined, strip: placeOnly },
       (batch) => this.writeSuccesses(batch),
       (error, retryIn) => reported({ kind: 'failed', operation: 'settle', error, retryIn }),
-      { isOwn: isOfTheRow, mayBeOwn: waitedTooLong, orderOf: () => undefined, strip: placeOnly },
     );
     this.transitions = new BatchWriter(
       clock,
-      { items: settings.batch, bytes: WRITE_BYTES, bytesOf: ({ message }) => lengthOf(message) },
+      { ...bounds, bytesOf: ({ message }) => lengthOf(message), orderOf, strip },
       (batch) => this.writeTransitions(batch),
       (error, retryIn) => reported({ kind: 'failed', operation: 'park', error, retryIn }),
-      {
-        isOwn: isOfTheRow,
-        mayBeOwn: waitedTooLong,
-        orderOf,
-        strip: (item) => Object.assign(item, { message: placeOnly(item.message), wasAside: true as const }),
-      },
     );
   }
 
@@ -128,12 +121,12 @@ export class Settler {
 
   /** Whether a message of this key cannot be parked, so that those behind it wait in memory. */
   isAside(bucket: number, key: string): boolean {
-    return this.transitions.aside.holds(orderIn(bucket, key));
+    return this.transitions.holds(orderIn(bucket, key));
   }
 
   /** The leases of these buckets are gone: the next owner reads what could not be written. @returns it, which is void */
   forget(buckets: ReadonlySet<number>): readonly Decided[] {
-    return this.transitions.aside.drop(({ message }) => buckets.has(message.bucket));
+    return this.transitions.drop(({ message }) => buckets.has(message.bucket));
   }
 
   /** Resolves, whatever happens to them, when the writes that are out now have been answered; `undefined`: none is out. */
@@ -142,14 +135,14 @@ export class Settler {
     return out.length === 0 ? undefined : Promise.allSettled(out);
   }
 
-  /** What is not written yet, and the database must hear of before it can say what blocks; an estimate but for nothing, which is 0. */
+  /** What is not written yet, and the database must hear of before it can say what blocks. */
   get size(): number {
-    return this.successes.size + this.transitions.size + this.transitions.aside.orders;
+    return this.successes.waiting.length - this.successes.aside + this.transitions.waiting.length;
   }
 
   /** How many are set aside. */
   get unwritable(): number {
-    return this.successes.aside.size + this.transitions.aside.size;
+    return this.successes.aside + this.transitions.aside;
   }
 
   /** But for what is set aside. */
@@ -163,14 +156,14 @@ export class Settler {
     this.transitions.stop();
   }
 
-  /** @internal */ async writeSuccesses(batch: readonly OutboxMessage[]): Promise<void> {
+  private async writeSuccesses(batch: readonly OutboxMessage[]): Promise<void> {
     const { transport, onPublished } = this.settings;
     const readsBefore = this.reads();
     const { fence } = await this.store.ready.settle(transport, batch, onPublished);
     this.reported({ kind: 'settled', messages: batch, fence, readsBefore });
   }
 
-  /** @internal */ async writeTransitions(batch: readonly Decided[]): Promise<void> {
+  private async writeTransitions(batch: readonly Decided[]): Promise<void> {
     const { owner } = this.settings;
     const leases = this.leasesOf(batch);
     const readsBefore = this.reads();
@@ -208,7 +201,7 @@ export class Settler {
     this.reported({ kind: 'transitioned', transitions: ours, overtaken, written });
   }
 
-  /** @internal */ leasesOf(batch: readonly Decided[]): Map<number, Lease> {
+  private leasesOf(batch: readonly Decided[]): Map<number, Lease> {
     const leases = new Map<number, Lease>();
     for (const { message } of batch) {
       const { bucket } = message;
@@ -223,4 +216,6 @@ export class Settler {
 function orderOf({ message, blocks }: Decided): string | undefined {
   return blocks && message.parkedId === null ? orderIn(message.bucket, message.key ?? '') : undefined;
 }
+const strip = (item: Decided): Decided =>
+  Object.assign(item, { message: placeOnly(item.message), wasAside: true as const });
 const orderIn = (bucket: number, key: string): string => `${bucket} ${key}`;

@@ -43,7 +43,7 @@ describe('a relay and its broker', () => {
     const open: (() => void)[] = [];
     transport.behave = () => new Promise((resolve) => open.push(() => resolve(PUBLISHED)));
     const single = stored({ key: 'single' });
-    relay.flight.markAlone(single);
+    relay.trial.markAlone(single);
     relay.accept(Array.from({ length: 10 }, () => stored()));
     await turn();
     relay.accept([single]);
@@ -78,7 +78,7 @@ describe('a relay and its broker', () => {
     relay.accept([stored(), stored(), stored()]);
     await turn();
     expect(relay.outage.circuit.state).toBe('open');
-    expect(relay.outage.failedAlone).toBeUndefined();
+    expect(relay.trial.failed?.id).toBeUndefined();
   });
 
   it('one that was the only one out is', async () => {
@@ -88,7 +88,7 @@ describe('a relay and its broker', () => {
     const only = stored();
     relay.accept([only]);
     await turn();
-    expect(relay.outage.failedAlone).toBe(only.id);
+    expect(relay.trial.failed?.id).toBe(only.id);
   });
 
   it('survives message options that are no JSON', async () => {

@@ -16,14 +16,4 @@ describe('the ledger', () => {
     expect([ledger.held, ledger.isFree('k'), ledger.isFree('l')]).toEqual([2, false, false]);
     expect([out, behind, other].map((message) => ledger.known.isNew(message))).toEqual([false, true, false]);
   });
-
-  it('of those that go alone it knows the latest', () => {
-    const { flight } = new Ledger(() => null);
-    const [first, second] = [stored(), stored()];
-    flight.markAlone(first);
-    flight.markAlone(second);
-    flight.markAlone(first);
-    for (let i = 0; i < 4_999; i += 1) flight.markAlone(stored());
-    expect([first, second].map((message) => flight.goesAlone(message))).toEqual([true, false]);
-  });
 });

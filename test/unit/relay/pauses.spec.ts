@@ -195,7 +195,7 @@ describe('a pause, with row locks', () => {
   it('begins no further batch of the rows that are locked', async () => {
     const { relay, stub, transport } = createRowLockRelay({ batchSize: 2 });
     stub.ready = [stored(), stored(), stored(), stored()];
-    for (const message of stub.ready) relay.flight.markAlone(message);
+    for (const message of stub.ready) relay.trial.markAlone(message);
     transport.behave = () => {
       relay.deps.leases.pauses.heard([pause()]);
       return PUBLISHED;

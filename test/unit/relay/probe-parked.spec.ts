@@ -50,7 +50,7 @@ describe('probes of a broker, with one ready row that cannot get through', () =>
     const seconds = (count: number): Promise<void> => pass(under, count);
     loops.start();
     await seconds(40);
-    expect([relay.outage.circuit.state === 'closed', relay.outage.failedAlone]).toEqual([false, stuck.id]);
+    expect([relay.outage.circuit.state === 'closed', relay.trial.failed?.id]).toEqual([false, stuck.id]);
     return { ...under, stuck, seconds };
   }
   const published = ({ published: all }: { published: OutboxMessage[] }): string[] => all.map(({ id }) => id);

@@ -90,15 +90,15 @@ describe('a broker that asked to wait', () => {
     const seconds = runs(under);
     const silent = stored({ key: 'silent', bucket: 1 });
     transport.behave = ({ key }) => (key === 'silent' ? silence() : PUBLISHED);
-    const strikes = (): number => relay.outage.suspects.strikes.get(silent.id)?.alone ?? 0;
+    const isSuspected = (): boolean => relay.trial.failsAlone(silent);
     store.ready = [silent];
     loops.start();
-    for (let n = 0; n < 600 && strikes() < 3; n += 1) {
+    for (let n = 0; n < 600 && !isSuspected(); n += 1) {
       await seconds(1);
       store.ready.push(stored({ key: `other ${n}`, bucket: 2 }));
     }
     for (let n = 0; n < 60 && relay.flight.messages === 0; n += 1) await seconds(1);
-    expect([strikes(), relay.flight.messages, relay.outage.circuit.state]).toEqual([3, 1, 'closed']);
+    expect([isSuspected(), relay.flight.messages, relay.outage.circuit.state]).toEqual([true, 1, 'closed']);
     transport.onState?.('blocked', 'memory alarm');
     const { resets } = transport;
     await seconds(60); // its time is up: the connection is destroyed, and nobody will ever say `up` of it

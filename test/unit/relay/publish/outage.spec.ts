@@ -2,6 +2,7 @@ import { Pauses } from '../../../../lib/relay/pauses/pauses.js';
 import { WakeUps } from '../../../../lib/relay/wake-ups.js';
 import { Outage, type OutageRelay } from '../../../../lib/relay/publish/outage.js';
 import { delayFor } from '../../../../lib/relay/publish/putting-off.js';
+import { Trial } from '../../../../lib/relay/publish/trial.js';
 import type { TransportRelayDependencies } from '../../../../lib/relay/relay.types.js';
 import type { OutboxMessage } from '../../../../lib/outbox-message.js';
 import type { ToldFailure } from '../../../../lib/relay/publish/batch.types.js';
@@ -31,11 +32,12 @@ const RELEASE = { kind: 'release', alone: false } as const;
 function createOutage(transport: Pick<OutboxTransport, 'destinationOf'> = {}) {
   const clock = new FakeClock();
   const hooks = new RecordedHooks();
-  const alone: string[] = [];
+  const trial = new Trial();
   const relay: OutageRelay = {
     giveUpWaiting: () => undefined,
     reconnect: async () => undefined,
-    flight: { messages: 0, onlyOne: true, markAlone: ({ id }) => void alone.push(id) },
+    flight: { messages: 0, onlyOne: true },
+    trial,
     wakeUps: new WakeUps(),
   };
   const leases = { now: Date.now(), pauses: new Pauses(), tellNow: () => undefined };
@@ -67,19 +69,19 @@ function createOutage(transport: Pick<OutboxTransport, 'destinationOf'> = {}) {
     return outcome.kind === 'retry' ? outcome.delay : undefined;
   };
   const delays = (): (number | null)[] => hooks.of('circuitOpened').map(({ retryIn }) => retryIn);
-  return { outage, relay, leases, clock, hooks, fails, putOff, delays, alone };
+  return { outage, relay, leases, clock, hooks, fails, putOff, delays, trial };
 }
 
 describe('an outage', () => {
   it('C16: a connection without a message convicts nobody, however often', async () => {
-    const { outage, fails } = createOutage();
+    const { outage, fails, trial } = createOutage();
     const message = stored();
     for (let i = 0; i < 10; i += 1) {
       expect(await fails(message)).toBe('transport');
       outage.probeAgain(0, 1);
       expect(outage.circuit.state).toBe('closed');
     }
-    expect(outage.suspects.size).toBe(0);
+    expect(trial.failsAlone(message)).toBe(false);
   });
 
   it('another message that got through does, three times', async () => {
@@ -205,14 +207,14 @@ describe('an outage', () => {
   });
 
   it('M1: what got no answer alone is tried alone again, also where that takes as long as the publish timeout', async () => {
-    const { outage, clock, fails, alone } = createOutage();
+    const { outage, clock, fails, trial } = createOutage();
     const message = stored();
     await fails(message);
     outage.probeAgain(0, 1);
     await clock.advance(10_500); // it gets no answer for the default publish timeout
-    alone.length = 0;
+    trial.acquit(message);
     outage.failed(late.error, message);
-    expect(alone).toEqual([message.id]);
+    expect(trial.goesAlone(message)).toBe(true);
   });
 
   it('M1: what got no answer alone is suspected by the next message that gets through, whatever closed the circuit', async () => {

@@ -9,7 +9,7 @@ describe('a relay with row locks, once the session that holds them is over', () 
   it('the next of those that go alone is not begun', async () => {
     const { relay, stub, transport, ending } = createRowLockRelay();
     stub.ready = [stored(), stored(), stored()];
-    for (const row of stub.ready) relay.flight.markAlone(row);
+    for (const row of stub.ready) relay.trial.markAlone(row);
     transport.behave = () => {
       ending.abort(over);
       return PUBLISHED;

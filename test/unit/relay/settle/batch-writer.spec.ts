@@ -11,10 +11,9 @@ function writer(write: (batch: readonly number[]) => Promise<void>, items = 100,
     failures,
     writer: new BatchWriter<number>(
       clock,
-      { items, bytes, bytesOf: Number },
+      { items, bytes, bytesOf: Number, orderOf: () => undefined, strip: (item) => item },
       write,
       (_, retryIn) => failures.push(retryIn),
-      { isOwn: () => false, mayBeOwn: () => false, orderOf: () => undefined, strip: (item) => item },
     ),
   };
 }
