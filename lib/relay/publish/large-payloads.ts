@@ -1,7 +1,7 @@
 import type { Roles } from '../../store/outbox-store.js';
 import { isUnread } from '../../message/unread-payload.js';
 import type { OutboxMessage } from '../../outbox-message.js';
-import { errorText } from '../../observe/redact/error-text.js';
+import { errorCopy, errorText } from '../../observe/redact/error-text.js';
 import { STATEMENT_TIMEOUT, subjectOf } from '../../store/database-errors.js';
 import { TOO_LARGE } from '../../store/limits.js';
 import { pause } from '../../time/clock.js';
@@ -55,10 +55,11 @@ export class LargePayloads {
         if (this.strikes.size > 0) for (const message of messages) this.strikes.delete(message.id);
         return 'go';
       }
-    } catch (error) {
+    } catch (thrown) {
+      const error = errorCopy(thrown, messages); // a server may quote the row
       for (const message of messages) if (isUnread(message)) this.markAlone(message);
       const [message, ...neighbours] = messages as [OutboxMessage, ...OutboxMessage[]];
-      const retryIn = neighbours.length > 0 ? PAUSE : this.judge(message, error, clock.monotonic() - asked);
+      const retryIn = neighbours.length > 0 ? PAUSE : this.judge(message, thrown, clock.monotonic() - asked);
       if (retryIn === undefined) return failed(new Error(UNREADABLE, { cause: error }));
       hooks.emit('error', { operation: 'fetch', error, retryIn });
     }
