@@ -113,7 +113,7 @@ export interface StoredMessage {
   readonly progress?: string | null;
 }
 
-/** Where a message stands in the memory of a relay: see `Ledger`. @internal */
+/** Where a message stands in the memory of a relay: see `Ledger`. */
 export type MemoryState = 'read' | 'waiting' | 'out' | 'orphan' | 'told' | 'again' | 'gone';
 
 /** One message on its way out, as transports and `@OnOutboxEvent` handlers see it. */

@@ -27,7 +27,7 @@ export class ChunkedRows {
   skipped = 0;
   /** The limit left out a row. */
   more = false;
-  /** @internal */ chunks = 0;
+  private chunks = 0;
 
   constructor(
     readonly options: CheckedOptions,

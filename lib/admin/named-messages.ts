@@ -23,13 +23,13 @@ interface Looked {
 
 /** What becomes of messages that an action names by their ids. */
 export class NamedMessages {
-  /** Ids of rows that were changed, one for each row. @internal */
-  readonly done: string[] = [];
-  /** Buckets of those that were parked. @internal */
-  readonly buckets = new Map<string, number>();
-  /** @internal */ looked: Promise<Looked> | undefined;
-  /** Rows that were changed before the look. @internal */
-  before = 0;
+  /** Ids of rows that were changed, one for each row. */
+  private readonly done: string[] = [];
+  /** Buckets of those that were parked. */
+  private readonly buckets = new Map<string, number>();
+  private looked: Promise<Looked> | undefined;
+  /** Rows that were changed before the look. */
+  private before = 0;
 
   constructor(
     readonly bulk: BulkStore,
@@ -70,19 +70,19 @@ export class NamedMessages {
     return { changed, tooLate: others.filter(isThere), notFound: others.filter((id) => !isThere(id)) };
   }
 
-  /** @internal What waits, of what was looked at. */
-  waiting({ rows }: Looked): StoredRow[] {
+  /**What waits, of what was looked at. */
+  private waiting({ rows }: Looked): StoredRow[] {
     const { transport } = this.action;
     return rows.filter((row) => row.state !== 'published' && (transport ?? row.transport) === row.transport);
   }
 
-  /** @internal */ meant(looked: Looked, states: readonly StoredRow['state'][]): StoredRow[] {
+  private meant(looked: Looked, states: readonly StoredRow['state'][]): StoredRow[] {
     const { meant, transport } = this.action;
     return ofFilter(this.waiting(looked), { ids: undefined, states, filter: meant.filter }, transport);
   }
 
-  /** @internal Ids that may be published still: a row that was seen was not deleted since then, or some were not looked at. */
-  left(looked: Looked): Set<string> {
+  /**Ids that may be published still: a row that was seen was not deleted since then, or some were not looked at. */
+  private left(looked: Looked): Set<string> {
     const rows = new Map<string, number>();
     for (const { id } of this.waiting(looked)) rows.set(id, (rows.get(id) ?? 0) + 1);
     for (const id of this.done.slice(this.before)) rows.set(id, (rows.get(id) ?? 0) - 1);
@@ -90,15 +90,15 @@ export class NamedMessages {
   }
 
   /**
-   * @internal Where they are, after what was parked was changed: what was not parked; and of a cancel all, as another transport may
+   *Where they are, after what was parked was changed: what was not parked; and of a cancel all, as another transport may
    * have them. All rows of an id are in one bucket.
    */
-  look(): Promise<Looked> {
+  private look(): Promise<Looked> {
     this.before = this.looked === undefined ? this.done.length : this.before;
     return (this.looked ??= this.lookNow());
   }
 
-  /** @internal */ async lookNow(): Promise<Looked> {
+  private async lookNow(): Promise<Looked> {
     const { bulk, ids, action } = this;
     const [isCancel, { bucket }] = [action.change === 'cancel', action];
     const [rows, unsure] = [new Array<StoredRow>(), new Set<string>()];

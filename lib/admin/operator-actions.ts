@@ -95,8 +95,8 @@ export class OperatorActions {
     return { released, auditId };
   }
 
-  /** @internal A transport that left the options has rows all the same: its name stands in the database. */
-  async numberOf(transport: string | undefined, subject: string): Promise<number | undefined> {
+  /**A transport that left the options has rows all the same: its name stands in the database. */
+  private async numberOf(transport: string | undefined, subject: string): Promise<number | undefined> {
     if (transport === undefined) return undefined;
     return this.sources.numberOf(transport, await this.sources.store.setup.transports(), subject);
   }

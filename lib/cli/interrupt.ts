@@ -3,13 +3,13 @@
  * second one ends the process.
  */
 export class Interrupt {
-  /** @internal */ readonly asked = new AbortController();
+  private readonly asked = new AbortController();
   readonly signal: AbortSignal = this.asked.signal;
-  /** @internal */ held = 0;
+  private held = 0;
 
   constructor(
-    /** @internal */ readonly end: () => void,
-    /** @internal */ readonly say: (line: string) => void,
+    private readonly end: () => void,
+    private readonly say: (line: string) => void,
   ) {}
 
   get isAsked(): boolean {

@@ -79,11 +79,11 @@ class Received<Payload> implements ReceivedMessage<Payload> {
   readonly time: Date;
   readonly contentType: string;
   readonly headers: Readonly<Record<string, unknown>>;
-  /** @internal */ read: { readonly payload: unknown } | undefined;
+  private read: { readonly payload: unknown } | undefined;
 
   constructor(
-    /** @internal */ readonly labels: Labels,
-    /** @internal */ readonly body: Body,
+    private readonly labels: Labels,
+    private readonly body: Body,
   ) {
     ({ id: this.id, type: this.type, version: this.version, key: this.key, time: this.time } = labels);
     ({ contentType: this.contentType, headers: this.headers } = labels);
@@ -99,7 +99,7 @@ class Received<Payload> implements ReceivedMessage<Payload> {
     return this.read.payload as Payload;
   }
 
-  /** @internal */ fromBytes(bytes: Buffer | null): unknown {
+  private fromBytes(bytes: Buffer | null): unknown {
     if (bytes === null) return null;
     if (!this.labels.json) return this.labels.text ? bytes.toString() : bytes;
     const value = parse(bytes);
@@ -107,7 +107,7 @@ class Received<Payload> implements ReceivedMessage<Payload> {
     return value;
   }
 
-  /** @internal What Nest decoded: text is that of the payload, an object was parsed from it. */ decoded(): unknown {
+  /**What Nest decoded: text is that of the payload, an object was parsed from it. */ private decoded(): unknown {
     const { value } = this.body;
     if (this.labels.text && typeof value === 'string') return value;
     if (!this.labels.json) return this.bytes;
@@ -115,7 +115,7 @@ class Received<Payload> implements ReceivedMessage<Payload> {
     return parsed === undefined ? value : parsed;
   }
 
-  /** @internal */ problem(what: string): OutboxMessageError {
+  private problem(what: string): OutboxMessageError {
     return new OutboxMessageError('INVALID_MESSAGE', `The payload of message ${this.id} (${this.type}) ${what}.`);
   }
 }

@@ -78,7 +78,7 @@ export class DatabaseExam {
     };
   }
 
-  /** @internal */ async schema(): Promise<void> {
+  private async schema(): Promise<void> {
     const { interview, sources } = this;
     const problem = await interview.ask('The schema of the tables', () =>
       sources.store.setup.check(sources.options).then(
@@ -92,8 +92,8 @@ export class DatabaseExam {
     if (problem !== undefined) interview.note([judgeSchema(problem)]);
   }
 
-  /** @internal @returns bytes of all tables */
-  async tables(server: ServerFacts | undefined): Promise<number | undefined> {
+  /**@returns bytes of all tables */
+  private async tables(server: ServerFacts | undefined): Promise<number | undefined> {
     const { interview, sources } = this;
     const { questions, store, settings } = sources;
     const tables = await interview.ask('The size of the tables', () => questions.tables());
@@ -113,7 +113,7 @@ export class DatabaseExam {
     return tables?.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
-  /** @internal */ async relays(): Promise<void> {
+  private async relays(): Promise<void> {
     const { interview, sources } = this;
     const { store, options } = sources;
     const known = await interview.ask('The transports in the tables', () => store.setup.transports());
@@ -133,8 +133,8 @@ export class DatabaseExam {
       this.backlog.push({ ...each, name: names.get(each.transport) ?? `number ${each.transport}` });
   }
 
-  /** @internal The numbers again, a while after the first time. */
-  async later(first: GrowthFacts | undefined): Promise<GrowthFacts | undefined> {
+  /**The numbers again, a while after the first time. */
+  private async later(first: GrowthFacts | undefined): Promise<GrowthFacts | undefined> {
     const { interview, sources } = this;
     if (first === undefined) return undefined;
     const again = await interview.ask('The numbers of messages', () => sources.questions.growth());

@@ -9,7 +9,7 @@ const PATIENCE = 4_000;
 /** Asks one question after the other. One that fails or hangs is a finding, and the next one is asked. */
 export class Interview {
   readonly findings: Finding[] = [];
-  /** @internal */ readonly end: number;
+  private readonly end: number;
 
   constructor(
     readonly clock: Clock,

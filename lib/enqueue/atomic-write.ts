@@ -25,8 +25,9 @@ const NO_TRANSACTION = '25P01';
  * - Of one that failed on this side (a timeout of the driver, a lost answer) nobody knows whether it was or will be executed.
  */
 export class AtomicWrite implements SqlExecutor {
-  /** @internal */ sent = false;
-  /** Whether the server said no to the last statement. @internal */ refused = false;
+  private sent = false;
+  /** Whether the server said no to the last statement. */
+  private refused = false;
 
   constructor(
     readonly watch: TransactionWatch,
@@ -79,7 +80,7 @@ export class AtomicWrite implements SqlExecutor {
     }
   }
 
-  /** @internal */ async demandTransaction(): Promise<void> {
+  private async demandTransaction(): Promise<void> {
     const { watch } = this;
     const { losesTransactions, state } = watch;
     if (!losesTransactions) {
@@ -89,20 +90,20 @@ export class AtomicWrite implements SqlExecutor {
     if (losesTransactions || state.doubtful) await state.settle(() => this.probe());
   }
 
-  /** @internal */ ended(cause: unknown): Error {
+  private ended(cause: unknown): Error {
     Object.assign(this.watch.state, { ended: true, doubtful: true });
     return over(cause);
   }
 
-  /** Between the look and the statement somebody else's ended the transaction, on the driver's own connection. @internal */
-  strayed(): Error {
+  /** Between the look and the statement somebody else's ended the transaction, on the driver's own connection. */
+  private strayed(): Error {
     return this.ended(
       new Error('The statement was executed after the end of the transaction, and its message committed by itself.'),
     );
   }
 
-  /** What fails here leaves the transaction as it is known by `refused`. @internal */
-  async takeBack(): Promise<void> {
+  /** What fails here leaves the transaction as it is known by `refused`. */
+  private async takeBack(): Promise<void> {
     const { refused, watch } = this;
     const { losesTransactions } = watch;
     if (refused && !losesTransactions) return; // PostgreSQL has aborted the transaction
@@ -117,7 +118,7 @@ export class AtomicWrite implements SqlExecutor {
     }
   }
 
-  /** @internal */ async probe(): Promise<void> {
+  private async probe(): Promise<void> {
     const { losesTransactions, state } = this.watch;
     try {
       const { inTransaction } = await this.executor.run(PROBE);

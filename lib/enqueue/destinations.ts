@@ -16,7 +16,7 @@ export interface Destination {
 
 export class Destinations {
   readonly byName = new Map<string, Destination>();
-  /** @internal */ ofDefault: readonly Destination[] | undefined;
+  private ofDefault: readonly Destination[] | undefined;
 
   /** @param ids as registered in the store */
   constructor(

@@ -26,11 +26,11 @@ interface Ids {
 
 /** Checks first, then one insert in the caller's transaction; what was not written never happened. */
 export class Enqueuer {
-  /** @internal */ readonly registry = new EventRegistry();
-  /** @internal */ readonly listener: TransactionListener;
-  /** @internal Where nothing can be published before its time. */ readonly laterListener: TransactionListener;
-  /** @internal Of messages that were known. */ readonly knownListener: TransactionListener;
-  /** @internal */ rules: MessageRules | undefined;
+  private readonly registry = new EventRegistry();
+  private readonly listener: TransactionListener;
+  /**Where nothing can be published before its time. */ private readonly laterListener: TransactionListener;
+  /**Of messages that were known. */ private readonly knownListener: TransactionListener;
+  private rules: MessageRules | undefined;
 
   constructor(readonly runtime: EnqueueRuntime) {
     const { hooks } = runtime;
@@ -68,7 +68,7 @@ export class Enqueuer {
     }
   }
 
-  /** @internal */ async writeTraced(
+  private async writeTraced(
     session: Session,
     inputs: readonly unknown[],
     options: EnqueueOptions,
@@ -93,8 +93,12 @@ export class Enqueuer {
     });
   }
 
-  /** @internal Everything that can be refused is refused here, before any SQL. */
-  prepare(inputs: readonly unknown[], options: EnqueueOptions, trace?: EnqueueTrace): Ids & { rows: NewMessage[] } {
+  /**Everything that can be refused is refused here, before any SQL. */
+  private prepare(
+    inputs: readonly unknown[],
+    options: EnqueueOptions,
+    trace?: EnqueueTrace,
+  ): Ids & { rows: NewMessage[] } {
     if (options !== NO_OPTIONS) refuseUnknown(options, ENQUEUE_OPTION_NAMES, 'Options of enqueue');
     const rules = this.startedRules();
     const rows: NewMessage[] = [];
@@ -115,8 +119,8 @@ export class Enqueuer {
     return { rows, ids, own };
   }
 
-  /** @internal Returns new id → id of the message that holds its dedup key. */
-  async insert(tx: AtomicWrite, rows: readonly NewMessage[]): Promise<Map<string, string>> {
+  /**Returns new id → id of the message that holds its dedup key. */
+  private async insert(tx: AtomicWrite, rows: readonly NewMessage[]): Promise<Map<string, string>> {
     const { store } = this.runtime;
     // A repeated id refuses the whole call, and leaves the transaction usable.
     const refusable =
@@ -134,13 +138,12 @@ export class Enqueuer {
     return holders;
   }
 
-  /** @internal Made at the first use: the numbers of the transports are known only after the start. */
-  startedRules(): MessageRules {
+  /**Made at the first use: the numbers of the transports are known only after the start. */
+  private startedRules(): MessageRules {
     return (this.rules ??= this.makeRules());
   }
 
-  /** @internal */
-  makeRules(): MessageRules {
+  private makeRules(): MessageRules {
     const { options, transportIds } = this.runtime;
     if (transportIds.size === 0) {
       throw new OutboxError('NOT_STARTED', 'The outbox has not started yet.', {

@@ -9,15 +9,16 @@ type Wrapper = NestModule extends { providers: Map<unknown, infer W> } ? W : nev
 
 /** Finds the `@OnOutboxEvent` methods of an application, once per instance: at its start, and in modules that are loaded later. */
 export class HandlerSearch {
-  /** Whose handlers were found. @internal */ readonly known = new WeakSet<Wrapper>();
-  /** @internal */ readonly instances = new WeakSet<object>();
-  /** @internal */ readonly seen = new WeakSet<NestModule>();
-  /** Modules in which something was still being made, perhaps before their providers were there. @internal */
-  open: NestModule[] = [];
-  /** Of the container at the last look. @internal */
-  size = -1;
+  /** Whose handlers were found. */
+  private readonly known = new WeakSet<Wrapper>();
+  private readonly instances = new WeakSet<object>();
+  private readonly seen = new WeakSet<NestModule>();
+  /** Modules in which something was still being made, perhaps before their providers were there. */
+  private open: NestModule[] = [];
+  /** Of the container at the last look. */
+  private size = -1;
 
-  constructor(/** @internal */ readonly modules: ModulesContainer) {}
+  constructor(private readonly modules: ModulesContainer) {}
 
   /** Whether a module came, or was still being made at the last look. */
   get isStale(): boolean {
@@ -34,8 +35,7 @@ export class HandlerSearch {
     return [...before, ...came].flatMap((module) => this.lookInto(module, refused));
   }
 
-  /** @internal */
-  lookInto(module: NestModule, refused: (error: unknown) => void): FoundHandler[] {
+  private lookInto(module: NestModule, refused: (error: unknown) => void): FoundHandler[] {
     const provided = [...module.providers.values(), ...module.controllers.values()] as Wrapper[];
     const all = provided.filter((wrapper) => !wrapper.isAlias);
     const made = all.filter(isMade);
@@ -52,8 +52,7 @@ export class HandlerSearch {
     return found;
   }
 
-  /** @internal */
-  handlersOf(wrapper: Wrapper, module: NestModule): FoundHandler[] {
+  private handlersOf(wrapper: Wrapper, module: NestModule): FoundHandler[] {
     const place = String((module.metatype as { name?: string } | undefined)?.name);
     return candidates(wrapper).flatMap(({ instance, prototype }) => {
       if (instance !== undefined && this.instances.has(instance)) return [];

@@ -21,18 +21,18 @@ const STOP_MARGIN = 1_000;
 
 /** Starts and stops one outbox with its application. No timer and no broker client before `start`. */
 export class OutboxLifecycle implements OnModuleInit, Started, OnApplicationShutdown {
-  /** @internal */ readonly loops: { readonly loop: Loop; readonly firstIn: number }[] = [];
-  /** @internal */ schedule: Schedule | undefined;
-  /** @internal */ listener: WakeListener | undefined;
-  /** @internal */ cron: CronHandle | undefined;
-  /** A pass of the cleaner, or of the maintainer of partitions, ends with its batch at a stop. @internal */ readonly cleaning =
-    new AbortController();
-  /** @internal */ stopping: Promise<void> | undefined;
+  private readonly loops: { readonly loop: Loop; readonly firstIn: number }[] = [];
+  private schedule: Schedule | undefined;
+  private listener: WakeListener | undefined;
+  private cron: CronHandle | undefined;
+  /** A pass of the cleaner, or of the maintainer of partitions, ends with its batch at a stop. */
+  private readonly cleaning = new AbortController();
+  private stopping: Promise<void> | undefined;
 
   constructor(
-    /** @internal */ readonly runtime: OutboxRuntime,
-    /** @internal */ readonly modules: ModulesContainer,
-    /** @internal */ readonly hooks: RelayHooks,
+    private readonly runtime: OutboxRuntime,
+    private readonly modules: ModulesContainer,
+    private readonly hooks: RelayHooks,
   ) {
     runtime.instance.abandon = () => this.end();
     hooks.all.add(this);
@@ -83,18 +83,15 @@ export class OutboxLifecycle implements OnModuleInit, Started, OnApplicationShut
     await this.runtime.close();
   }
 
-  /** @internal */
-  isStopping(): boolean {
+  private isStopping(): boolean {
     return this.stopping !== undefined;
   }
 
-  /** @internal */
-  stop(): Promise<void> {
+  private stop(): Promise<void> {
     return (this.stopping ??= this.stopAll());
   }
 
-  /** @internal */
-  async stopAll(): Promise<void> {
+  private async stopAll(): Promise<void> {
     const { dispatcher, options, clock, events } = this.runtime;
     this.cron?.stop();
     this.schedule?.clear();
@@ -109,8 +106,7 @@ export class OutboxLifecycle implements OnModuleInit, Started, OnApplicationShut
     if (options.relay === true) warnOfLateEnqueues(events, clock);
   }
 
-  /** @internal */
-  buildLoops(): void {
+  private buildLoops(): void {
     const { options, store, clock, events, unlocker, cleaner, maintainer, dispatcher } = this.runtime;
     const { every } = options.retention;
     const prefix = `outbox:${options.name}`;
@@ -144,8 +140,7 @@ export class OutboxLifecycle implements OnModuleInit, Started, OnApplicationShut
     }
   }
 
-  /** @internal */
-  loop(operation: OutboxOperation, interval: number, work: () => Promise<unknown>): Loop {
+  private loop(operation: OutboxOperation, interval: number, work: () => Promise<unknown>): Loop {
     const { clock, events } = this.runtime;
     const loop = new Loop(
       clock,
@@ -162,9 +157,9 @@ export class OutboxLifecycle implements OnModuleInit, Started, OnApplicationShut
 
 /** Says once, when everybody had the time to call `enableShutdownHooks()`, that nobody did. */
 class ShutdownHooksHint {
-  /** @internal */ looks = 0;
+  private looks = 0;
 
-  constructor(/** @internal */ readonly events: OutboxRuntime['events']) {}
+  constructor(private readonly events: OutboxRuntime['events']) {}
 
   look(): void {
     this.looks++;

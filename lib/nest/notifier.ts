@@ -13,16 +13,16 @@ const CLOSE_TIMEOUT = 1_000;
  * notification at a time with a pause between, however many commits ask meanwhile; the next one of its kind covers them all. A failure costs a poll interval, nothing else.
  */
 export class Notifier {
-  /** @internal */ sending = false;
-  /** @internal */ outstanding: Promise<void> = Promise.resolve();
-  /** @internal */ readonly wanted = new Set<WakeUp>();
-  /** @internal */ closing = false;
-  /** @internal */ goOn: () => void = () => undefined;
+  private sending = false;
+  private outstanding: Promise<void> = Promise.resolve();
+  private readonly wanted = new Set<WakeUp>();
+  private closing = false;
+  private goOn: () => void = () => undefined;
 
   constructor(
-    /** @internal */ readonly send: ((where: WakeUp) => Promise<void>) | undefined,
-    /** @internal */ readonly onError: (error: unknown) => void,
-    /** @internal */ readonly clock: Pick<Clock, 'after'>,
+    private readonly send: ((where: WakeUp) => Promise<void>) | undefined,
+    private readonly onError: (error: unknown) => void,
+    private readonly clock: Pick<Clock, 'after'>,
   ) {}
 
   /** Synchronous, never throws. */
@@ -43,8 +43,7 @@ export class Notifier {
     await within(this.clock, CLOSE_TIMEOUT, this.outstanding);
   }
 
-  /** @internal */
-  async run(send: (where: WakeUp) => Promise<void>): Promise<void> {
+  private async run(send: (where: WakeUp) => Promise<void>): Promise<void> {
     this.sending = true;
     for (const where of this.wanted) {
       this.wanted.delete(where); // one that is wanted again comes to the end, and the loop to it
@@ -59,8 +58,8 @@ export class Notifier {
     this.sending = false;
   }
 
-  /** Until its time is over, or the close, which waits for no timer. @internal */
-  pause(): Promise<void> {
+  /** Until its time is over, or the close, which waits for no timer. */
+  private pause(): Promise<void> {
     return new Promise((resolve) => {
       const cancel = this.clock.after(PAUSE, resolve);
       this.goOn = () => (cancel(), resolve());

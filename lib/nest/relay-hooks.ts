@@ -22,11 +22,11 @@ export interface Started {
  * still stored.
  */
 export class RelayHooks implements OnApplicationBootstrap, OnModuleDestroy {
-  /** @internal */ readonly all = new Set<Started>();
-  /** @internal */ readonly ends = new Map<Started, Promise<void>>();
+  readonly all = new Set<Started>();
+  private readonly ends = new Map<Started, Promise<void>>();
 
   constructor(
-    /** @internal */ readonly application: object,
+    private readonly application: object,
     /** Nest has chosen the modules whose hooks it calls. */ public isLate: boolean,
   ) {}
 

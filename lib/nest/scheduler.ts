@@ -13,8 +13,8 @@ interface SchedulerRegistry {
  * there stops nothing. Found by its shape, so that @nestjs/schedule stays optional.
  */
 export class Schedule {
-  /** @internal */ readonly registry: SchedulerRegistry | undefined;
-  /** @internal */ readonly removals: (() => void)[] = [];
+  private readonly registry: SchedulerRegistry | undefined;
+  private readonly removals: (() => void)[] = [];
 
   constructor(modules: ModulesContainer) {
     this.registry = find(modules);

@@ -20,17 +20,17 @@ const NOTHING_ARRIVES =
  */
 export class WakeListener {
   readonly loop: Loop;
-  /** @internal */ listening: { close(): Promise<void> } | undefined;
-  /** @internal */ heard = false;
-  /** @internal */ probing = false;
-  /** @internal */ deaf = 0;
-  /** @internal */ told = false;
+  private listening: { close(): Promise<void> } | undefined;
+  private heard = false;
+  private probing = false;
+  private deaf = 0;
+  private told = false;
 
   constructor(
-    /** @internal */ readonly store: Pick<OutboxStore, 'listen' | 'notify'>,
+    private readonly store: Pick<OutboxStore, 'listen' | 'notify'>,
     clock: Clock,
-    /** @internal */ readonly hooks: OutboxHooks,
-    /** @internal */ readonly onNotify: (where: WakeUp) => void,
+    private readonly hooks: OutboxHooks,
+    private readonly onNotify: (where: WakeUp) => void,
   ) {
     this.loop = new Loop(
       clock,
@@ -56,8 +56,8 @@ export class WakeListener {
     await this.disconnect();
   }
 
-  /** @internal @returns when to look again */
-  async check(): Promise<number> {
+  /**@returns when to look again */
+  private async check(): Promise<number> {
     if (this.listening !== undefined && this.probing && !this.heard) await this.replace();
     const alive = this.heard;
     this.heard = this.probing = false;
@@ -72,8 +72,7 @@ export class WakeListener {
     return this.deaf < DEAF ? SILENCE : RARELY;
   }
 
-  /** @internal */
-  async replace(): Promise<void> {
+  private async replace(): Promise<void> {
     this.deaf += 1;
     if (this.deaf >= DEAF && !this.told) {
       this.told = true;
@@ -82,8 +81,8 @@ export class WakeListener {
     await this.disconnect();
   }
 
-  /** @internal What was committed while nobody listened is found by looking. @returns whether somebody listens now */
-  async connect(): Promise<boolean> {
+  /**What was committed while nobody listened is found by looking. @returns whether somebody listens now */
+  private async connect(): Promise<boolean> {
     let listening: { close(): Promise<void> } | undefined;
     let lost: { readonly error: unknown } | undefined;
     listening = await this.store.listen?.(
@@ -106,8 +105,7 @@ export class WakeListener {
     return true;
   }
 
-  /** @internal */
-  async disconnect(): Promise<void> {
+  private async disconnect(): Promise<void> {
     const { listening } = this;
     this.listening = undefined;
     await listening?.close().catch(() => {});

@@ -23,12 +23,12 @@ export interface ProbeSettings {
 
 /** What `health()` asks of the database, whatever waits there, and how it compares with what it found before. */
 export class Probe {
-  /** @internal */ readonly standing = new Standing();
-  /** @internal */ readonly buckets: readonly number[];
-  /** @internal */ turn = 0;
-  /** When a look begins at the beginning again, and finds what stands below everything that is known. @internal */
-  wholeAt: number;
-  /** @internal */ last: Counts | undefined;
+  private readonly standing = new Standing();
+  private readonly buckets: readonly number[];
+  private turn = 0;
+  /** When a look begins at the beginning again, and finds what stands below everything that is known. */
+  private wholeAt: number;
+  private last: Counts | undefined;
 
   constructor(
     readonly store: AdminStore,
@@ -67,8 +67,8 @@ export class Probe {
     return (this.last = { transports, standing, readOnly, relays });
   }
 
-  /** Where a look begins. @internal */
-  after(): (transport: number, bucket: number) => string {
+  /** Where a look begins. */
+  private after(): (transport: number, bucket: number) => string {
     const known = new Map<number, (bucket: number) => string>();
     return (transport, bucket) => {
       const goneUpTo = known.get(transport) ?? this.settings.goneUpTo(transport);

@@ -26,7 +26,7 @@ interface Transport {
 
 /** Whether what is ready gets ahead: remembers what was first in each bucket, from one look to the next. */
 export class Standing {
-  /** @internal */ readonly transports = new Map<number, Transport>();
+  private readonly transports = new Map<number, Transport>();
 
   /** Of these buckets nothing else is ready than what the look found. */
   looked(glances: readonly TransportGlance[], buckets: readonly number[], now: number): void {
@@ -37,7 +37,7 @@ export class Standing {
     }
   }
 
-  /** @internal */ saw(seen: Transport, bucket: number, head: Head | undefined, now: number): void {
+  private saw(seen: Transport, bucket: number, head: Head | undefined, now: number): void {
     const before = seen.first.get(bucket);
     if (head === undefined) seen.first.delete(bucket);
     else {
@@ -64,7 +64,7 @@ export class Standing {
     return { stands, standsFor: Math.min(longest, now - movedAt) };
   }
 
-  /** @internal */ of(transport: number): Transport {
+  private of(transport: number): Transport {
     let found = this.transports.get(transport);
     if (found === undefined) {
       found = { first: new Map(), reached: new Map(), movedAt: -Infinity };

@@ -4,12 +4,12 @@ import { OWN_SYSTEM, type Spans } from './spans.js';
 
 /** The "create" spans of one call of `enqueue`: one for each message, in the context of the caller. */
 export class CreateSpans implements EnqueueTrace {
-  /** @internal */ readonly parent: Context;
-  /** @internal */ readonly open: Span[] = [];
+  private readonly parent: Context;
+  private readonly open: Span[] = [];
 
   constructor(
-    /** @internal */ readonly spans: Spans,
-    /** @internal Name of a transport → its messaging system. */ readonly systems: ReadonlyMap<string, string>,
+    private readonly spans: Spans,
+    /**Name of a transport → its messaging system. */ private readonly systems: ReadonlyMap<string, string>,
   ) {
     this.parent = spans.api.context.active();
   }
@@ -29,8 +29,8 @@ export class CreateSpans implements EnqueueTrace {
     }
   }
 
-  /** A context that the caller gave stays as it is, and no span is made beside it. @internal */
-  creationFor(message: CreatedMessage): Readonly<Record<string, string>> | undefined {
+  /** A context that the caller gave stays as it is, and no span is made beside it. */
+  private creationFor(message: CreatedMessage): Readonly<Record<string, string>> | undefined {
     const { api, options } = this.spans;
     for (const _ in message.headers) {
       if (this.spans.creationOf(message.headers) !== undefined) return undefined;
@@ -47,7 +47,7 @@ export class CreateSpans implements EnqueueTrace {
     return Object.keys(headers).length === 0 ? undefined : headers;
   }
 
-  /** @internal */ systemOf({ transports }: CreatedMessage): string {
+  private systemOf({ transports }: CreatedMessage): string {
     const [first, ...others] = new Set(transports.map((name) => this.systems.get(name) ?? OWN_SYSTEM));
     return first === undefined || others.length > 0 ? OWN_SYSTEM : first;
   }

@@ -78,8 +78,8 @@ class Sends {
   readonly open = new Map<number, Span>();
 
   constructor(
-    /** @internal */ readonly batch: readonly OutboxMessage[],
-    /** @internal */ readonly spans: Spans,
+    private readonly batch: readonly OutboxMessage[],
+    private readonly spans: Spans,
   ) {}
 
   async around(publish: Publish, context: PublishContext): ReturnType<Publish> {
@@ -106,8 +106,8 @@ class Sends {
     }
   }
 
-  /** The first result counts. @internal */
-  end(index: number, result: PublishResult): void {
+  /** The first result counts. */
+  private end(index: number, result: PublishResult): void {
     const span = this.open.get(index);
     if (span === undefined || !this.open.delete(index)) return;
     if (!result.ok) {
@@ -117,7 +117,7 @@ class Sends {
     span.end();
   }
 
-  /** @internal */ endAll(error: unknown): void {
+  private endAll(error: unknown): void {
     for (const index of [...this.open.keys()]) this.end(index, { ok: false, blame: 'transport', error });
   }
 }

@@ -16,7 +16,7 @@ export interface Described {
 
 /** Makes the spans of one outbox. */
 export class Spans {
-  /** @internal */ readonly tracer: Tracer;
+  private readonly tracer: Tracer;
 
   constructor(
     readonly api: OtelApi,
@@ -48,7 +48,7 @@ export class Spans {
     return this.start(operation, message, attributes, creation, true);
   }
 
-  /** @internal */ start(
+  private start(
     operation: 'create' | 'send' | 'process',
     { id, type, topic }: Described,
     attributes: Attributes,

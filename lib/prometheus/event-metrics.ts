@@ -22,21 +22,21 @@ export interface EventSource {
 
 /** What the events of one outbox add up to. */
 export class EventMetrics {
-  /** @internal */ readonly tally: Readonly<Record<keyof typeof TALLIES, Tally>>;
-  /** @internal */ readonly latency: Distribution;
-  /** @internal */ readonly batch: Distribution;
-  /** @internal */ readonly attempts: Distribution;
-  /** @internal */ readonly publish: Distribution;
-  /** @internal */ readonly handler: Distribution;
-  /** When the held snapshot began, by the clock; `undefined`: none is held. @internal */ snapshotHeldAt:
-    number | undefined;
-  /** @internal */ readonly ends: (() => void)[] = [];
+  private readonly tally: Readonly<Record<keyof typeof TALLIES, Tally>>;
+  private readonly latency: Distribution;
+  private readonly batch: Distribution;
+  private readonly attempts: Distribution;
+  readonly publish: Distribution;
+  readonly handler: Distribution;
+  /** When the held snapshot began, by the clock; `undefined`: none is held. */
+  private snapshotHeldAt: number | undefined;
+  private readonly ends: (() => void)[] = [];
 
   constructor(
     outbox: string,
-    /** @internal */ readonly events: EventSource,
+    private readonly events: EventSource,
     bounds: readonly number[],
-    /** @internal */ readonly clock: Pick<Clock, 'wall' | 'monotonic'>,
+    private readonly clock: Pick<Clock, 'wall' | 'monotonic'>,
   ) {
     this.tally = Object.fromEntries(
       Object.entries(TALLIES).map(([name, metric]) => [name, new Tally(metric, outbox)]),
@@ -67,11 +67,11 @@ export class EventMetrics {
     for (const end of this.ends.splice(0)) end();
   }
 
-  /** @internal */ on<K extends OutboxEventName>(name: K, listener: (event: OutboxEventMap[K]) => unknown): void {
+  private on<K extends OutboxEventName>(name: K, listener: (event: OutboxEventMap[K]) => unknown): void {
     this.ends.push(this.events.on(name, listener));
   }
 
-  /** @internal */ listenToMessages(): void {
+  private listenToMessages(): void {
     const { tally } = this;
     this.on('enqueued', ({ ids }) => tally.enqueued.add(ids.length));
     this.on('deduplicated', ({ ids }) => tally.deduplicated.add(ids.length));
@@ -87,7 +87,7 @@ export class EventMetrics {
     });
   }
 
-  /** @internal */ listenToRelay(): void {
+  private listenToRelay(): void {
     const { tally } = this;
     this.on('started', ({ role, transports }) => {
       if (role !== 'enqueue-only') for (const transport of transports) this.begin(transport);
@@ -107,8 +107,8 @@ export class EventMetrics {
     this.on('warning', () => tally.warnings.add(1));
   }
 
-  /** Every line of a transport is there before something happens. @internal */
-  begin(transport: string): void {
+  /** Every line of a transport is there before something happens. */
+  private begin(transport: string): void {
     for (const each of Object.values(this.tally)) {
       if (each.metric.labels.length === 1 && each.metric.labels[0] === 'transport') each.add(0, transport);
     }
@@ -117,7 +117,7 @@ export class EventMetrics {
     for (const result of RESULTS) this.publish.of(transport, result);
   }
 
-  /** @internal */ published({ transport, ids, scheduled = [] }: OutboxEventMap['published']): void {
+  private published({ transport, ids, scheduled = [] }: OutboxEventMap['published']): void {
     this.tally.published.add(ids.length, transport);
     this.batch.observe(ids.length, transport);
     const now = this.clock.wall();

@@ -13,14 +13,14 @@ export interface PollSettings {
 /** What costs the database something: asked now and then, however many scrapes there are. */
 export class Polled<T> {
   failures = 0;
-  /** @internal */ found: { readonly answer: T; readonly at: number } | undefined;
-  /** @internal */ askedAt = -Infinity;
-  /** @internal */ underWay: Promise<void> | undefined;
+  private found: { readonly answer: T; readonly at: number } | undefined;
+  private askedAt = -Infinity;
+  private underWay: Promise<void> | undefined;
 
   constructor(
-    /** @internal */ readonly question: () => Promise<T>,
-    /** @internal */ readonly clock: Clock,
-    /** @internal */ readonly settings: PollSettings,
+    private readonly question: () => Promise<T>,
+    private readonly clock: Clock,
+    private readonly settings: PollSettings,
   ) {}
 
   /** The last answer, and its age in milliseconds; `undefined`: there is none, or it is too old. Never rejects. */
@@ -34,7 +34,7 @@ export class Polled<T> {
     return age > settings.every + STALE_AFTER ? undefined : { answer: this.found.answer, age };
   }
 
-  /** @internal */ ask(): void {
+  private ask(): void {
     this.askedAt = this.clock.monotonic();
     const at = this.askedAt;
     this.underWay = this.question()

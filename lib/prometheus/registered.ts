@@ -28,8 +28,8 @@ class RegisteredMetric {
   readonly aggregator: 'sum' | 'max';
 
   constructor(
-    /** @internal */ readonly metric: Metric,
-    /** @internal */ readonly sources: ReadonlySet<Source>,
+    private readonly metric: Metric,
+    private readonly sources: ReadonlySet<Source>,
   ) {
     this.name = metric.name;
     this.help = metric.help;

@@ -15,7 +15,7 @@ export function labelsOf({ labels }: Metric, outbox: string, values: readonly st
 
 /** Numbers that only grow, one for each combination of label values. */
 export class Tally {
-  /** @internal */ readonly counts = new Map<string, { readonly values: readonly string[]; count: number }>();
+  private readonly counts = new Map<string, { readonly values: readonly string[]; count: number }>();
 
   constructor(
     readonly metric: Metric,
@@ -50,13 +50,13 @@ interface Observed {
 
 /** How often which value was observed, for each combination of label values. */
 export class Distribution {
-  /** @internal */ readonly observed = new Map<string, Observed>();
+  private readonly observed = new Map<string, Observed>();
 
   /** @param bounds ascending */
   constructor(
     readonly metric: Metric,
     readonly outbox: string,
-    /** @internal */ readonly bounds: readonly number[],
+    private readonly bounds: readonly number[],
   ) {}
 
   observe(value: number, ...values: readonly string[]): void {
@@ -69,7 +69,7 @@ export class Distribution {
     for (const value of all) this.count(value, observed);
   }
 
-  /** @internal */ count(value: number, observed: Observed): void {
+  private count(value: number, observed: Observed): void {
     let at = 0;
     while (at < this.bounds.length && value > (this.bounds[at] as number)) at++;
     (observed.buckets[at] as number)++;

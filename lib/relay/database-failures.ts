@@ -17,8 +17,8 @@ export interface FailingOperation {
 
 /** What fails, each by itself: a heartbeat that succeeds says nothing of a read. */
 export class DatabaseFailures {
-  /** @internal By operation and transport: monotonic. */
-  readonly failing = new Map<string, Omit<FailingOperation, 'failingFor'> & { readonly since: number }>();
+  /**By operation and transport: monotonic. */
+  private readonly failing = new Map<string, Omit<FailingOperation, 'failingFor'> & { readonly since: number }>();
 
   constructor(readonly clock: Pick<Clock, 'monotonic'>) {}
 

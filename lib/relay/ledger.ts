@@ -31,7 +31,7 @@ export class Ledger {
   readonly unwritten: Unwritten;
   /** Messages in memory: accepted, and not yet settled or given back. */
   held = 0;
-  /** Given up without blame, to be read again. @internal */
+  /** Given up without blame, to be read again. */
   again: OutboxMessage[] = [];
 
   constructor(gateOf: GateOf) {

@@ -41,10 +41,8 @@ export class RelayLoops implements RunningRelay {
     relay.wakeUps.wake(this.readLoop, this.parkedLoop);
   }
 
-  /** What a stop broke off past its deadline is nobody's error. @internal */ told(
-    operation: 'fetch' | 'take',
-    error: unknown,
-  ): number {
+  /** What a stop broke off past its deadline is nobody's error. */
+  private told(operation: 'fetch' | 'take', error: unknown): number {
     return this.relay.kill.signal.aborted ? Infinity : this.failed(operation, error);
   }
 
@@ -155,8 +153,8 @@ export class RelayLoops implements RunningRelay {
     return { published: published - before.published, retried: retried - before.retried, dead: dead - before.dead };
   }
 
-  /** Reads must not overlap: while the loops run, they do it. @internal */
-  async step(): Promise<{ read: number; taken: number; more: boolean }> {
+  /** Reads must not overlap: while the loops run, they do it. */
+  private async step(): Promise<{ read: number; taken: number; more: boolean }> {
     if (!this.readLoop.running) {
       const probe = this.relay.outage.asksParked ? await this.relay.parkedOnce() : undefined;
       const { read, more } = await this.relay.readOnce();
@@ -167,16 +165,16 @@ export class RelayLoops implements RunningRelay {
     await this.parkedLoop.runNow();
     return { ...this.lastRead, taken: this.lastTaken };
   }
-  /** @internal */ lastRead = { read: 0, more: false };
-  /** @internal */ lastTaken = 0;
+  private lastRead = { read: 0, more: false };
+  private lastTaken = 0;
 
-  /** @internal */ async read(): Promise<number> {
+  private async read(): Promise<number> {
     this.lastRead = await this.relay.readOnce();
     this.succeeded('fetch');
     return this.lastRead.more ? 0 : this.relay.deps.options.pollInterval;
   }
 
-  /** @internal */ async take(): Promise<number> {
+  private async take(): Promise<number> {
     const { taken, nextIn } = await this.relay.parkedOnce();
     this.lastTaken = taken;
     this.succeeded('take');

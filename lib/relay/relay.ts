@@ -88,7 +88,7 @@ export interface RunningRelay {
   /** Resolves when every lease of this transport may be given to somebody else. */
   drain(): Promise<void>;
   status(): TransportStatus;
-  /** What is known of ready messages, where they are read under leases. @internal */
+  /** What is known of ready messages, where they are read under leases. */
   readonly knows?: ReadyKnowledge;
   /** What could not be written down, and still is not. */
   failingWrites(): FailingOperation[];

@@ -64,7 +64,7 @@ export class TransportRelay implements LeaseListener, OutageRelay {
   readonly room: Room;
   readonly globalOrder: GlobalOrderGate;
   stopping = false;
-  /** @internal */ batchEnds: (() => void)[] = [];
+  private batchEnds: (() => void)[] = [];
   readonly wakeUps = new WakeUps();
 
   constructor(readonly deps: TransportRelayDependencies) {
@@ -134,7 +134,7 @@ export class TransportRelay implements LeaseListener, OutageRelay {
     return { read: messages.length, more: (more || buckets === undefined) && this.room.left > 0 };
   }
 
-  /** @internal */ async acceptRead(messages: readonly OutboxMessage[], durable: boolean): Promise<void> {
+  private async acceptRead(messages: readonly OutboxMessage[], durable: boolean): Promise<void> {
     if (messages.length === 0) return;
     const { restarts } = this.reader;
     try {
@@ -179,10 +179,10 @@ export class TransportRelay implements LeaseListener, OutageRelay {
     }
   }
 
-  /** @internal */ readonly putOff = (message: OutboxMessage): boolean => this.results.putOff(message);
+  private readonly putOff = (message: OutboxMessage): boolean => this.results.putOff(message);
 
-  /** Step 4, by the delivery: one batch, until all its messages were told. @internal */
-  async send(batch: Batch): Promise<void> {
+  /** Step 4, by the delivery: one batch, until all its messages were told. */
+  private async send(batch: Batch): Promise<void> {
     this.ledger.begin(batch);
     await this.delivery.publish(batch, (index, told) => this.told(batch, index, told));
     this.flight.end(batch);
@@ -190,8 +190,8 @@ export class TransportRelay implements LeaseListener, OutageRelay {
     this.batchEnded();
   }
 
-  /** Step 5, by `Results`: what was said about a message is decided, and goes to the settler, which writes it. @internal */
-  told(batch: Batch, index: number, told: Told): void {
+  /** Step 5, by `Results`: what was said about a message is decided, and goes to the settler, which writes it. */
+  private told(batch: Batch, index: number, told: Told): void {
     const message = batch.messages[index] as OutboxMessage;
     if (told === 'late') return void this.results.gotThroughLate(message);
     this.flight.told();
@@ -202,7 +202,7 @@ export class TransportRelay implements LeaseListener, OutageRelay {
     if (this.batcher.isOneByOne) this.pumpSoon();
   }
 
-  /** @internal */ resolve(message: OutboxMessage, result: Result): void {
+  private resolve(message: OutboxMessage, result: Result): void {
     this.trial.acquit(message);
     if (result.ok) {
       this.results.published(message);
@@ -210,30 +210,30 @@ export class TransportRelay implements LeaseListener, OutageRelay {
     } else this.results.failed(message, result);
   }
 
-  /** @internal */ resolveRun({ messages }: Unit, end: RunEnd): void {
+  private resolveRun({ messages }: Unit, end: RunEnd): void {
     if (end === 'open') return;
     for (const message of end === 'through' ? messages : end.published) this.results.published(message);
     if (end === 'through') this.results.through(messages.at(-1) as OutboxMessage);
     else this.resolve(end.failed, end.failure);
   }
 
-  /** Step 6, by `WriteReports`: the database has written what became of them, and memory and keys are free again. @internal */
-  written(report: WriteReport): void {
+  /** Step 6, by `WriteReports`: the database has written what became of them, and memory and keys are free again. */
+  private written(report: WriteReport): void {
     this.reports.apply(report);
   }
 
   // ── what follows from a step ───────────────────────────────────────────────────────────────────────────────────
 
-  /** A slot is free before its batch is through. Those that get free together are filled together. @internal */
-  pumpSoon(): void {
+  /** A slot is free before its batch is through. Those that get free together are filled together. */
+  private pumpSoon(): void {
     this.cancelPump ??= this.deps.clock.after(0, () => {
       this.cancelPump = undefined;
       this.pump();
     });
   }
-  /** @internal */ cancelPump: (() => void) | undefined;
+  private cancelPump: (() => void) | undefined;
 
-  /** @internal */ batchEnded(): void {
+  private batchEnded(): void {
     this.results.tellFailures();
     this.results.rewind();
     if (this.gate.isClosed) this.giveUpWaiting();
@@ -247,7 +247,8 @@ export class TransportRelay implements LeaseListener, OutageRelay {
     if (this.room.left > 0) this.wakeUps.ready();
   }
 
-  /** Was read or taken while a pause began. @internal */ returnAll(messages: readonly OutboxMessage[]): void {
+  /** Was read or taken while a pause began. */
+  private returnAll(messages: readonly OutboxMessage[]): void {
     this.results.release(messages);
     this.results.rewind();
   }
@@ -258,8 +259,8 @@ export class TransportRelay implements LeaseListener, OutageRelay {
     this.results.rewind();
   }
 
-  /** Where nothing may be read, a connection is proof enough that the broker is back. @internal */
-  async probeWithout(): Promise<typeof IDLE> {
+  /** Where nothing may be read, a connection is proof enough that the broker is back. */
+  private async probeWithout(): Promise<typeof IDLE> {
     if (this.globalOrder.on && (await mustReadAgain(this.reader))) {
       this.parked.doubt();
       this.giveUpWaiting(); // as after a read
@@ -276,7 +277,7 @@ export class TransportRelay implements LeaseListener, OutageRelay {
     return (await this.outage.probeParked(() => this.takeParked(1))) ?? NONE_TAKEN;
   }
 
-  /** @internal */ async takeParked(most: number): Promise<typeof NONE_TAKEN> {
+  private async takeParked(most: number): Promise<typeof NONE_TAKEN> {
     const { leftForParked: room, empty } = this.room;
     if (this.stopping || this.gate.isClosed || room < 1) return NONE_TAKEN;
     await this.openBuckets();
@@ -289,7 +290,7 @@ export class TransportRelay implements LeaseListener, OutageRelay {
     return result;
   }
 
-  /** @internal */ async takeOnce(
+  private async takeOnce(
     buckets: readonly number[],
     leases: readonly Lease[],
     limit: number,
@@ -306,8 +307,8 @@ export class TransportRelay implements LeaseListener, OutageRelay {
     return { taken: taken.messages.length, nextIn };
   }
 
-  /** Rows that were taken and cannot be vouched for are given back. @internal */
-  async flushTaken(taken: Taken): Promise<void> {
+  /** Rows that were taken and cannot be vouched for are given back. */
+  private async flushTaken(taken: Taken): Promise<void> {
     try {
       await this.deps.store.ready.flush();
     } catch (error) {
@@ -357,7 +358,7 @@ export class TransportRelay implements LeaseListener, OutageRelay {
     return !this.stopping && !this.gate.isClosed && leases.usable(id, bucket, timeOfOne(options));
   }
 
-  /** Buckets that were leased since: their blocked keys are read before their first row. @internal */
+  /** Buckets that were leased since: their blocked keys are read before their first row. */
   async openBuckets(): Promise<void> {
     const { leases, id, options } = this.deps;
     const gained = [...leases.of(id).keys()].filter((bucket) => !this.open.has(bucket) && this.usable(bucket));
@@ -377,7 +378,7 @@ export class TransportRelay implements LeaseListener, OutageRelay {
     await this.globalOrder.look(still); // last: where it fails, nothing above is done again
   }
 
-  /** @internal */ forget(which: ReadonlySet<number>): void {
+  private forget(which: ReadonlySet<number>): void {
     this.ledger.lose(which);
     this.reports.overtaken(this.settler.forget(which));
     for (const bucket of which) {
@@ -398,7 +399,7 @@ export class TransportRelay implements LeaseListener, OutageRelay {
     } while (busy());
   }
 
-  /** @internal */ nextBatchEnd(): Promise<void> {
+  private nextBatchEnd(): Promise<void> {
     return new Promise((resolve) => this.batchEnds.push(resolve));
   }
 

@@ -7,8 +7,8 @@ type Wakeable = Pick<Loop, 'within'>;
  * stand still, nobody is woken.
  */
 export class WakeUps {
-  /** @internal */ readLoop: Wakeable | undefined;
-  /** @internal */ parkedLoop: Wakeable | undefined;
+  private readLoop: Wakeable | undefined;
+  private parkedLoop: Wakeable | undefined;
 
   /** From now on these are woken: the loop that reads what is ready, and the one that takes what is parked. They may be one. */
   wake(readLoop: Wakeable, parkedLoop: Wakeable): void {

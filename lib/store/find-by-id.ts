@@ -32,7 +32,7 @@ const TOO_LONG_FOR = 60_000;
  * then within minutes. What is nowhere near is looked for in all of both tables, for as long as there is time.
  */
 export class IdSearch {
-  /** @internal */ readonly tooLong = new Map<IdTable, number>();
+  private readonly tooLong = new Map<IdTable, number>();
 
   constructor(
     readonly tables: IdTables,
@@ -76,7 +76,7 @@ export class IdSearch {
     return { rows: latestOf(seen), isComplete: isParkedWhole && isEverywhere && isAll };
   }
 
-  /** @internal */ async quick(table: IdTable, ids: readonly string[]): Promise<StoredRow[] | undefined> {
+  private async quick(table: IdTable, ids: readonly string[]): Promise<StoredRow[] | undefined> {
     const now = systemClock.monotonic();
     if ((this.tooLong.get(table) ?? -Infinity) > now) return undefined;
     const rows = await table.all(ids, now + this.small);

@@ -7,7 +7,7 @@ export interface LockTurn {
 
 /** Of each transport its own: two that take turns with one store would meet the same turn each time. */
 export class LockTurns {
-  /** @internal */ readonly last = new Map<number, number>();
+  readonly last = new Map<number, number>();
 
   constructor(
     readonly buckets: number,

@@ -45,7 +45,6 @@ interface Enqueued {
   committed: boolean;
 }
 
-/** @internal */
 export class TestOverrides implements OutboxOverrides {
   readonly transports = new Map<string, RecordingTransport>();
   readonly clock?: Clock;

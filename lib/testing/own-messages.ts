@@ -8,11 +8,11 @@ const MOST_OTHERS = 100_000;
 
 /** Which messages of the tables a test publishes: those that its application enqueued. */
 export class OwnMessages {
-  /** The others' as well. @internal */ all = false;
-  /** @internal */ readonly ids = new Set<string>();
+  /** The others' as well. */ all = false;
+  readonly ids = new Set<string>();
   /** Ids of others' messages that were met, and left. */
   readonly left = new Set<string>();
-  /** Where these are ready. @internal */
+  /** Where these are ready. */
   readonly places = new Set<string>();
 
   /** A drain begins: numbers may be others' by now, after a TRUNCATE. */
@@ -37,7 +37,7 @@ export class OwnMessages {
     return false;
   }
 
-  /** @internal */ ofPlaces(transport: number, messages: readonly OutboxMessage[]): OutboxMessage[] {
+  ofPlaces(transport: number, messages: readonly OutboxMessage[]): OutboxMessage[] {
     return messages.filter((message) => {
       const isOwn = this.has(message);
       if (!isOwn) this.places.add(placeName(transport, message));
@@ -45,7 +45,7 @@ export class OwnMessages {
     });
   }
 
-  /** @internal */ isLeft(transport: number, place: Place): boolean {
+  isLeft(transport: number, place: Place): boolean {
     return !this.all && this.places.has(placeName(transport, place));
   }
 }

@@ -2,11 +2,11 @@ import type { Clock } from './clock.js';
 
 /** How long a stop waits for others: until a time, or until somebody says that it is over. */
 export class Deadline {
-  /** @internal */ at: number;
-  /** @internal */ readonly waiting = new Set<() => void>();
+  at: number;
+  private readonly waiting = new Set<() => void>();
 
   constructor(
-    /** @internal */ readonly clock: Clock,
+    private readonly clock: Clock,
     ms: number,
   ) {
     this.at = clock.monotonic() + ms;

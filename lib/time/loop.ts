@@ -8,11 +8,11 @@ import type { Clock } from './clock.js';
  * no run is in his context.
  */
 export class Loop {
-  /** @internal */ running = false;
-  /** @internal */ active: Promise<void> | undefined;
-  /** @internal */ nudged = false;
-  /** @internal */ cancelTimer: (() => void) | undefined;
-  /** @internal */ dueAt = Infinity;
+  running = false;
+  active: Promise<void> | undefined;
+  private nudged = false;
+  cancelTimer: (() => void) | undefined;
+  private dueAt = Infinity;
   /** Milliseconds by which the last run came after its time: the process stood still, or was busy. */
   lateBy = 0;
 
@@ -49,7 +49,7 @@ export class Loop {
       await this.active;
     }
   }
-  /** @internal */ runs = 0;
+  private runs = 0;
 
   /** Runs in `ms` at the latest. */
   within(ms: number): void {
@@ -58,7 +58,7 @@ export class Loop {
     this.wantedAt = Math.min(this.wantedAt, this.clock.monotonic() + ms);
     if (this.active === undefined && this.wantedAt < this.dueAt) this.schedule(ms);
   }
-  /** @internal */ wantedAt = Infinity;
+  private wantedAt = Infinity;
 
   async stop(): Promise<void> {
     this.running = false;
@@ -68,7 +68,7 @@ export class Loop {
     await this.active;
   }
 
-  /** @internal */ schedule(delay: number): void {
+  private schedule(delay: number): void {
     this.cancelTimer?.();
     this.dueAt = Math.min(this.clock.monotonic() + delay, this.wantedAt);
     if (this.dueAt === Infinity) return;
@@ -80,7 +80,7 @@ export class Loop {
     });
   }
 
-  /** @internal */ run(): void {
+  private run(): void {
     this.cancelTimer = undefined;
     this.nudged = false;
     this.lateBy = this.dueAt === Infinity ? 0 : Math.max(0, this.clock.monotonic() - this.dueAt);
@@ -89,7 +89,7 @@ export class Loop {
     this.active = inCleanScope(() => untraced(() => this.turn()));
   }
 
-  /** @internal */ turn(): Promise<void> {
+  private turn(): Promise<void> {
     return this.runOnce()
       .catch((error: unknown) => this.onError(error))
       .then((delay) => {

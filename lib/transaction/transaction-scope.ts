@@ -20,7 +20,7 @@ export class TransactionScope {
     return known;
   }
 
-  /** @internal */ readonly storage = new AsyncLocalStorage<Scope>();
+  private readonly storage = new AsyncLocalStorage<Scope>();
 
   current(): Session | undefined {
     const scope = this.storage.getStore();
@@ -46,7 +46,7 @@ export class TransactionScope {
    * An interceptor returns `next.handle()` before anybody subscribes, so that a scope around the call alone is lost. Operators
    * subscribe through `source.subscribe`, so this one method is enough.
    */
-  /** @internal */ bound<T extends ObservableLike>(scope: Scope, source: T): T {
+  private bound<T extends ObservableLike>(scope: Scope, source: T): T {
     const { storage } = this;
     const bound = Object.create(source) as T;
     bound.subscribe = (...observer) => storage.run(scope, () => source.subscribe(...observer));

@@ -34,11 +34,11 @@ const PAGE = 5_000;
  * out before the mark may be committed behind it: that row is waited for, too, once it is there.
  */
 export class DrainLook {
-  /** @internal Up to here nothing is left among the parked rows, since nothing was ready any more. */ after:
+  /**Up to here nothing is left among the parked rows, since nothing was ready any more. */ private after:
     string | null = null;
 
   constructor(
-    /** @internal */ readonly sources: LookSources,
+    private readonly sources: LookSources,
     readonly mark: Mark,
   ) {}
 
@@ -62,7 +62,7 @@ export class DrainLook {
     return { ready, parked: rows, isExact: isCounted && next === null };
   }
 
-  /** @internal */ async leftParked(goesOn: () => boolean): Promise<Left> {
+  private async leftParked(goesOn: () => boolean): Promise<Left> {
     for (;;) {
       const { rows, next } = await this.page(this.after);
       if (rows.length > 0 || next === null) return { ready: [], parked: rows, isExact: next === null };
@@ -71,8 +71,8 @@ export class DrainLook {
     }
   }
 
-  /** @internal A bounded look, in the order of the rows' numbers, which they keep. */
-  async page(after: string | null): Promise<BulkPage> {
+  /**A bounded look, in the order of the rows' numbers, which they keep. */
+  private async page(after: string | null): Promise<BulkPage> {
     const { bulk, transport } = this.sources;
     const meant = { states: ['scheduled', 'waiting', 'blocked'] as const, scheduledUpTo: this.mark.at };
     const filter = { ...meant, ...(transport === undefined ? {} : { transport }) };
@@ -81,8 +81,8 @@ export class DrainLook {
     return { rows: rows.filter((row) => this.isMeant(row)), next };
   }
 
-  /** @internal What was scheduled at the enqueue may have no number (MariaDB, MySQL). */
-  isMeant({ seq, rowId }: BulkRow): boolean {
+  /**What was scheduled at the enqueue may have no number (MariaDB, MySQL). */
+  private isMeant({ seq, rowId }: BulkRow): boolean {
     const { highest, parkedUpTo } = this.mark;
     const wasParked = parkedUpTo !== null && compareSeq(rowId, parkedUpTo) <= 0;
     return wasParked || (highest !== null && seq !== '0' && compareSeq(seq, highest) <= 0);

@@ -81,8 +81,8 @@ class DrainWait {
   error: Error | undefined;
   /** The wait is over, and this look hangs. */
   isLate = false;
-  /** @internal */ whole: number | undefined;
-  /** @internal */ fraction = 0;
+  private whole: number | undefined;
+  private fraction = 0;
 
   constructor(
     readonly seen: DrainLook,
@@ -122,7 +122,7 @@ class DrainWait {
     }
   }
 
-  /** @internal */ tell(): void {
+  private tell(): void {
     const { left, fraction, error } = this;
     const text = error === undefined ? null : errorText(error);
     this.options.progress({ left: countOf(left), isExact: left.isExact, fraction, error: text });

@@ -92,7 +92,7 @@ async function hintOf({ store }: ReplaySources, { filter }: ReplayAction): Promi
 }
 
 class Counts {
-  /** @internal */ readonly counts = new Map<string, number>();
+  private readonly counts = new Map<string, number>();
 
   add(name: string): void {
     const count = this.counts.get(name);

@@ -115,14 +115,14 @@ class ReplayRun {
     return true;
   }
 
-  /** @internal */ chunkOf(rows: readonly ArchivedRow[]): readonly ArchivedRow[] {
+  private chunkOf(rows: readonly ArchivedRow[]): readonly ArchivedRow[] {
     return rows.slice(
       0,
       countFitting(rows, CHUNK_BYTES, (row) => (this.isMeant(row) ? row.bytes : 0)),
     );
   }
 
-  /** @internal */ async write(rows: readonly ArchivedRow[], isLast: boolean): Promise<boolean> {
+  private async write(rows: readonly ArchivedRow[], isLast: boolean): Promise<boolean> {
     const { store, partitions } = this.sources;
     const { pause, signal } = this.options;
     const meant = rows.filter(this.isMeant).map(({ position }) => position);
@@ -142,22 +142,22 @@ class ReplayRun {
     return true;
   }
 
-  /** @internal */ tell(rows: readonly ArchivedRow[], written: number, isLast: boolean): void {
+  private tell(rows: readonly ArchivedRow[], written: number, isLast: boolean): void {
     this.done += written;
     this.skipped += rows.length - written;
     if (written > 0) this.sources.changed();
     this.say(isLast ? 1 : this.fraction(rows));
   }
 
-  /** @internal Also of a look that found nothing: whoever waits hears that it goes on. */
-  say(fraction: number): void {
+  /**Also of a look that found nothing: whoever waits hears that it goes on. */
+  private say(fraction: number): void {
     this.reached = fraction;
     const { auditId, done, skipped } = this;
     this.options.progress({ auditId, done, skipped, fraction });
   }
 
-  /** @internal How much of the time lies behind. */
-  fraction(rows: readonly ArchivedRow[]): number {
+  /**How much of the time lies behind. */
+  private fraction(rows: readonly ArchivedRow[]): number {
     const { from, before } = this.action.plan;
     const timeOf = (row: ArchivedRow | undefined): number => row?.row.publishedAt?.getTime() ?? 0;
     this.begin ??= from?.getTime() ?? timeOf(rows[0]);
@@ -165,8 +165,8 @@ class ReplayRun {
     return all <= 0 ? 1 : Math.min(1, Math.max(0, (timeOf(rows.at(-1)) - this.begin) / all));
   }
 
-  /** @internal Its bucket is that of today: their number may have changed since. Its dedup key is not claimed again. */
-  newMessage(message: ArchivedMessage): NewMessage {
+  /**Its bucket is that of today: their number may have changed since. Its dedup key is not claimed again. */
+  private newMessage(message: ArchivedMessage): NewMessage {
     const { ordering, buckets } = this.sources.options;
     return {
       ...message,

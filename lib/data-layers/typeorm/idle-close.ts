@@ -2,8 +2,9 @@ import { systemClock } from '../../time/clock.js';
 
 /** Closes a connection that nobody has asked anything for a while; the next question opens another. */
 export class IdleClose {
-  /** Questions that are not answered yet. @internal */ pending = 0;
-  /** @internal */ cancel: () => void = () => undefined;
+  /** Questions that are not answered yet. */
+  private pending = 0;
+  cancel: () => void = () => undefined;
 
   /** @param after milliseconds; `undefined`: never */
   constructor(

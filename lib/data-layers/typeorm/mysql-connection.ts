@@ -30,16 +30,16 @@ interface MysqlQuery {
 /** One connection that reopens itself. A statement sees nothing of a transaction that another caller has open on it. */
 export class MysqlConnection implements SqlConnection {
   generation = 0;
-  /** @internal */ open: Promise<MysqlSession> | undefined;
-  /** @internal */ tail: Promise<unknown> = Promise.resolve();
-  /** @internal */ wasOpen = false;
-  /** @internal of the client that was opened last; aborted with it */
-  session = new AbortController();
-  /** @internal what `open` resolved to, as long as it is that */
-  client: MysqlClient | undefined;
-  /** @internal fails the statement in flight: mysql2 forgets it when the connection is destroyed */
-  abort: ((reason: Error) => void) | undefined;
-  /** @internal */ readonly idle: IdleClose;
+  private open: Promise<MysqlSession> | undefined;
+  private tail: Promise<unknown> = Promise.resolve();
+  private wasOpen = false;
+  /**of the client that was opened last; aborted with it */
+  private session = new AbortController();
+  /**what `open` resolved to, as long as it is that */
+  private client: MysqlClient | undefined;
+  /**fails the statement in flight: mysql2 forgets it when the connection is destroyed */
+  private abort: ((reason: Error) => void) | undefined;
+  private readonly idle: IdleClose;
 
   /** @param timeout milliseconds after which the client gives up on an answer and drops the connection. */
   constructor(
@@ -73,7 +73,7 @@ export class MysqlConnection implements SqlConnection {
     });
   }
 
-  /** @internal */ async rollBack(client: MysqlClient, bounds: TransactionBounds): Promise<void> {
+  private async rollBack(client: MysqlClient, bounds: TransactionBounds): Promise<void> {
     await this.ask(client, 'rollback');
     if (bounds !== PLAIN) await this.ask(client, bounds.commit); // nothing is left to commit: it ends the bounds
   }
@@ -83,13 +83,13 @@ export class MysqlConnection implements SqlConnection {
     return this.drop();
   }
 
-  /** @internal */ enqueue<T>(work: (session: MysqlSession) => Promise<T>): Promise<T> {
+  private enqueue<T>(work: (session: MysqlSession) => Promise<T>): Promise<T> {
     const result = this.tail.then(() => this.withSession(work));
     this.tail = result.catch(() => undefined);
     return this.idle.during(result);
   }
 
-  /** @internal */ async withSession<T>(work: (session: MysqlSession) => Promise<T>): Promise<T> {
+  private async withSession<T>(work: (session: MysqlSession) => Promise<T>): Promise<T> {
     const session = await this.connect();
     try {
       return await work(session);
@@ -100,7 +100,7 @@ export class MysqlConnection implements SqlConnection {
     }
   }
 
-  /** @internal */ connect(): Promise<MysqlSession> {
+  private connect(): Promise<MysqlSession> {
     if (this.open !== undefined) return this.open;
     const open: Promise<MysqlSession> = this.checkOut().then(
       (session) => {
@@ -124,7 +124,7 @@ export class MysqlConnection implements SqlConnection {
     return open;
   }
 
-  /** @internal */ async drop(): Promise<void> {
+  async drop(): Promise<void> {
     const { open, client, abort } = this;
     this.open = this.client = this.abort = undefined;
     // First, and at once: a statement that is sent after the one in flight failed must be refused. One that is queued on
@@ -135,8 +135,8 @@ export class MysqlConnection implements SqlConnection {
     await open?.catch(() => undefined); // one that is still being opened is discarded when it is there
   }
 
-  /** Nothing is asked of it: the server is told, and one that does not close it within a second is left. @internal */
-  leave(): void {
+  /** Nothing is asked of it: the server is told, and one that does not close it within a second is left. */
+  private leave(): void {
     const { client } = this;
     if (client?._realEnd === undefined) return void this.drop();
     this.open = this.client = undefined;
@@ -145,8 +145,8 @@ export class MysqlConnection implements SqlConnection {
     systemClock.after(GOODBYE, () => destroy(client));
   }
 
-  /** @internal A server that does not answer loses its connection after {@link timeout}. */
-  ask(client: MysqlClient, sql: string, values: readonly unknown[] = []): Promise<unknown> {
+  /**A server that does not answer loses its connection after {@link timeout}. */
+  private ask(client: MysqlClient, sql: string, values: readonly unknown[] = []): Promise<unknown> {
     return new Promise((resolve, reject) => {
       const cancel = systemClock.after(this.timeout, () => void this.drop());
       const ended = (): void => {
@@ -162,7 +162,7 @@ export class MysqlConnection implements SqlConnection {
     });
   }
 
-  /** @internal */ async execute(client: MysqlClient, { statement, values }: Sql): Promise<SqlResult> {
+  async execute(client: MysqlClient, { statement, values }: Sql): Promise<SqlResult> {
     const result = await this.ask(client, statement.questionMarks, values.map(asLiteral));
     return Array.isArray(result)
       ? { rows: result as (readonly unknown[])[], affected: 0 }

@@ -26,10 +26,10 @@ export function openMysqlDatabase(application: DataSource, settings: StoreSettin
 }
 
 class TypeOrmMysqlDatabase implements SqlDatabase {
-  /** @internal */ readonly connections = new Map<ConnectionRole | number, MysqlConnection>();
-  /** @internal */ readonly lone = new Set<MysqlConnection>();
-  /** @internal */ opening: Promise<DataSource> | undefined;
-  /** @internal */ closed = false;
+  private readonly connections = new Map<ConnectionRole | number, MysqlConnection>();
+  private readonly lone = new Set<MysqlConnection>();
+  private opening: Promise<DataSource> | undefined;
+  private closed = false;
 
   constructor(
     readonly application: DataSource,
@@ -44,7 +44,7 @@ class TypeOrmMysqlDatabase implements SqlDatabase {
     return this.owned(transport);
   }
 
-  /** @internal */ owned(owner: ConnectionRole | number): MysqlConnection {
+  private owned(owner: ConnectionRole | number): MysqlConnection {
     let connection = this.connections.get(owner);
     if (connection === undefined) {
       connection = new MysqlConnection(
@@ -78,8 +78,8 @@ class TypeOrmMysqlDatabase implements SqlDatabase {
     if (dataSource?.isInitialized) await dataSource.destroy();
   }
 
-  /** @internal A connection of our own with our session settings; destroyed after use, never handed back with them. */
-  async checkOut(use: Use): Promise<MysqlSession> {
+  /**A connection of our own with our session settings; destroyed after use, never handed back with them. */
+  private async checkOut(use: Use): Promise<MysqlSession> {
     const runner = (await this.open()).createQueryRunner('master');
     const client = (await runner.connect()) as MysqlClient;
     try {
@@ -91,7 +91,7 @@ class TypeOrmMysqlDatabase implements SqlDatabase {
     }
   }
 
-  /** @internal */ open(): Promise<DataSource> {
+  private open(): Promise<DataSource> {
     if (this.closed) return Promise.reject(new StoreClosed());
     this.opening ??= openDataSource(this.application, this.settings).catch((error: unknown) => {
       this.opening = undefined;

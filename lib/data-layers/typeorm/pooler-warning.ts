@@ -15,7 +15,7 @@ const LISTENS_THERE =
 
 /** Says once that a pooler was noticed, and what follows; nothing to somebody whose options say all of it. */
 export class PoolerWarning {
-  /** @internal */ readonly told = new Set<boolean>();
+  private readonly told = new Set<boolean>();
 
   constructor(readonly settings: Pick<StoreSettings, 'preparedStatements' | 'wakeUp' | 'listenUrl' | 'warn'>) {}
 

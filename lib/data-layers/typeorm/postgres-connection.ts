@@ -48,13 +48,13 @@ const SQLSTATE = /^[0-9A-Z]{5}$/;
 /** One connection that reopens itself. Statements queue in the order of the calls; node-postgres wants one at a time. */
 export class PostgresConnection implements SqlConnection {
   generation = 0;
-  /** @internal Behind a pooler: from the server's start to its end or crash, which the connection to the pooler survives. */
-  serverRun: string | undefined;
-  /** @internal */ open: Promise<CheckedOut> | undefined;
-  /** @internal */ tail: Promise<unknown> = Promise.resolve();
-  /** @internal */ wasOpen = false;
-  /** @internal Of the client that was opened last; aborted with it. */ session = new AbortController();
-  /** @internal */ readonly idle: IdleClose;
+  /**Behind a pooler: from the server's start to its end or crash, which the connection to the pooler survives. */
+  private serverRun: string | undefined;
+  private open: Promise<CheckedOut> | undefined;
+  private tail: Promise<unknown> = Promise.resolve();
+  private wasOpen = false;
+  /**Of the client that was opened last; aborted with it. */ private session = new AbortController();
+  private readonly idle: IdleClose;
 
   constructor(
     readonly checkOut: () => Promise<CheckedOut>,
@@ -80,7 +80,7 @@ export class PostgresConnection implements SqlConnection {
     });
   }
 
-  /** @internal */ async inTransaction<T>(open: CheckedOut, work: (tx: SqlExecutor) => Promise<T>): Promise<T> {
+  private async inTransaction<T>(open: CheckedOut, work: (tx: SqlExecutor) => Promise<T>): Promise<T> {
     try {
       await this.begin(open);
       const result = await work({ run: (sql) => this.execute(open, sql) });
@@ -92,8 +92,8 @@ export class PostgresConnection implements SqlConnection {
     }
   }
 
-  /** @internal With what holds for this transaction only. */
-  async begin(open: CheckedOut): Promise<void> {
+  /**With what holds for this transaction only. */
+  private async begin(open: CheckedOut): Promise<void> {
     const idle =
       this.idleInTransaction === undefined
         ? ''
@@ -103,7 +103,7 @@ export class PostgresConnection implements SqlConnection {
     if (open.pooled) this.compareRun(begun as readonly { rows: readonly (readonly string[])[] }[]);
   }
 
-  /** @internal */ compareRun(begun: readonly { rows: readonly (readonly string[])[] }[]): void {
+  private compareRun(begun: readonly { rows: readonly (readonly string[])[] }[]): void {
     const run = begun.find(({ rows }) => rows.length > 0)?.rows[0]?.[0];
     if (this.serverRun !== undefined && this.serverRun !== run) this.generation++;
     this.serverRun = run;
@@ -114,13 +114,13 @@ export class PostgresConnection implements SqlConnection {
     await this.drop();
   }
 
-  /** @internal */ enqueue<T>(work: (open: CheckedOut) => Promise<T>): Promise<T> {
+  private enqueue<T>(work: (open: CheckedOut) => Promise<T>): Promise<T> {
     const result = this.tail.then(async () => work(await this.connect()));
     this.tail = result.catch(() => undefined);
     return this.idle.during(result);
   }
 
-  /** @internal */ connect(): Promise<CheckedOut> {
+  private connect(): Promise<CheckedOut> {
     if (this.open !== undefined) return this.open;
     const open = this.checkOut().then(
       (checkedOut) => {
@@ -144,7 +144,7 @@ export class PostgresConnection implements SqlConnection {
     return open;
   }
 
-  /** @internal */ async drop(): Promise<void> {
+  async drop(): Promise<void> {
     const { open } = this;
     this.open = undefined;
     this.session.abort();
@@ -152,7 +152,7 @@ export class PostgresConnection implements SqlConnection {
     await checkedOut?.release().catch(() => undefined);
   }
 
-  /** @internal */ async execute(open: CheckedOut, { statement, values }: Sql): Promise<SqlResult> {
+  private async execute(open: CheckedOut, { statement, values }: Sql): Promise<SqlResult> {
     const result = await this.send(open, {
       name: open.pooled ? undefined : statement.name,
       text: statement.positional,
@@ -163,8 +163,8 @@ export class PostgresConnection implements SqlConnection {
     return { rows: result.rows ?? [], affected: result.rowCount ?? 0 };
   }
 
-  /** @internal A failure that leaves the session in doubt ends it: the next statement opens another. */
-  async send({ client }: CheckedOut, query: string | PgQuery): ReturnType<PgClient['query']> {
+  /**A failure that leaves the session in doubt ends it: the next statement opens another. */
+  private async send({ client }: CheckedOut, query: string | PgQuery): ReturnType<PgClient['query']> {
     try {
       return await client.query(query);
     } catch (error) {

@@ -13,9 +13,9 @@ const GOODBYE = 1_000;
 
 /** Clients of our own, opened as they are asked for. */
 export class PostgresPool {
-  /** @internal */ dataSource: DataSource | undefined;
-  /** @internal */ opening: Promise<DataSource> | undefined;
-  /** @internal */ closed = false;
+  private dataSource: DataSource | undefined;
+  private opening: Promise<DataSource> | undefined;
+  closed = false;
 
   /** @param url leads elsewhere than the application's connections */
   constructor(
@@ -47,7 +47,7 @@ export class PostgresPool {
     if (dataSource?.isInitialized) await dataSource.destroy();
   }
 
-  /** @internal */ open(): Promise<DataSource> {
+  private open(): Promise<DataSource> {
     if (this.closed) return Promise.reject(new StoreClosed());
     this.opening ??= this.initialize().catch((error: unknown) => {
       this.opening = undefined;
@@ -56,7 +56,7 @@ export class PostgresPool {
     return this.opening;
   }
 
-  /** @internal */ initialize(): Promise<DataSource> {
+  private initialize(): Promise<DataSource> {
     const url = this.url && completed(this.url, credentialsOf(this.application));
     const extra = {
       max: this.max,

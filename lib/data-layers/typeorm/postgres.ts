@@ -31,14 +31,14 @@ export function openPostgresDatabase(application: DataSource, settings: StoreSet
 }
 
 class TypeOrmPostgresDatabase implements SqlDatabase {
-  /** @internal */ readonly connections = new Map<ConnectionRole | number, PostgresConnection>();
-  /** @internal */ readonly lone = new Set<PostgresConnection>();
-  /** @internal */ readonly listeners = new Set<{ close(): Promise<void> }>();
-  /** @internal */ readonly pool: PostgresPool;
-  /** @internal For LISTEN: past a pooler, where the options name a way. */ readonly direct: PostgresPool;
-  /** @internal */ readonly notice: PoolerWarning;
-  /** @internal A pooler that no process id showed. */ handsOn = false;
-  /** @internal One that a process id showed. */ pooled = false;
+  private readonly connections = new Map<ConnectionRole | number, PostgresConnection>();
+  private readonly lone = new Set<PostgresConnection>();
+  private readonly listeners = new Set<{ close(): Promise<void> }>();
+  private readonly pool: PostgresPool;
+  /**For LISTEN: past a pooler, where the options name a way. */ private readonly direct: PostgresPool;
+  private readonly notice: PoolerWarning;
+  /**A pooler that no process id showed. */ private handsOn = false;
+  /**One that a process id showed. */ private pooled = false;
 
   constructor(
     readonly application: DataSource,
@@ -77,7 +77,7 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
     return this.pooled || this.handsOn;
   }
 
-  /** @internal */ connect(extra: Settings, idleInTransaction?: number): PostgresConnection {
+  private connect(extra: Settings, idleInTransaction?: number): PostgresConnection {
     return new PostgresConnection(
       () => this.checkOut(extra),
       { demoted: () => this.dropAll(), pooled: () => this.noticePooler() },
@@ -106,12 +106,12 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
     }
   }
 
-  /** @internal */ dropAll(): void {
+  private dropAll(): void {
     this.connections.forEach((connection) => void connection.drop());
   }
 
-  /** @internal One that hands out the server's process ids. Its listener hears nothing, and is not told so: its silence is noticed. */
-  noticePooler(): void {
+  /**One that hands out the server's process ids. Its listener hears nothing, and is not told so: its silence is noticed. */
+  private noticePooler(): void {
     if (this.handsOn || !this.settings.preparedStatements) return;
     this.handsOn = true;
     this.notice.tell(true);
@@ -151,8 +151,8 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
     await Promise.all(pools.map((pool) => pool.close()));
   }
 
-  /** @internal A client of its own, with our settings. */
-  async checkOut(extra: Settings, pool = this.pool): Promise<CheckedOut & { behindPooler: boolean }> {
+  /**A client of its own, with our settings. */
+  private async checkOut(extra: Settings, pool = this.pool): Promise<CheckedOut & { behindPooler: boolean }> {
     const { client, release } = await pool.take();
     try {
       const otherEnd = await askOtherEnd(client);

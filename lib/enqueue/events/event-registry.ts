@@ -20,8 +20,7 @@ export class EventRegistry {
     return metadata;
   }
 
-  /** @internal */
-  claim(eventClass: EventClass, { type, version }: EventMetadata): void {
+  private claim(eventClass: EventClass, { type, version }: EventMetadata): void {
     const identity = `${version} ${type}`;
     const owner = this.owners.get(identity);
     const other = owner?.eventClass.deref();

@@ -5,8 +5,8 @@ import type { LeaseSettings } from './lease-listener.js';
 export class LookPace {
   /** Whether what others change is told here; else it is found by looking. Set by the dispatcher. */
   hears: () => boolean = () => false;
-  /** Since when this instance wants more than it has. @internal */
-  hungrySince: number | undefined;
+  /** Since when this instance wants more than it has. */
+  private hungrySince: number | undefined;
 
   constructor(
     readonly clock: Clock,

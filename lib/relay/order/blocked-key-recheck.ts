@@ -10,8 +10,8 @@ import type { TransportRelayDependencies } from '../relay.types.js';
 export class BlockedKeyRecheck {
   /** Keys behind whose rows a message was parked since: whether those are still there is asked before it is the key's turn. */
   readonly behind = new Map<string, KeyInBucket>();
-  /** @internal */ lookedAt = -Infinity;
-  /** @internal */ recheckedAt = -Infinity;
+  private lookedAt = -Infinity;
+  recheckedAt = -Infinity;
 
   constructor(
     readonly relay: Pick<TransportRelayDependencies<Roles<'parked'>>, 'id' | 'store' | 'clock' | 'options'>,
@@ -54,7 +54,7 @@ export class BlockedKeyRecheck {
     return { inTurn: inTurn.filter((at) => this.mayAsk(at, held)), behind };
   }
 
-  /** @internal */ mayAsk({ bucket, key }: KeyInBucket, held: ReadonlySet<number>): boolean {
+  private mayAsk({ bucket, key }: KeyInBucket, held: ReadonlySet<number>): boolean {
     return held.has(bucket) && this.isFree(key);
   }
 }

@@ -16,9 +16,9 @@ export interface Due {
  * stays in front: a page of nothing else hides what is due of all others, and a larger one follows.
  */
 export class DueRows {
-  /** When larger pages were looked through in vain: passes may follow each other fast. @internal */
-  lookedPastAt = -Infinity;
-  /** By key, or by id without one: what is asked for again in a while. @internal */
+  /** When larger pages were looked through in vain: passes may follow each other fast. */
+  private lookedPastAt = -Infinity;
+  /** By key, or by id without one: what is asked for again in a while. */
   readonly passedOver = new Map<string, PassedOver>();
   passedOverAt = -Infinity;
 
@@ -38,7 +38,7 @@ export class DueRows {
     for (const [name, row] of this.passedOver) if (row.bucket === bucket) this.passedOver.delete(name);
   }
 
-  /** @internal */ askAgain(): void {
+  askAgain(): void {
     if (this.relay.clock.monotonic() - this.passedOverAt < this.relay.options.pollInterval) return;
     for (const { bucket, key } of this.passedOver.values()) if (key !== null) this.continueKey(bucket, key);
     this.passedOver.clear();

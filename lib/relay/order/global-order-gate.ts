@@ -3,7 +3,7 @@ import type { WakeUps } from '../wake-ups.js';
 /** In a global order everything waits while one message is blocked. */
 export class GlobalOrderGate {
   on = false;
-  /** @internal */ holds = 0;
+  private holds = 0;
 
   constructor(
     /** Whether the store has a row that blocks, or is due. */

@@ -17,8 +17,8 @@ export class ParkedKeys {
   overflow = false;
   /** Keys that found no place, or lost it. */
   dropped = 0;
-  /** @internal */ atHand: ReadonlySet<string> = new Set();
-  /** @internal */ readonly beingTaken = new Set<string>();
+  atHand: ReadonlySet<string> = new Set();
+  readonly beingTaken = new Set<string>();
   /** Where `next` goes on, of each of those who go round. */
   readonly recheck: Cursor = { bucket: -1, index: 0 };
   readonly look: Cursor = { bucket: -1, index: 0 };
@@ -49,8 +49,8 @@ export class ParkedKeys {
     this.shrink();
   }
 
-  /** What was kept for those before. @internal */
-  shrink(): void {
+  /** What was kept for those before. */
+  private shrink(): void {
     while (this.size > this.limit * 2 + this.atHand.size + this.beingTaken.size && this.evict());
   }
 
@@ -72,8 +72,8 @@ export class ParkedKeys {
     if (this.buckets.get(bucket)?.delete(key) === true) this.size -= 1;
   }
 
-  /** The oldest of the bucket with the most, if it is of no message at hand and of no row that is being taken. @internal */
-  evict(): boolean {
+  /** The oldest of the bucket with the most, if it is of no message at hand and of no row that is being taken. */
+  private evict(): boolean {
     for (const [bucket, keys] of [...this.buckets].sort(([, a], [, b]) => b.size - a.size)) {
       for (const key of keys) {
         if (this.atHand.has(key) || this.beingTaken.has(key)) continue;

@@ -55,8 +55,8 @@ export class ParkedReader {
    * A failover that lost the lease may give out the same number once more.
    */
   readonly stranded = new Map<number, string>();
-  /** @internal */ readonly dueRows: DueRows;
-  /** @internal */ readonly recheck: BlockedKeyRecheck;
+  private readonly dueRows: DueRows;
+  readonly recheck: BlockedKeyRecheck;
 
   constructor(
     readonly relay: TransportRelayDependencies<Roles<'ready' | 'parked'>>,
@@ -72,7 +72,7 @@ export class ParkedReader {
     this.recheck = new BlockedKeyRecheck(relay, keys, (key) => ledger.isFree(key));
   }
 
-  /** @internal */ get isGlobal(): boolean {
+  private get isGlobal(): boolean {
     return this.relay.options.ordering === 'global';
   }
 
@@ -94,7 +94,7 @@ export class ParkedReader {
     }
   }
 
-  /** @internal */ found(bucket: number, key: string, ready: boolean): void {
+  found(bucket: number, key: string, ready: boolean): void {
     this.keys.add(bucket, key);
     if (ready) this.toContinue.set(key, { bucket, key });
   }
@@ -178,8 +178,8 @@ export class ParkedReader {
     }
   }
 
-  /** While a key has a message on its way, its parked rows wait; the key is marked, so that they come next. @internal */
-  mayTake({ parkedId, bucket, key }: DueRow): boolean {
+  /** While a key has a message on its way, its parked rows wait; the key is marked, so that they come next. */
+  private mayTake({ parkedId, bucket, key }: DueRow): boolean {
     if (this.ledger.unwritten.rows.has(parkedId)) return false;
     if (this.relay.options.ordering === 'none' || key === null) return true;
     this.keys.addBeyond(bucket, key);
@@ -189,8 +189,8 @@ export class ParkedReader {
     return true;
   }
 
-  /** Of the buckets that are held keys that can go on, and now and then some more in turn. @internal */
-  keysToAsk(limit: number, held: ReadonlySet<number>): KeyInBucket[] {
+  /** Of the buckets that are held keys that can go on, and now and then some more in turn. */
+  private keysToAsk(limit: number, held: ReadonlySet<number>): KeyInBucket[] {
     const { inTurn, behind } = this.recheck.toAsk(limit, held);
     const asked = new Map(inTurn.map((at) => [at.key, at]));
     for (const { bucket, key } of behind) this.continueKey(bucket, key);
@@ -203,13 +203,13 @@ export class ParkedReader {
     return [...asked.values()];
   }
 
-  /** @internal */ epochOf(bucket: number): string | undefined {
+  private epochOf(bucket: number): string | undefined {
     const { leases, id } = this.relay;
     return leases.lease(id, bucket)?.epoch;
   }
 
-  /** @returns keys with something that is not written @internal */
-  beginTake(keys: readonly KeyInBucket[]): ReadonlySet<string> {
+  /** @returns keys with something that is not written */
+  private beginTake(keys: readonly KeyInBucket[]): ReadonlySet<string> {
     this.parkedMeanwhile = new Set();
     for (const { key } of keys) this.toContinue.delete(key);
     return new Set(this.ledger.unwritten.pending.keys());
@@ -226,7 +226,7 @@ export class ParkedReader {
     this.taken();
   }
 
-  /** @internal */ free(bucket: number, key: string): void {
+  private free(bucket: number, key: string): void {
     this.keys.delete(bucket, key);
     this.freed.add(bucket);
   }
@@ -236,12 +236,12 @@ export class ParkedReader {
     this.notTaken(keys);
   }
 
-  /** @internal */ notTaken(keys: readonly KeyInBucket[]): void {
+  private notTaken(keys: readonly KeyInBucket[]): void {
     for (const at of keys) this.toContinue.set(at.key, at);
     this.taken();
   }
 
-  /** @internal */ taken(): void {
+  private taken(): void {
     this.keys.taken();
     this.parkedMeanwhile = undefined;
   }
@@ -249,9 +249,8 @@ export class ParkedReader {
   /**
    * Those of a lease that was lost meanwhile stay marked under its epoch: whoever has the bucket now takes them again. And of its
    * keys the next owner may have parked something since; under our next lease they are loaded anew.
-   * @internal
    */
-  marked(
+  private marked(
     { messages, clear, durable, passedOver }: TakeResult,
     leases: readonly Lease[],
     keys: readonly KeyInBucket[],
@@ -270,8 +269,8 @@ export class ParkedReader {
     return { messages: messages.filter(isOurs), durable, clear: clear.filter(isOurs), notAsked, markedBeside };
   }
 
-  /** Rows of these may have been marked without our hearing which: only another epoch takes them again. @internal */
-  maybeMarked(rows: readonly { readonly bucket: number }[], leases: readonly Lease[]): void {
+  /** Rows of these may have been marked without our hearing which: only another epoch takes them again. */
+  private maybeMarked(rows: readonly { readonly bucket: number }[], leases: readonly Lease[]): void {
     const epochs = epochsOf(leases);
     const buckets = new Set(rows.map(({ bucket }) => bucket));
     for (const bucket of buckets) this.stranded.set(bucket, epochs.get(bucket) as string);
@@ -294,9 +293,8 @@ export class ParkedReader {
   /**
    * Past the bound of `keys` they are loaded in turn: a part at each pass until all were, and again now and then. Once all
    * fit, and what is not written is in `keys` for itself, nobody has to be asked any more.
-   * @internal
    */
-  async reload(buckets: readonly number[]): Promise<void> {
+  private async reload(buckets: readonly number[]): Promise<void> {
     const { keys, relay } = this;
     if (!keys.overflow || this.toContinue.size >= keys.limit) return;
     if (this.loadedUpTo.size === 0 && relay.clock.monotonic() - this.loadedAt < RELOAD_EVERY) return;

@@ -22,8 +22,8 @@ interface Paused {
  * tells of each pause and of its end, once. While a topic or a key is paused, the gate is open: its messages are put off one by one.
  */
 export class PauseGate {
-  /** As they were told. @internal */
-  told: readonly Pause[] = [];
+  /** As they were told. */
+  private told: readonly Pause[] = [];
 
   constructor(readonly relay: Paused) {
     relay.deps.leases.pauses.listen(relay.deps.id, (pauses) => this.changed(pauses));
@@ -40,7 +40,7 @@ export class PauseGate {
     return leases.pauses.of(id) ?? null;
   }
 
-  /** @internal */ changed(pauses: readonly Pause[]): void {
+  private changed(pauses: readonly Pause[]): void {
     const { relay } = this;
     const [before, now] = [new Set(this.told.map(nameOfPause)), new Set(pauses.map(nameOfPause))];
     const ended = this.told.filter((pause) => !now.has(nameOfPause(pause)));
@@ -55,7 +55,7 @@ export class PauseGate {
     relay.wakeUps.parked();
   }
 
-  /** @internal */ eventOf({ topic, key, actor, reason, since }: Pause) {
+  private eventOf({ topic, key, actor, reason, since }: Pause) {
     return { transport: this.relay.deps.name, topic, key, by: actor, reason, since };
   }
 }

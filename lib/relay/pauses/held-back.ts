@@ -19,7 +19,7 @@ export interface Hold {
  * behind them. What was put off for a pause falls due when it is over.
  */
 export class HeldBack {
-  /** @internal */ readonly held = new Map<string, Hold>();
+  private readonly held = new Map<string, Hold>();
 
   constructor(
     readonly transport: number,

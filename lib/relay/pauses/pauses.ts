@@ -8,10 +8,10 @@ type OfTransport = (pauses: readonly Pause[]) => void;
  * a relay publishes nothing of what was paused before it started.
  */
 export class Pauses {
-  /** @internal */ list: readonly Pause[] | undefined;
-  /** Transport → topic → key, of the pauses that are not of a whole transport; `null`: all of them. @internal */
-  readonly parts = new Map<number, Map<string | null, Map<string | null, Pause>>>();
-  /** @internal */ readonly listeners = new Map<number, OfTransport>();
+  list: readonly Pause[] | undefined;
+  /** Transport → topic → key, of the pauses that are not of a whole transport; `null`: all of them. */
+  private readonly parts = new Map<number, Map<string | null, Map<string | null, Pause>>>();
+  private readonly listeners = new Map<number, OfTransport>();
 
   /** Told what is paused of this transport, when that has changed. */
   listen(transport: number, told: OfTransport): void {
@@ -58,7 +58,7 @@ export class Pauses {
     return ofTopic?.get(null) ?? (key === null ? undefined : (ofAll?.get(key) ?? ofTopic?.get(key)));
   }
 
-  /** @internal */ sort(pauses: readonly Pause[]): void {
+  private sort(pauses: readonly Pause[]): void {
     this.parts.clear();
     for (const pause of pauses) {
       if (isWhole(pause)) continue;

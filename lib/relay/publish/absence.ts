@@ -94,15 +94,15 @@ export class Absence {
     return { kind: 'retry', attempts: message.attempts, delay: Math.round(Math.min(long, Math.max(SHORT, left))) };
   }
 
-  /** However old it gets: an operator holds it back. @internal */
-  untriedInPause(message: OutboxMessage, { pause, buckets }: Hold): Settled {
+  /** However old it gets: an operator holds it back. */
+  private untriedInPause(message: OutboxMessage, { pause, buckets }: Hold): Settled {
     if (pause.key === null) this.freeing.without(message.topic);
     else buckets.add(message.bucket);
     return { kind: 'retry', attempts: message.attempts, delay: Math.round(this.untilFreed(message)) };
   }
 
-  /** Milliseconds. Only what has no attempt yet is freed with the others. @internal */
-  untilFreed(message: OutboxMessage): number {
+  /** Milliseconds. Only what has no attempt yet is freed with the others. */
+  private untilFreed(message: OutboxMessage): number {
     const { leases, random } = this.deps;
     return message.attempts === 0 ? LONG * (0.5 + random() / 2) : delayFor(message, leases.now, random());
   }
@@ -155,7 +155,7 @@ export class Absence {
     this.wakeUps.parked();
   }
 
-  /** An operator ended these pauses of topics and keys. @internal */
+  /** An operator ended these pauses of topics and keys. */
   resumed(pauses: readonly Pause[], buckets: Iterable<number> = []): void {
     const { topics, buckets: among } = this.heldBack.ended(pauses, buckets);
     if (topics.size > 0) this.freeing.add(topics);
@@ -163,7 +163,7 @@ export class Absence {
     this.wakeUps.parked();
   }
 
-  /** @internal */ isBack(
+  private isBack(
     { name: destination, since, putOff }: Gone,
     topics: ReadonlySet<string> | null,
     isKnown: boolean,

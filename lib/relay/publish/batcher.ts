@@ -11,11 +11,11 @@ import type { TransportRelayDependencies } from '../relay.types.js';
  * all batches that are out. It sends nothing and decides nothing.
  */
 export class Batcher {
-  /** @internal */ readonly empty = { ready: false, parked: false };
-  /** Of batches that are out; only kept for a transport that wants one bucket in a batch. @internal */
+  readonly empty = { ready: false, parked: false };
+  /** Of batches that are out; only kept for a transport that wants one bucket in a batch. */
   readonly bucketsOut = new Set<number>();
-  /** @internal */ readonly runs: boolean;
-  /** @internal */ readonly maxBatch: number;
+  private readonly runs: boolean;
+  private readonly maxBatch: number;
 
   constructor(
     readonly relay: TransportRelayDependencies<unknown>,
@@ -47,8 +47,8 @@ export class Batcher {
     this.bucketsOut.delete(bucketOf(batch));
   }
 
-  /** Messages that the next batch may hold. What works on them one by one has so many slots, whichever batches they are in. @internal */
-  get room(): number {
+  /** Messages that the next batch may hold. What works on them one by one has so many slots, whichever batches they are in. */
+  private get room(): number {
     const { circuit, maxBatch } = this;
     const { batches, messages } = this.ledger.flight;
     const { batchesInFlight } = this.relay.options;
@@ -62,7 +62,7 @@ export class Batcher {
     return this.relay.transport.receipt === 'handler';
   }
 
-  /** @internal */ fill(limit: number, putOff: ((message: OutboxMessage) => boolean) | undefined): Batch | undefined {
+  private fill(limit: number, putOff: ((message: OutboxMessage) => boolean) | undefined): Batch | undefined {
     const { queues, flight, trial } = this.ledger;
     const messages: OutboxMessage[] = [];
     const later: OutboxMessage[] = [];
@@ -101,20 +101,20 @@ export class Batcher {
     return messages.length === 0 ? undefined : { messages, units };
   }
 
-  /** @internal */ mayGo(message: OutboxMessage, usable: Map<number, boolean>): boolean {
+  private mayGo(message: OutboxMessage, usable: Map<number, boolean>): boolean {
     const { bucket } = message;
     let may = usable.get(bucket);
     if (may === undefined) usable.set(bucket, (may = this.usable(bucket)));
     return may && this.payloads.mayRead(message);
   }
 
-  /** @internal */ mayJoin({ bucket }: OutboxMessage, [first]: readonly OutboxMessage[]): boolean {
+  private mayJoin({ bucket }: OutboxMessage, [first]: readonly OutboxMessage[]): boolean {
     if (this.relay.transport.perBucket !== true) return true;
     return first === undefined ? !this.bucketsOut.has(bucket) : first.bucket === bucket;
   }
 
-  /** The run behind the first message of a key: same topic, within the bounds. It is linked no more, but to what follows it. @internal */
-  extend(
+  /** The run behind the first message of a key: same topic, within the bounds. It is linked no more, but to what follows it. */
+  private extend(
     first: OutboxMessage,
     into: OutboxMessage[],
     units: Map<number, { unit: Unit; index: number }>,

@@ -48,8 +48,13 @@ export class PayloadDecrypter {
     await opened.publish(context);
   }
 
-  /** Until all are open, or the time is up. @internal */
-  async openAll(batch: OutboxMessage[], opened: DecryptedBatch, isHandler: boolean, timeout: number): Promise<void> {
+  /** Until all are open, or the time is up. */
+  private async openAll(
+    batch: OutboxMessage[],
+    opened: DecryptedBatch,
+    isHandler: boolean,
+    timeout: number,
+  ): Promise<void> {
     const inTime = { late: (): void => undefined };
     const late = new Promise<undefined>((resolve) => (inTime.late = () => resolve(undefined)));
     const cancel = this.clock.after(timeout, inTime.late);
@@ -61,7 +66,7 @@ export class PayloadDecrypter {
     await Promise.all(batch.map(openOne)).finally(cancel);
   }
 
-  /** @internal */ async open(
+  private async open(
     message: OutboxMessage,
     isHandler: boolean,
     late: Promise<undefined>,
@@ -79,7 +84,7 @@ export class PayloadDecrypter {
     }
   }
 
-  /** @internal */ inClear(message: OutboxMessage): Opened {
+  private inClear(message: OutboxMessage): Opened {
     const { encryption } = this;
     if (encryption === undefined) return message;
     try {
@@ -90,7 +95,7 @@ export class PayloadDecrypter {
     return messageFailure(message, 'its payload is in clear, and `encryption.required` forbids that', { final: true });
   }
 
-  /** @internal */ async decrypt(
+  private async decrypt(
     message: OutboxMessage,
     keyId: string,
     late: Promise<undefined>,
@@ -111,11 +116,7 @@ export class PayloadDecrypter {
     }
   }
 
-  /** @internal */ async plaintextOf(
-    message: OutboxMessage,
-    keyId: string,
-    context: EncryptionContext,
-  ): Promise<Buffer> {
+  private async plaintextOf(message: OutboxMessage, keyId: string, context: EncryptionContext): Promise<Buffer> {
     const { encryption } = this;
     if (encryption === undefined)
       throw new Error('This process has no option `encryption`. Give it the one of who enqueues.');
@@ -125,7 +126,7 @@ export class PayloadDecrypter {
     return Buffer.isBuffer(body) ? body : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   }
 
-  /** @internal */ failed(
+  private failed(
     message: OutboxMessage,
     keyId: string,
     asked: { readonly count: number },
@@ -136,7 +137,7 @@ export class PayloadDecrypter {
     return messageFailure(message, 'others of its key can be decrypted', { cause: failure.error });
   }
 
-  /** @internal */ contextOf(message: OutboxMessage): EncryptionContext {
+  private contextOf(message: OutboxMessage): EncryptionContext {
     const { id, type, version, topic, key, contentType, optionsJson: options, headersJson: headers } = message;
     return encryptionContext({ id, type, version, topic, key, contentType, transport: this.name, options, headers });
   }

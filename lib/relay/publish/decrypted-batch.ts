@@ -15,10 +15,10 @@ export type Opened = OutboxMessage | PublishFailure;
  * that cannot be opened in its run is not sent, and what follows one that is not open yet waits for it.
  */
 export class DecryptedBatch {
-  /** Of each message, by its index; `undefined`: not yet. @internal */
-  readonly opened: (Opened | undefined)[];
-  /** By index: its result is known, or the transport's to tell. @internal */
-  readonly handed: boolean[];
+  /** Of each message, by its index; `undefined`: not yet. */
+  private readonly opened: (Opened | undefined)[];
+  /** By index: its result is known, or the transport's to tell. */
+  private readonly handed: boolean[];
 
   constructor(
     readonly batch: readonly OutboxMessage[],
@@ -55,7 +55,7 @@ export class DecryptedBatch {
     for (const [index, failure] of failures) report(index, failure);
   }
 
-  /** @internal */ next(): { readonly indexes: number[]; readonly failures: Map<number, PublishFailure> } {
+  private next(): { readonly indexes: number[]; readonly failures: Map<number, PublishFailure> } {
     const indexes: number[] = [];
     const failures = new Map<number, PublishFailure>();
     const held = new Map<string, 'failed' | 'closed'>();

@@ -51,13 +51,13 @@ export interface Away {
  * takes it off the list. Kept in memory: a restart learns it again from the first failure.
  */
 export class Destinations {
-  /** @internal */ readonly away = new Map<string, Away>();
-  /** Those that a look found missing, whether or not a message goes there. @internal */
+  private readonly away = new Map<string, Away>();
+  /** Those that a look found missing, whether or not a message goes there. */
   readonly missing = new Map<string, Missing>();
-  /** Messages that got through to other destinations while some were away. @internal */
-  passed = 0;
-  /** Some were too many to be kept. @internal */
-  isForgetful = false;
+  /** Messages that got through to other destinations while some were away. */
+  private passed = 0;
+  /** Some were too many to be kept. */
+  private isForgetful = false;
 
   constructor(
     /** What of a message could be away: asked only while something is. */
@@ -208,11 +208,11 @@ export class Destinations {
       .sort((a, b) => b.awayFor - a.awayFor);
   }
 
-  /** @internal */ isForgotten({ name, lastAt }: Away, now: number): boolean {
+  private isForgotten({ name, lastAt }: Away, now: number): boolean {
     return now - lastAt > FORGOTTEN && !this.missing.has(name);
   }
 
-  /** @internal */ add(name: string, error: string, now: number): Away {
+  private add(name: string, error: string, now: number): Away {
     if (this.away.size >= MOST) {
       const [oldest] = this.away.values();
       this.away.delete((oldest as Away).name);
@@ -240,12 +240,12 @@ export class Destinations {
     return away;
   }
 
-  /** @internal It may have been missing for long before a message went there. */
-  sinceOf({ name, since }: Pick<Away, 'name' | 'since'>): number {
+  /**It may have been missing for long before a message went there. */
+  private sinceOf({ name, since }: Pick<Away, 'name' | 'since'>): number {
     return Math.min(since, this.missing.get(name)?.since ?? since);
   }
 
-  /** @internal */ end(away: Away, isKnown = true): void {
+  private end(away: Away, isKnown = true): void {
     const { name, putOff } = away;
     const gone = { name, putOff, since: this.sinceOf(away) };
     this.away.delete(name);

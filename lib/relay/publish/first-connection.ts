@@ -9,8 +9,8 @@ import type { Outage } from './outage.js';
  * transport makes at its connect (queues, exchanges) is there. Who starts waits for nothing.
  */
 export class FirstConnection {
-  /** @internal */ kill = new AbortController();
-  /** @internal */ readonly check: MissingCheck;
+  private kill = new AbortController();
+  private readonly check: MissingCheck;
 
   constructor(
     readonly publisher: Publisher,
@@ -37,7 +37,7 @@ export class FirstConnection {
     this.kill = new AbortController();
   }
 
-  /** @internal */ async connect(signal: AbortSignal): Promise<void> {
+  private async connect(signal: AbortSignal): Promise<void> {
     const { name: transport, clock, hooks, options } = this.deps;
     const began = clock.monotonic();
     try {

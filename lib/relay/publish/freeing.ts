@@ -25,8 +25,8 @@ export interface Jobs {
  * somebody else had locked it looks for again, after a rest.
  */
 export class Freeing {
-  /** @internal */ back: Job | undefined;
-  /** @internal */ gained: Job | undefined;
+  private back: Job | undefined;
+  private gained: Job | undefined;
 
   constructor(readonly relay: { readonly id: number; readonly store: Roles<'parked'>; readonly clock: Clock }) {}
 

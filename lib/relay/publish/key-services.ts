@@ -8,10 +8,10 @@ import type { PublishFailure } from '../../transports/transport.js';
  * three times, each time while others of its key get through, is at fault itself.
  */
 export class KeyServices {
-  /** @internal */ readonly away = new Map<string, Away>();
-  /** Payloads that were opened, by key. @internal */
+  readonly away = new Map<string, Away>();
+  /** Payloads that were opened, by key. */
   readonly counts = new Map<string, number>();
-  /** By the id of the message. @internal */
+  /** By the id of the message. */
   readonly strikes = new Map<string, Strikes>();
 
   constructor(readonly clock: Pick<Clock, 'monotonic'>) {}

@@ -15,8 +15,8 @@ import { readLargePayloads } from './read-large-payloads.js';
  * and one whose own read fails again and again, while the reads in between that return its row succeed, has failed.
  */
 export class LargePayloads {
-  /** @internal By id: reads of nothing else that failed. */
-  readonly strikes = new Map<string, number>();
+  /**By id: reads of nothing else that failed. */
+  private readonly strikes = new Map<string, number>();
   /** By id, until when (monotonic) they are not read again. */
   readonly heldBack = new Map<string, number>();
 
@@ -67,8 +67,8 @@ export class LargePayloads {
     return 'later';
   }
 
-  /** @returns milliseconds until it is read again; `undefined`: it has failed @internal */
-  judge({ id }: OutboxMessage, error: unknown, took: number): number | undefined {
+  /** @returns milliseconds until it is read again; `undefined`: it has failed */
+  private judge({ id }: OutboxMessage, error: unknown, took: number): number | undefined {
     const subject = subjectOf(error);
     if (subject === 'damage') return this.holdBack(id, DAMAGED_PAUSE); // parking, which moves the payload, would fail, too
     if (subject === 'database' && took < STATEMENT_TIMEOUT) return this.holdBack(id, AWAY_PAUSE);
@@ -77,7 +77,7 @@ export class LargePayloads {
     return strikes < STRIKES ? PAUSE : undefined;
   }
 
-  /** @internal */ holdBack(id: string, ms: number): number {
+  private holdBack(id: string, ms: number): number {
     put(this.heldBack, id, this.relay.clock.monotonic() + ms);
     return ms;
   }

@@ -13,10 +13,10 @@ import { Loop } from '../../time/loop.js';
  */
 export class MissingCheck {
   readonly loop: Loop;
-  /** @internal */ kill = new AbortController();
-  /** One that did not end when it was given up. @internal */
-  underWay: Promise<unknown> | undefined;
-  /** @internal */ lookedAt = -Infinity;
+  private kill = new AbortController();
+  /** One that did not end when it was given up. */
+  private underWay: Promise<unknown> | undefined;
+  private lookedAt = -Infinity;
 
   constructor(
     readonly publisher: Pick<Publisher, 'connected'>,
@@ -47,8 +47,8 @@ export class MissingCheck {
     void this.loop.stop();
   }
 
-  /** @internal @returns the delay until the next one */
-  async look(): Promise<number> {
+  /**@returns the delay until the next one */
+  private async look(): Promise<number> {
     const isConnected = this.publisher.connected || this.deps.transport.connect === undefined;
     if (!isConnected || this.underWay !== undefined) return UNTIL_CONNECTED;
     const { kill, absence } = this;
@@ -61,12 +61,12 @@ export class MissingCheck {
     return missing.size > 0 || this.missedByMessages.length > 0 ? LOOK_AGAIN : Infinity;
   }
 
-  /** @internal */ get missedByMessages(): ExpectedMessages[] {
+  private get missedByMessages(): ExpectedMessages[] {
     return this.absence.destinations.toAskAbout(this.deps.clock.monotonic());
   }
 
-  /** @internal `undefined`: no answer in time */
-  async ask(signal: AbortSignal): Promise<readonly MissingDestination[] | undefined> {
+  /**`undefined`: no answer in time */
+  private async ask(signal: AbortSignal): Promise<readonly MissingDestination[] | undefined> {
     const { transport, clock, options, expected } = this.deps;
     const late = new AbortController();
     const ends = AbortSignal.any([signal, late.signal]);

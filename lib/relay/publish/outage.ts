@@ -38,16 +38,16 @@ export class Outage {
   readonly circuit = new Circuit();
   readonly puttingOff = new PuttingOff();
   readonly absence: Absence;
-  /** It was not the connection that failed. @internal */
-  openedByKey = false;
-  /** @internal */ toldOpen = false;
+  /** It was not the connection that failed. */
+  private openedByKey = false;
+  private toldOpen = false;
   reconnected = false;
   triedBuckets = 0;
   lastProbe = -1;
-  /** @internal */ parkedFirst = false;
-  /** @internal */ probes = 0;
-  /** @internal */ stopped = false;
-  /** @internal */ cancelProbe: (() => void) | undefined;
+  private parkedFirst = false;
+  private probes = 0;
+  private stopped = false;
+  private cancelProbe: (() => void) | undefined;
 
   constructor(
     readonly relay: OutageRelay,
@@ -120,7 +120,7 @@ export class Outage {
     if (openFor !== undefined) this.closed(openFor);
   }
 
-  /** @internal */ closed(openFor: number): void {
+  private closed(openFor: number): void {
     const { hooks, name } = this.deps;
     if (this.toldOpen) hooks.emit('circuitClosed', { transport: name, openFor });
     this.toldOpen = false;
@@ -169,7 +169,7 @@ export class Outage {
     inCleanScope(() => this.noticed(state, reason));
   }
 
-  /** @internal */ noticed(state: 'up' | 'down' | 'blocked', reason: unknown): void {
+  private noticed(state: 'up' | 'down' | 'blocked', reason: unknown): void {
     const now = this.deps.clock.monotonic();
     if (state === 'blocked') {
       this.circuit.block(reason ?? 'The broker asks to wait.', now);
@@ -229,8 +229,8 @@ export class Outage {
     return true;
   }
 
-  /** One that was put off before costs nothing more; in a probe it takes the turn of another. @internal */
-  maySetAside({ parkedId }: OutboxMessage, { suspect, destination, certain }: PublishFailure): boolean {
+  /** One that was put off before costs nothing more; in a probe it takes the turn of another. */
+  private maySetAside({ parkedId }: OutboxMessage, { suspect, destination, certain }: PublishFailure): boolean {
     if (suspect === 'handler' || (certain === true && destination !== undefined)) return true;
     if (destination !== undefined && this.destinations.isProved(destination)) return true;
     return (parkedId !== null && !this.probing) || this.puttingOff.spend();
@@ -243,13 +243,13 @@ export class Outage {
     return away;
   }
 
-  /** While nobody gets through, nobody is too old. @internal */
-  ages({ suspect, retryIn, destination = '', certain }: PublishFailure): boolean {
+  /** While nobody gets through, nobody is too old. */
+  private ages({ suspect, retryIn, destination = '', certain }: PublishFailure): boolean {
     if (suspect === 'destination') return certain === true || this.destinations.isProved(destination);
     return suspect === 'key' || (suspect === 'handler' && retryIn === undefined);
   }
 
-  /** @internal */ probeNext(): void {
+  private probeNext(): void {
     this.circuit.state = 'open';
     this.triedBuckets = 0; // there is something to publish
     const again = (): void => {
@@ -259,7 +259,7 @@ export class Outage {
     if (!this.stopped) this.cancelProbe = this.deps.clock.after(SOON, again);
   }
 
-  /** @internal */ startProbe(): void {
+  private startProbe(): void {
     this.puttingOff.refill();
     this.reconnected = this.openedByKey;
     this.triedBuckets = 0;

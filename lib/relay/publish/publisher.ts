@@ -28,8 +28,8 @@ const FAILED = 2;
  * before anybody hears of it: a rejected publish is dead.
  */
 export class Publisher {
-  /** @internal */ connecting: Promise<void> | undefined;
-  /** @internal */ connected = false;
+  private connecting: Promise<void> | undefined;
+  connected = false;
 
   constructor(
     readonly transport: OutboxTransport,
@@ -115,7 +115,7 @@ export class Publisher {
     if (!(await deadline.within(closed, grace))) await this.reset();
   }
 
-  /** @internal */ async send(
+  private async send(
     batch: OutboxMessage[],
     signal: AbortSignal,
     report: (index: number, result: PublishResult) => void,
@@ -133,7 +133,7 @@ export class Publisher {
     return this.transport.publish(batch, { signal, timeout: left(), report });
   }
 
-  /** @internal */ async connect(signal: AbortSignal): Promise<void> {
+  private async connect(signal: AbortSignal): Promise<void> {
     if (this.transport.connect === undefined) {
       this.connected = true;
       return;
@@ -148,8 +148,8 @@ export class Publisher {
     }
   }
 
-  /** Runs work until the publish timeout, then aborts it and gives it a moment to tear down. @internal */
-  bounded<T>(work: (signal: AbortSignal) => Promise<T>, ...kill: AbortSignal[]): Promise<T> {
+  /** Runs work until the publish timeout, then aborts it and gives it a moment to tear down. */
+  private bounded<T>(work: (signal: AbortSignal) => Promise<T>, ...kill: AbortSignal[]): Promise<T> {
     const controller = new AbortController();
     return new Promise<T>((resolve, reject) => {
       let giveUp: (() => void) | undefined;
@@ -176,12 +176,12 @@ export class Publisher {
     });
   }
 
-  /** @internal */ timedOut(): OutboxError {
+  private timedOut(): OutboxError {
     return new OutboxError('PUBLISH_TIMEOUT', `The transport did not finish within ${Math.round(this.timeout)} ms.`);
   }
 
-  /** @returns whether the work ended in time, well or not @internal */
-  ended(ms: number, work: () => void | Promise<void>): Promise<boolean> {
+  /** @returns whether the work ended in time, well or not */
+  private ended(ms: number, work: () => void | Promise<void>): Promise<boolean> {
     return within(this.clock, ms, Promise.allSettled([Promise.resolve().then(work)]));
   }
 }

@@ -53,8 +53,8 @@ export function waitAfter(ms: number, random: number): number {
  * they cost the others little, and a thousand of them go out within five seconds of the key's return.
  */
 export class Turns {
-  /** Monotonic milliseconds of the last one. @internal */
-  last = -Infinity;
+  /** Monotonic milliseconds of the last one. */
+  private last = -Infinity;
 
   /** @returns milliseconds until the next one's */
   next(now: number): number {

@@ -24,7 +24,7 @@ export class RunResults {
     return failedAt === -1 ? 'through' : this.break(unit, failedAt);
   }
 
-  /** @internal */ break(unit: Unit, failedAt: number): BrokenRun {
+  private break(unit: Unit, failedAt: number): BrokenRun {
     const { queues, trial } = this.ledger;
     const behind = queues.cut(unit.messages.at(-1) as OutboxMessage);
     const published: OutboxMessage[] = [];

@@ -18,13 +18,15 @@ export class AboveLast {
   readonly unread = new Set<number>();
   /** Bucket → the last number that was given out when its reads were cut off. */
   readonly cut = new Map<number, string>();
-  /** Buckets that are looked through: up to where. @internal */
+  /** Buckets that are looked through: up to where. */
   readonly at = new Map<number, string>();
-  /** @internal */ readonly walks = new Walks();
-  /** Transactions that may leave a row where nobody looks again; as of the first slice. @internal */
-  readonly open = new Set<string>();
-  /** Those of the next slice are to be remembered, too. @internal */ begins = false;
-  /** Monotonic. @internal */ triedAt = 0;
+  readonly walks = new Walks();
+  /** Transactions that may leave a row where nobody looks again; as of the first slice. */
+  private readonly open = new Set<string>();
+  /** Those of the next slice are to be remembered, too. */
+  private begins = false;
+  /** Monotonic. */
+  private triedAt = 0;
   /** Rows left with the last slice: new ones come before the next one. */
   rests = false;
   /** The last read brought all that it may. */
@@ -131,17 +133,17 @@ export class AboveLast {
     for (const bucket of read) if (this.at.get(bucket) === HIGHEST) this.done(bucket);
   }
 
-  /** @internal */ rest(): [] {
+  private rest(): [] {
     this.rests = false;
     return [];
   }
 
-  /** @internal */ beginAgain(ended: string): void {
+  private beginAgain(ended: string): void {
     this.open.delete(ended);
     for (const bucket of this.cut.keys()) this.lookAgain(bucket);
   }
 
-  /** @internal */ done(bucket: number): void {
+  private done(bucket: number): void {
     this.at.delete(bucket);
     this.walks.forget(bucket);
   }

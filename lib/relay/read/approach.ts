@@ -44,10 +44,10 @@ export class Approach {
   readonly waiting = new Set<number>();
   readonly walks = new Walks();
   readonly above = new AboveLast();
-  /** @internal */ turn: Turn | undefined;
-  /** @internal */ readonly reach = new Reach(SLICE, FIRST);
-  /** Milliseconds after which the server gives up a slice. @internal */
-  limit = LIMIT;
+  private turn: Turn | undefined;
+  private readonly reach = new Reach(SLICE, FIRST);
+  /** Milliseconds after which the server gives up a slice. */
+  private limit = LIMIT;
   /** Set by the relay. */
   cost: ReadCost | undefined;
 
@@ -147,14 +147,14 @@ export class Approach {
     return points;
   }
 
-  /** @internal */ lookFromTop(turn: Turn): void {
+  private lookFromTop(turn: Turn): void {
     turn.left = [...turn.buckets].map((bucket) => ({ bucket, after: '0', upTo: turn.last }));
     turn.lowest.clear();
     turn.open = undefined;
     this.reach.restart();
   }
 
-  /** @internal */ async slice(turn: Turn): Promise<void> {
+  private async slice(turn: Turn): Promise<void> {
     const left = turn.left.filter(({ bucket }) => turn.buckets.has(bucket)); // others were given up
     const { now, rest } = turn.inSlices ? this.reach.cut(left) : { now: left, rest: [] };
     const began = this.clock.monotonic();

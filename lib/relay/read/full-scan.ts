@@ -9,10 +9,10 @@ import { Reach } from './reach.js';
  */
 export class FullScan {
   readonly reach = new Reach(SLICE, FIRST);
-  /** Until where each bucket was looked at in this turn; `undefined` between two turns. @internal */
+  /** Until where each bucket was looked at in this turn; `undefined` between two turns. */
   left: ReadRange[] | undefined;
-  /** @internal */ turnAt: number;
-  /** @internal */ pauseUntil = -Infinity;
+  turnAt: number;
+  private pauseUntil = -Infinity;
 
   /** @param every milliseconds from the begin of a turn to that of the next one, at least */
   constructor(
@@ -31,7 +31,7 @@ export class FullScan {
     return this.reach.cut(left).now;
   }
 
-  /** @internal */ begin(heads: Heads, now: number): ReadRange[] {
+  begin(heads: Heads, now: number): ReadRange[] {
     if (now - this.turnAt < this.every) return [];
     this.turnAt = now;
     this.reach.restart();
@@ -52,7 +52,7 @@ export class FullScan {
     return this.reach.cancelled(now - began);
   }
 
-  /** @internal */ pause(took: number, now: number): void {
+  private pause(took: number, now: number): void {
     this.pauseUntil = now + Math.min(took * PAUSE, this.every);
   }
 }

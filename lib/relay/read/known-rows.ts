@@ -11,10 +11,10 @@ const HIGHEST = (2n ** 64n).toString();
  */
 export class KnownRows {
   readonly ids = new Map<string, string>();
-  /** Ids of those whose number another row has by now; nearly always empty. @internal */
-  readonly displaced = new Set<string>();
-  /** Numbers that were read before numbers may have gone back: who has them now, only the row itself tells. @internal */
-  readonly doubted = new Set<string>();
+  /** Ids of those whose number another row has by now; nearly always empty. */
+  private readonly displaced = new Set<string>();
+  /** Numbers that were read before numbers may have gone back: who has them now, only the row itself tells. */
+  private readonly doubted = new Set<string>();
   /** Settled while a read was under way, which may still return them. */
   lingering: Row[] = [];
 

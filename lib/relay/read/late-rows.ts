@@ -25,27 +25,27 @@ type Known = Pick<KnownRows, 'size' | 'has'>;
  * in the index: wide ranges are read in slices, and a slice that is cancelled is asked for again in smaller ones.
  */
 export class LateRows {
-  /** @internal */ readonly scan: FullScan;
-  /** @internal */ readonly sweeps = new Reach(SWEEP, SWEEP_FIRST);
-  /** @internal */ readonly quick = new Reach(BUDGET, QUICK_FIRST);
-  /** @internal */ readonly probes = new Reach(SWEEP, SWEEP_FIRST);
-  /** A slice of the scan met what no low-water mark allows for: all is swept, in order. @internal */
-  all = false;
-  /** @internal */ readonly met = new Map<number, Place>();
-  /** By bucket; where the scan met rows with this read. @internal */
-  readonly lowestMet = new Map<number, string>();
+  readonly scan: FullScan;
+  private readonly sweeps = new Reach(SWEEP, SWEEP_FIRST);
+  private readonly quick = new Reach(BUDGET, QUICK_FIRST);
+  private readonly probes = new Reach(SWEEP, SWEEP_FIRST);
+  /** A slice of the scan met what no low-water mark allows for: all is swept, in order. */
+  private all = false;
+  private readonly met = new Map<number, Place>();
+  /** By bucket; where the scan met rows with this read. */
+  private readonly lowestMet = new Map<number, string>();
   /** Set by the relay. */
   cost: ReadCost | undefined;
-  /** What the last sweep found may be below the low-water marks, where nothing else looks. @internal */
-  foundInAll = false;
+  /** What the last sweep found may be below the low-water marks, where nothing else looks. */
+  private foundInAll = false;
   /** Buckets that a sweep had no time for; `undefined` where no snapshot says what was looked at. */
   readonly walked: WalkedBuckets | undefined;
-  /** Since then some bucket is walked. @internal */
-  walksSince = Infinity;
-  /** Milliseconds that a sweep takes from the others. @internal */
-  budget = BUDGET;
-  /** Milliseconds of the quickest sweep: what any statement takes here. @internal */
-  least = Infinity;
+  /** Since then some bucket is walked. */
+  private walksSince = Infinity;
+  /** Milliseconds that a sweep takes from the others. */
+  private budget = BUDGET;
+  /** Milliseconds of the quickest sweep: what any statement takes here. */
+  private least = Infinity;
 
   constructor(
     readonly store: Pick<ReadyStore, 'sweep' | 'probe'>,
@@ -92,7 +92,7 @@ export class LateRows {
     this.sweptInPart();
   }
 
-  /** @internal */ sweptInPart(): void {
+  private sweptInPart(): void {
     this.all ||= this.foundInAll;
     if (this.lowWaterMark instanceof ProbedLowWaterMark) this.lowWaterMark.depth.again();
   }
@@ -132,27 +132,27 @@ export class LateRows {
     return { places, complete, raise, overtaken: this.overtaken(places) };
   }
 
-  /** Without the buckets of which nothing leaves in this read. @internal */
-  toSweep(snapshot: Snapshot | undefined, heads: Heads): ReadRange[] {
+  /** Without the buckets of which nothing leaves in this read. */
+  private toSweep(snapshot: Snapshot | undefined, heads: Heads): ReadRange[] {
     const { walked } = this;
     if (walked === undefined || walked.buckets.size === 0) return this.lowWaterMark.toSweep(snapshot, heads);
     return this.lowWaterMark.toSweep(snapshot, heads, walked.asOf).filter(({ bucket }) => !walked.holds(bucket));
   }
 
-  /** @internal */ overtaken(places: readonly Place[]): string | undefined {
+  private overtaken(places: readonly Place[]): string | undefined {
     const place = this.lowWaterMark instanceof ProbedLowWaterMark ? this.lowWaterMark.overtaken(places) : undefined;
     return place && `a message stood at number ${place.seq}, ${HELD}`;
   }
 
-  /** Messages wait for the walks, and nobody for the scan. But walks may go on for ever. @internal */
-  isDeferred(): boolean {
+  /** Messages wait for the walks, and nobody for the scan. But walks may go on for ever. */
+  private isDeferred(): boolean {
     const now = this.clock.monotonic();
     if (this.walked === undefined || this.walked.held.size === 0) this.walksSince = Infinity;
     else this.walksSince = Math.min(this.walksSince, now);
     return this.walksSince !== Infinity && now - this.walksSince < DEFERRED;
   }
 
-  /** Of the full scan what is due, without what is known. @internal */
+  /** Of the full scan what is due, without what is known. */
   async scanSlice(heads: Heads, known: Known): Promise<readonly Place[]> {
     const ranges = this.isDeferred() ? [] : this.scan.due(heads, this.clock.monotonic());
     if (ranges.length === 0) return [];
@@ -170,8 +170,8 @@ export class LateRows {
     }
   }
 
-  /** What a slice of the scan met is not taken from there, but swept for together with what is before it. @internal */
-  withScanned(scanned: readonly Place[], toSweep: ReadRange[], heads: Heads): ReadRange[] {
+  /** What a slice of the scan met is not taken from there, but swept for together with what is before it. */
+  private withScanned(scanned: readonly Place[], toSweep: ReadRange[], heads: Heads): ReadRange[] {
     const met = this.lowestMet;
     met.clear();
     this.all ||= scanned.some(({ bucket, seq }) => compareSeq(seq, this.lowWaterMark.of(bucket)) <= 0);
@@ -190,8 +190,8 @@ export class LateRows {
     return [...toSweep.filter(({ bucket }) => !met.has(bucket)), ...again];
   }
 
-  /** A sweep of everything says nothing of what others cost. @internal */
-  async timed(sweep: () => Promise<SweepResult>): Promise<SweepResult> {
+  /** A sweep of everything says nothing of what others cost. */
+  private async timed(sweep: () => Promise<SweepResult>): Promise<SweepResult> {
     const began = this.clock.monotonic();
     const result = await sweep();
     if (this.lowWaterMark instanceof ProbedLowWaterMark && !this.all)
@@ -199,7 +199,7 @@ export class LateRows {
     return result;
   }
 
-  /** @internal */ async sweep(ranges: readonly ReadRange[], known: Known): Promise<SweepResult> {
+  private async sweep(ranges: readonly ReadRange[], known: Known): Promise<SweepResult> {
     let found: Place[] = [];
     let complete = true;
     const look = async (slice: readonly ReadRange[]): Promise<void> => {
@@ -259,8 +259,8 @@ export class LateRows {
     return left;
   }
 
-  /** Where snapshots tell nothing: asks for uncommitted inserts; the low-water mark rises after the sweep that follows. @internal */
-  async probe(which: (bucket: number) => boolean): Promise<(() => void) | undefined> {
+  /** Where snapshots tell nothing: asks for uncommitted inserts; the low-water mark rises after the sweep that follows. */
+  private async probe(which: (bucket: number) => boolean): Promise<(() => void) | undefined> {
     const { lowWaterMark } = this;
     if (!(lowWaterMark instanceof ProbedLowWaterMark)) return undefined;
     const raises: (() => void)[] = [];
@@ -269,7 +269,7 @@ export class LateRows {
     return raises.length === 0 ? undefined : () => raises.forEach((raise) => raise());
   }
 
-  /** @internal */ async probeMark(
+  private async probeMark(
     lowWaterMark: ProbedLowWaterMark,
     mark: ProbedMark,
     toProbe: readonly ReadRange[],

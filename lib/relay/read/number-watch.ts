@@ -7,12 +7,12 @@ import type { FetchResult, NumberSource, ReadyStore } from '../../store/ready-st
  * pooler that keeps the session. What was concluded from positions is void then: new rows stand below them.
  */
 export class NumberWatch {
-  /** @internal */ source: NumberSource | undefined;
-  /** Transaction ids up to which the last snapshot saw. @internal */
-  xmax: bigint | undefined;
+  source: NumberSource | undefined;
+  /** Transaction ids up to which the last snapshot saw. */
+  private xmax: bigint | undefined;
   /** Whether the last look found what only another server, or a restore, does. */
   isOfOther = false;
-  /** @internal */ askedAt = -Infinity;
+  private askedAt = -Infinity;
 
   constructor(
     readonly store: Pick<ReadyStore, 'numberSource'>,
@@ -53,7 +53,7 @@ export class NumberWatch {
     if (this.source !== undefined) this.source = { server: undefined, table: undefined, last: this.source.last };
   }
 
-  /** @internal */ compare(source: NumberSource): string | undefined {
+  private compare(source: NumberSource): string | undefined {
     const before = this.source;
     this.source = source;
     if (before === undefined) return undefined;

@@ -37,17 +37,17 @@ type Store = Required<Pick<ReadyStore, 'lowest' | 'probe' | 'numberSource'>> & P
 export class ProbedApproach {
   /** Buckets that nobody looked at. */
   readonly waiting = new Set<number>();
-  /** Rows that are gone stand in their way. @internal */
-  readonly costly = new Set<number>();
-  /** For the upper mark. @internal */
-  readonly first = new Map<number, Claim>();
-  /** For the lower mark, of buckets that have joined; who was looked at goes to the end. @internal */
+  /** Rows that are gone stand in their way. */
+  private readonly costly = new Set<number>();
+  /** For the upper mark. */
+  private readonly first = new Map<number, Claim>();
+  /** For the lower mark, of buckets that have joined; who was looked at goes to the end. */
   readonly second = new Map<number, Claim>();
-  /** Milliseconds after which the server gives up a look. @internal */
-  limit = LIMIT;
-  /** @internal */ pauseUntil = -Infinity;
-  /** Rows where none was when their bucket joined. @internal */
-  met: Place[] = [];
+  /** Milliseconds after which the server gives up a look. */
+  private limit = LIMIT;
+  private pauseUntil = -Infinity;
+  /** Rows where none was when their bucket joined. */
+  private met: Place[] = [];
   /** Set by the relay. */
   cost: ReadCost | undefined;
 
@@ -124,7 +124,7 @@ export class ProbedApproach {
     return NONE;
   }
 
-  /** @internal */ async lookAtOnce(): Promise<Heads> {
+  private async lookAtOnce(): Promise<Heads> {
     const buckets = [...this.waiting];
     try {
       const ranges = buckets.map((bucket) => ({ bucket, after: '0', upTo: HIGHEST }));
@@ -138,7 +138,7 @@ export class ProbedApproach {
     }
   }
 
-  /** @internal */ async approach(bucket: number, claim: Claim): Promise<Heads> {
+  private async approach(bucket: number, claim: Claim): Promise<Heads> {
     const look = await this.look(bucket, claim);
     if (look === undefined || this.first.get(bucket) !== claim) return NONE; // given up meanwhile
     this.first.delete(bucket);
@@ -155,7 +155,7 @@ export class ProbedApproach {
     return new Map([[bucket, look.head]]);
   }
 
-  /** @internal */ async proveLowWaterMark(): Promise<void> {
+  private async proveLowWaterMark(): Promise<void> {
     const began = this.clock.monotonic();
     const [bucket, claim] =
       (began < this.pauseUntil ? undefined : this.next(this.second, this.lowWaterMark.upper.age)) ?? [];
@@ -176,13 +176,13 @@ export class ProbedApproach {
     else this.second.set(bucket, claim);
   }
 
-  /** @internal */ next(claims: ReadonlyMap<number, Claim>, age: number): [number, Claim] | undefined {
+  private next(claims: ReadonlyMap<number, Claim>, age: number): [number, Claim] | undefined {
     const now = this.clock.monotonic();
     return [...claims].find(([, { since, tryAt }]) => now >= since + age && now >= tryAt);
   }
 
-  /** The committed read comes after the dirty one. @internal */
-  async look(bucket: number, { upTo }: Claim): Promise<Look | undefined> {
+  /** The committed read comes after the dirty one. */
+  private async look(bucket: number, { upTo }: Claim): Promise<Look | undefined> {
     const { transport, limit } = this;
     const ranges = [{ bucket, after: '0', upTo }];
     const began = this.clock.monotonic();

@@ -20,11 +20,11 @@ export class ProbedLowWaterMark implements LowWaterMark {
   readonly depth = new SweepDepth();
   /** Whether the sweep of this read covers all above the low-water mark. */
   deep = true;
-  /** Whether one before it did not. @internal */
-  skipped = false;
+  /** Whether one before it did not. */
+  private skipped = false;
   /**
    * Buckets that joined at both marks while the low-water mark is still at 0: an INSERT may hold a number up to there, for which
-   * no sweep looks. @internal
+   * no sweep looks.
    */
   readonly unproved = new Map<number, string>();
 

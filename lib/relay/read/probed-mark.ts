@@ -103,7 +103,7 @@ export class ProbedMark {
     }
   }
 
-  /** @internal */ mayBeOld({ since, created, tryAt }: Candidate): boolean {
+  private mayBeOld({ since, created, tryAt }: Candidate): boolean {
     if (this.askedAt < tryAt) return false;
     const waited = this.askedAt - since;
     if (waited >= this.age) return true;

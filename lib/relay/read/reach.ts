@@ -6,10 +6,10 @@ import type { ReadRange } from '../../store/ready-store.js';
  * next one covers less or more by what the last one took.
  */
 export class Reach {
-  /** @internal */ width: bigint;
-  /** @internal */ goal: number;
-  /** Milliseconds of the quickest one: what any statement takes here, whatever it covers. @internal */
-  least = Infinity;
+  width: bigint;
+  private goal: number;
+  /** Milliseconds of the quickest one: what any statement takes here, whatever it covers. */
+  private least = Infinity;
 
   /**
    * @param most milliseconds that a statement should take

@@ -5,8 +5,8 @@ import { waitedTooLong } from '../../store/database-errors.js';
  * about the last minute.
  */
 export class ReadCost {
-  /** @internal */ sum = 0;
-  /** @internal */ at = 0;
+  private sum = 0;
+  private at = 0;
 
   constructor(
     /** Monotonic. */
@@ -48,12 +48,13 @@ export class ReadCost {
     return this.recent() >= SLOW;
   }
 
-  /** @internal */ add(ms: number): void {
+  private add(ms: number): void {
     this.sum = this.recent() + ms;
     this.at = this.now();
   }
 
-  /** What is older counts less and less. @internal */ recent(): number {
+  /** What is older counts less and less. */
+  private recent(): number {
     return this.sum * 2 ** ((this.at - this.now()) / HALF);
   }
 }

@@ -29,11 +29,11 @@ export class Reader {
   readonly forgotten = new Set<number>();
   /** Found by a sweep beyond what may be read at once: a large transaction that committed late. */
   backlog: Place[] = [];
-  /** What the fetch saw that the backlog was found for. @internal */
-  backlogSeen: Snapshot | undefined;
+  /** What the fetch saw that the backlog was found for. */
+  private backlogSeen: Snapshot | undefined;
   session: number | undefined;
-  /** Reads that had gone out when its connection was another one. @internal */
-  readsBeforeSession = -1;
+  /** Reads that had gone out when its connection was another one. */
+  private readsBeforeSession = -1;
   restarts = 0;
   rotation = 0;
   /** Buckets whose last read came back full: more of them is waiting. */
@@ -77,11 +77,12 @@ export class Reader {
     return this.approach?.isOn === true || this.isBehind ? undefined : this.heads.size;
   }
 
-  /** Of some buckets nothing goes out yet. @internal */ get isBehind(): boolean {
+  /** Of some buckets nothing goes out yet. */
+  private get isBehind(): boolean {
     return this.lateRows.walked !== undefined && this.lateRows.walked.held.size > 0;
   }
 
-  /** @internal */ readFrom(bucket: number, seq: string): void {
+  private readFrom(bucket: number, seq: string): void {
     const { approach, heads } = this;
     if (approach !== undefined && seq === '0') {
       heads.delete(bucket);
@@ -90,7 +91,7 @@ export class Reader {
     this.goBack(bucket, seq);
   }
 
-  /** @internal */ goBack(bucket: number, seq: string): void {
+  private goBack(bucket: number, seq: string): void {
     this.walks?.wentBack(bucket, seq, this.heads.get(bucket));
     this.heads.set(bucket, seq);
   }
@@ -136,15 +137,15 @@ export class Reader {
     }
   }
 
-  /** @internal */ async goOnWalking(only: number | undefined): Promise<void> {
+  private async goOnWalking(only: number | undefined): Promise<void> {
     const found = await this.lateRows.goOn(this.heads, this.known, this.numbers.source?.last, only);
     if (found === undefined) return;
     this.backlog = found.places.filter(({ bucket }) => this.isOurs(bucket));
     this.backlogSeen = found.seen;
   }
 
-  /** What is new beyond the heads, and before it what became visible behind them. @internal */
-  async readHeads(limit: number, positions: readonly ReadPosition[], restarts: number): Promise<ReadResult> {
+  /** What is new beyond the heads, and before it what became visible behind them. */
+  private async readHeads(limit: number, positions: readonly ReadPosition[], restarts: number): Promise<ReadResult> {
     const perBucket = rowsPerBucket(this.full.size, limit, positions.length);
     const { lateRows, known } = this;
     const fetched = await fetchHeads(this, positions, { perBucket, limit });
@@ -183,7 +184,6 @@ export class Reader {
   /**
    * Looked at between the read and the publish: the process may have stood still since the look before, and numbers have gone back.
    * @returns what a read ends with of which nothing holds
-   * @internal
    */
   async contradicted(found: FetchResult, restarts: number): Promise<ReadResult | undefined> {
     if (this.restarts !== restarts) return this.void();
@@ -223,7 +223,7 @@ export class Reader {
     this.restart(points, 'rewind');
   }
 
-  /** @internal */ restart(points: ReadonlyMap<number, string>, how: 'restart' | 'rewind' = 'restart'): void {
+  private restart(points: ReadonlyMap<number, string>, how: 'restart' | 'rewind' = 'restart'): void {
     this.restarts += 1;
     this.lateRows.walked?.clear();
     // Where reads prove nothing, a bucket joins after 2 s. What is known of one that is rewound still holds: it need not join anew.
@@ -237,15 +237,15 @@ export class Reader {
     this.backlog = [];
   }
 
-  /** Read before a restart: to be read again, also what only a full scan finds. @internal */
-  void(): ReadResult {
+  /** Read before a restart: to be read again, also what only a full scan finds. */
+  private void(): ReadResult {
     this.lateRows.lost();
     this.backlog = [];
     return { ...NOTHING, more: true };
   }
 
-  /** The next part of what a sweep found, per bucket from the lowest. @internal */
-  async readBacklog(limit: number, restarts: number): Promise<ReadResult> {
+  /** The next part of what a sweep found, per bucket from the lowest. */
+  private async readBacklog(limit: number, restarts: number): Promise<ReadResult> {
     if (this.backlog.length === 0) return NOTHING; // all that one sweep returns is on its way out already
     const perBucket = Math.max(1, Math.floor(limit / new Set(this.backlog.map(({ bucket }) => bucket)).size));
     const taken = new Map<number, number>();
@@ -266,7 +266,7 @@ export class Reader {
     return { messages, durable: found.durable, more: true };
   }
 
-  /** A new connection may lead to another server: nothing that was concluded from the old one holds. @internal */
+  /** A new connection may lead to another server: nothing that was concluded from the old one holds. */
   newSession(session: number): ReadResult {
     this.session = session;
     this.readsBeforeSession = this.reads;
@@ -274,35 +274,36 @@ export class Reader {
     return { ...this.fromStart(), otherServer: true };
   }
 
-  /** What was read proves positions wrong: nothing that was concluded from them holds. @internal */
+  /** What was read proves positions wrong: nothing that was concluded from them holds. */
   startOver(why: string): ReadResult {
     this.readAgain += 1;
     this.told(`${why}: everything is read again, in order`);
     return { ...this.fromStart(), otherServer: this.numbers.isOfOther };
   }
 
-  /** All is read again, in order, and numbers alone tell nothing of who has them. @internal */
-  fromStart(): ReadResult {
+  /** All is read again, in order, and numbers alone tell nothing of who has them. */
+  private fromStart(): ReadResult {
     this.known.doubt();
     this.approach?.restart();
     this.restart(new Map([...this.heads.keys()].map((bucket) => [bucket, '0'])));
     return { ...NOTHING, more: true, startedOver: true };
   }
 
-  /** @internal */ fresh(messages: readonly OutboxMessage[]): OutboxMessage[] {
+  fresh(messages: readonly OutboxMessage[]): OutboxMessage[] {
     return messages.filter((message) => this.known.isNew(message) && this.isRead(message.bucket));
   }
 
-  /** Leased since before the read began. @internal */ isOurs(bucket: number): boolean {
+  /** Leased since before the read began. */
+  private isOurs(bucket: number): boolean {
     return this.heads.has(bucket) && !this.forgotten.has(bucket);
   }
 
-  /** What the read found of it goes out. @internal */ isRead(bucket: number): boolean {
+  /** What the read found of it goes out. */ isRead(bucket: number): boolean {
     return this.isOurs(bucket) && !this.lateRows.holds(bucket);
   }
 
-  /** Not past the last number that was given out: where a sequence was set back below rows, new ones come before these. @internal */
-  advance(
+  /** Not past the last number that was given out: where a sequence was set back below rows, new ones come before these. */
+  private advance(
     { messages, source }: Pick<FetchResult, 'messages' | 'source'>,
     positions: readonly ReadPosition[],
     perBucket: number,
@@ -328,7 +329,7 @@ export class Reader {
     return reached;
   }
 
-  /** Rotated, so that a limit does not always favour the same buckets. @internal */
+  /** Rotated, so that a limit does not always favour the same buckets. */
   positions(only: number | undefined): ReadPosition[] {
     const isDue = (bucket: number): boolean => !this.lateRows.holds(bucket);
     if (only !== undefined) return this.heads.has(only) && isDue(only) ? [this.position(only)] : [];
@@ -341,7 +342,7 @@ export class Reader {
     return [...all.slice(this.rotation), ...all.slice(0, this.rotation)].map((bucket) => this.position(bucket));
   }
 
-  /** @internal */ position(bucket: number): ReadPosition {
+  private position(bucket: number): ReadPosition {
     const after = this.heads.get(bucket) ?? '0';
     if (this.walks?.ends.has(bucket) === true) return this.walks.bounded(bucket, after);
     return this.above?.bounded(bucket, after, this.numbers.source?.last) ?? { bucket, after };

@@ -55,8 +55,8 @@ export class Room {
     if (messages.length > 0) this.averageBytes = Math.max(100, this.mean(messages), this.averageBytes * 0.9);
   }
 
-  /** With what is still in the database. None counts for more than a batch of its own: each batch must find one. @internal */
-  mean(messages: readonly OutboxMessage[]): number {
+  /** With what is still in the database. None counts for more than a batch of its own: each batch must find one. */
+  private mean(messages: readonly OutboxMessage[]): number {
     let sum = 0;
     for (const message of messages) sum += Math.min(weightOf(message), this.bounds.batchBytes);
     return sum / messages.length;

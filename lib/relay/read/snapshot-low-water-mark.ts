@@ -29,8 +29,8 @@ export class SnapshotLowWaterMark implements LowWaterMark {
   checkpoints: Checkpoint[] = [];
   /** Our own transactions that the previous snapshot may not have seen finished. */
   own = new Set<bigint>();
-  /** Buckets that reads since then did not sweep, or not to the end. Their low-water marks stay. @internal */
-  readonly behind = new Map<number, Snapshot>();
+  /** Buckets that reads since then did not sweep, or not to the end. Their low-water marks stay. */
+  private readonly behind = new Map<number, Snapshot>();
   /** Reads that went through `passed`. */
   reads = 0;
 
@@ -47,7 +47,7 @@ export class SnapshotLowWaterMark implements LowWaterMark {
     }, heads);
   }
 
-  /** @internal */ sweptFromSince(since: Snapshot, snapshot: Snapshot, heads: Heads): Heads {
+  private sweptFromSince(since: Snapshot, snapshot: Snapshot, heads: Heads): Heads {
     const oldest = oldestFinishedBetween(since, snapshot, this.own);
     if (oldest === undefined) return heads;
     let from: Heads = this.lowWaterMarks;
@@ -151,7 +151,7 @@ export class SnapshotLowWaterMark implements LowWaterMark {
     return this.lowWaterMarks.get(bucket) ?? '0';
   }
 
-  /** @internal */ raise(snapshot: Snapshot): void {
+  private raise(snapshot: Snapshot): void {
     const xmax = BigInt(snapshot.xmax);
     const open =
       snapshot.open.length === 0 ? xmax : BigInt(snapshot.open.reduce((a, b) => (BigInt(a) < BigInt(b) ? a : b)));
@@ -169,7 +169,8 @@ export class SnapshotLowWaterMark implements LowWaterMark {
     if (resolved > 0 && this.behind.size === 0) this.checkpoints.splice(0, resolved);
   }
 
-  /** Dropping a checkpoint only makes a range larger. @internal */ thinOut(): void {
+  /** Dropping a checkpoint only makes a range larger. */
+  private thinOut(): void {
     this.checkpoints = this.checkpoints.filter((_, i, all) => i % 2 === 0 || i === all.length - 1);
   }
 }

@@ -18,13 +18,13 @@ export interface HeldSnapshotStatus {
  */
 export class SnapshotWatch {
   readonly cost: ReadCost;
-  /** @internal */ held: { readonly holder: HeldSnapshot; readonly since: number } | undefined;
-  /** The oldest one that was seen, told or not. @internal */
-  seen: { readonly transaction: string; readonly since: number } | undefined;
-  /** A right without which nobody can be named. @internal */
-  needs: string | undefined;
-  /** @internal */ lookedAt = -Infinity;
-  /** @internal */ looking: Promise<void> | undefined;
+  private held: { readonly holder: HeldSnapshot; readonly since: number } | undefined;
+  /** The oldest one that was seen, told or not. */
+  private seen: { readonly transaction: string; readonly since: number } | undefined;
+  /** A right without which nobody can be named. */
+  private needs: string | undefined;
+  private lookedAt = -Infinity;
+  private looking: Promise<void> | undefined;
 
   constructor(
     readonly store: Pick<ReadyStore, 'heldSnapshot'>,
@@ -49,7 +49,7 @@ export class SnapshotWatch {
     return { text, isSlow };
   }
 
-  /** @internal */ look(): void {
+  private look(): void {
     if (this.looking !== undefined || this.store.heldSnapshot === undefined) return;
     if (!this.cost.isFelt && this.held === undefined) return;
     const now = this.clock.monotonic();
@@ -62,7 +62,7 @@ export class SnapshotWatch {
       .finally(() => (this.looking = undefined));
   }
 
-  /** @internal */ found(report: HeldSnapshotReport): void {
+  private found(report: HeldSnapshotReport): void {
     this.needs = report !== undefined && 'needs' in report ? report.needs : undefined;
     const holder = report === undefined || 'needs' in report ? undefined : report;
     const since = this.sinceOf(holder);
@@ -75,8 +75,8 @@ export class SnapshotWatch {
     if (next !== undefined) this.tell('snapshotHeld', next.holder, next.since);
   }
 
-  /** Where the server does not say it: when it was first seen. Monotonic. @internal */
-  sinceOf(holder: HeldSnapshot | undefined): number {
+  /** Where the server does not say it: when it was first seen. Monotonic. */
+  private sinceOf(holder: HeldSnapshot | undefined): number {
     const now = this.clock.monotonic();
     if (holder === undefined) {
       this.seen = undefined;
@@ -87,12 +87,12 @@ export class SnapshotWatch {
     return age === undefined ? this.seen.since : now - age;
   }
 
-  /** @internal */ tell(name: 'snapshotHeld' | 'snapshotReleased', holder: HeldSnapshot, since: number): void {
+  private tell(name: 'snapshotHeld' | 'snapshotReleased', holder: HeldSnapshot, since: number): void {
     const heldFor = this.clock.monotonic() - since;
     this.hooks.emit(name, { server: holder.server, table: this.table, holder: nameOf(holder), heldFor });
   }
 
-  /** @internal */ text(holder: HeldSnapshot, since: number): string {
+  private text(holder: HeldSnapshot, since: number): string {
     const heldFor = inWords(this.clock.monotonic() - since);
     return `${holder.server} has kept dead rows of ${this.table} for ${heldFor}: ${nameOf(holder)} holds a snapshot`;
   }

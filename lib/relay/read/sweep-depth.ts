@@ -5,12 +5,12 @@
  * them in a row must have taken longer, and by more than they differ.
  */
 export class SweepDepth {
-  /** Milliseconds of the last deep sweeps and of the last others. @internal */
-  readonly deep: number[] = [];
-  /** @internal */ readonly others: number[] = [];
-  /** The quickest of all: what any statement takes here. @internal */
-  least = Infinity;
-  /** @internal */ pauseUntil = -Infinity;
+  /** Milliseconds of the last deep sweeps and of the last others. */
+  private readonly deep: number[] = [];
+  private readonly others: number[] = [];
+  /** The quickest of all: what any statement takes here. */
+  private least = Infinity;
+  private pauseUntil = -Infinity;
   /** A sweep that was not deep has gone before this one. */
   skipped = false;
 

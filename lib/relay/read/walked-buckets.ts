@@ -40,9 +40,9 @@ interface Seen {
  * read that follows sweeps for.
  */
 export class WalkedBuckets {
-  /** Who waits longest comes first. @internal */
+  /** Who waits longest comes first. */
   readonly buckets = new Map<number, Walked>();
-  /** @internal */ readonly reach = new Reach(SLICE, FIRST);
+  private readonly reach = new Reach(SLICE, FIRST);
   cost: ReadCost | undefined;
   /** Of the last read, also of one of which nothing went out. */
   latest: Snapshot | undefined;
@@ -96,8 +96,8 @@ export class WalkedBuckets {
     this.buckets.clear();
   }
 
-  /** What a walk has found; it is handed over, and leaves before anything else of its bucket does. @internal */
-  take(known: Pick<KnownRows, 'has'>): { places: Place[]; seen: Snapshot } | undefined {
+  /** What a walk has found; it is handed over, and leaves before anything else of its bucket does. */
+  private take(known: Pick<KnownRows, 'has'>): { places: Place[]; seen: Snapshot } | undefined {
     for (const { held, kept, asOf } of this.buckets.values()) {
       const places = held ? [] : kept.splice(0).filter(({ seq }) => !known.has(seq));
       if (places.length > 0 && asOf !== undefined) return { places, seen: asOf };
@@ -130,7 +130,7 @@ export class WalkedBuckets {
     return this.take(known);
   }
 
-  /** @internal */ async walk(bucket: number, walked: Walked, seen: Seen): Promise<void> {
+  private async walk(bucket: number, walked: Walked, seen: Seen): Promise<void> {
     const { known } = seen;
     if (walked.left === undefined && !this.begin(bucket, walked, seen)) return;
     const { now, rest } = this.reach.cut([walked.left as ReadRange]);
@@ -152,8 +152,8 @@ export class WalkedBuckets {
     }
   }
 
-  /** @returns whether there is anything to look at @internal */
-  begin(bucket: number, walked: Walked, { heads, last }: Seen): boolean {
+  /** @returns whether there is anything to look at */
+  private begin(bucket: number, walked: Walked, { heads, last }: Seen): boolean {
     const { lowWaterMark } = this;
     const seq = heads.get(bucket) ?? '0';
     const head = new Map([[bucket, seq]]);
@@ -169,7 +169,7 @@ export class WalkedBuckets {
     return range !== undefined;
   }
 
-  /** @internal */ through(walked: Walked): void {
+  private through(walked: Walked): void {
     walked.asOf = walked.next;
     walked.kept.sort((a, b) => compareSeq(a.seq, b.seq));
     walked.left = undefined;
@@ -177,8 +177,8 @@ export class WalkedBuckets {
     walked.walks += 1;
   }
 
-  /** More than one answer should bring: a sweep brings the lowest first, and the others once more. @internal */
-  leave(walked: Walked): void {
+  /** More than one answer should bring: a sweep brings the lowest first, and the others once more. */
+  private leave(walked: Walked): void {
     walked.asOf = undefined;
     walked.left = undefined;
     walked.kept = [];

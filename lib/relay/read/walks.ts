@@ -9,9 +9,9 @@ import { Reach } from './reach.js';
  * one again until a newer row comes. So a read goes up by milliseconds to that number, and the head with it where nothing is.
  */
 export class Walks {
-  /** Of each bucket where its walk ends. @internal */
+  /** Of each bucket where its walk ends. */
   readonly ends = new Map<number, string>();
-  /** @internal */ readonly reach = new Reach(SLICE, FIRST);
+  private readonly reach = new Reach(SLICE, FIRST);
 
   get isOn(): boolean {
     return this.ends.size > 0;
@@ -67,7 +67,7 @@ export class Walks {
     return this.isIn(positions) && this.reach.cancelled(ms);
   }
 
-  /** @internal */ isIn(positions: readonly ReadPosition[]): boolean {
+  private isIn(positions: readonly ReadPosition[]): boolean {
     return positions.some((position) => isBounded(position) && this.ends.has(position.bucket));
   }
 }

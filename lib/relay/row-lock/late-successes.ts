@@ -15,9 +15,9 @@ const [FIRST_PAUSE, LONGEST_PAUSE] = [1_000, 60_000];
  * refuses stays dead and keeps no other, and one that somebody else has locked is asked for again after a pause.
  */
 export class LateSuccesses {
-  /** @internal */ readonly waiting: OutboxMessage[] = [];
-  /** @internal */ pause = FIRST_PAUSE;
-  /** @internal */ notBefore = -Infinity;
+  private readonly waiting: OutboxMessage[] = [];
+  private pause = FIRST_PAUSE;
+  private notBefore = -Infinity;
 
   constructor(readonly deps: TransportRelayDependencies<Roles<'ready'>>) {}
 
@@ -44,8 +44,8 @@ export class LateSuccesses {
     return written;
   }
 
-  /** @returns whether it is of no use to try it again @internal */
-  isRefused(error: unknown): boolean {
+  /** @returns whether it is of no use to try it again */
+  private isRefused(error: unknown): boolean {
     const { hooks, clock } = this.deps;
     const isFinal = isOfTheRow(error);
     hooks.emit('error', { operation: 'settle', error, retryIn: isFinal ? null : this.pause });

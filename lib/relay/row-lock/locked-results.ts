@@ -33,13 +33,13 @@ export class LockedResults implements LockedOutcome {
   readonly reparked: ReparkEntry[] = [];
   /** Put off without a try. */
   untried = 0;
-  /** @internal With what must be written first. */
-  readonly told: { readonly entry?: ParkEntry | ReparkEntry; readonly tell: () => void }[] = [];
-  /** @internal */ readonly messages = new Map<ParkEntry | ReparkEntry, OutboxMessage>();
+  /**With what must be written first. */
+  private readonly told: { readonly entry?: ParkEntry | ReparkEntry; readonly tell: () => void }[] = [];
+  private readonly messages = new Map<ParkEntry | ReparkEntry, OutboxMessage>();
 
   constructor(
-    /** @internal */ readonly relay: LockedRelay,
-    /** @internal */ readonly counts: { -readonly [name in keyof RunReport]: number },
+    private readonly relay: LockedRelay,
+    private readonly counts: { -readonly [name in keyof RunReport]: number },
   ) {}
 
   succeeded(message: OutboxMessage): void {
@@ -71,7 +71,7 @@ export class LockedResults implements LockedOutcome {
     return true;
   }
 
-  /** @internal */ write(message: OutboxMessage, { tell, ...written }: Transition): void {
+  private write(message: OutboxMessage, { tell, ...written }: Transition): void {
     const { id, bucket, seq, parkedId, attempts } = message;
     let entry: ParkEntry | ReparkEntry;
     if (written.state === 'dead') this.relay.died.add(message);
@@ -94,7 +94,7 @@ export class LockedResults implements LockedOutcome {
     tellPublished(this.relay.deps, settled);
   }
 
-  /** @internal */ transition(message: OutboxMessage, { outcome, charged }: Failed): Transition | undefined {
+  private transition(message: OutboxMessage, { outcome, charged }: Failed): Transition | undefined {
     const { relay, counts, told } = this;
     const error = charged.text;
     const { hooks, name } = relay.deps;
@@ -120,7 +120,7 @@ export class LockedResults implements LockedOutcome {
     return { state: 'waiting', blocks: false, attempts, delay, error, ...progress, tell };
   }
 
-  /** @internal */ died(message: OutboxMessage, attempts: number, error: string): void {
+  private died(message: OutboxMessage, attempts: number, error: string): void {
     const { id, type, topic } = message;
     const { hooks, name, died } = this.relay.deps;
     this.counts.dead += 1;

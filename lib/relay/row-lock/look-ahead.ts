@@ -4,10 +4,10 @@ import type { TransportRelayDependencies } from '../relay.types.js';
 
 /** When the next parked row falls due, for a relay that reads what is ready and what is due in one. */
 export class LookAhead {
-  /** More was left than the last batch took: behind it nobody asks. @internal */
-  wasFull = false;
-  /** Milliseconds until then. @internal */
-  nextIn: (() => number) | undefined;
+  /** More was left than the last batch took: behind it nobody asks. */
+  private wasFull = false;
+  /** Milliseconds until then. */
+  private nextIn: (() => number) | undefined;
 
   constructor(
     readonly relay: Pick<TransportRelayDependencies<Roles<'parked'>>, 'id' | 'store' | 'clock' | 'options'>,

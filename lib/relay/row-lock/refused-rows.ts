@@ -6,8 +6,8 @@ import type { TransportRelayDependencies } from '../relay.types.js';
  * where they are, and would be published again at each pass.
  */
 export class RefusedRows {
-  /** @internal By row. The latest last. */
-  readonly rows = new Map<string, RefusedRow>();
+  /**By row. The latest last. */
+  private readonly rows = new Map<string, RefusedRow>();
 
   constructor(readonly relay: Pick<TransportRelayDependencies, 'clock' | 'hooks'>) {}
 

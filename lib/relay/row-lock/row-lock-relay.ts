@@ -46,11 +46,11 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
   readonly gate: PauseGate;
   readonly wakeUps = new WakeUps();
   readonly died = new WeakSet<OutboxMessage>();
-  /** @internal */ readonly late: LateSuccesses;
-  /** @internal */ readonly maxBatch: number;
-  /** Nothing is begun any more, neither by the loop nor by a pass. @internal */
-  stopping = false;
-  /** @internal */ reading: Promise<number> | undefined;
+  private readonly late: LateSuccesses;
+  private readonly maxBatch: number;
+  /** Nothing is begun any more, neither by the loop nor by a pass. */
+  private stopping = false;
+  private reading: Promise<number> | undefined;
 
   constructor(
     readonly deps: TransportRelayDependencies,
@@ -84,7 +84,7 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
     return this.outage.participates;
   }
 
-  /** @internal */ get buckets(): readonly number[] {
+  private get buckets(): readonly number[] {
     return Array.from({ length: this.deps.leases.settings.buckets }, (_, bucket) => bucket);
   }
 
@@ -172,15 +172,15 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
     return [];
   }
 
-  /** @internal */ lastLocked = 0;
-  /** Of the rows that were locked some did not fit into the batch. @internal */
-  leftOver = false;
-  /** Were put off without a try. @internal */
-  untried = 0;
-  /** Their payloads could not be read. @internal */
-  putOff = false;
+  private lastLocked = 0;
+  /** Of the rows that were locked some did not fit into the batch. */
+  private leftOver = false;
+  /** Were put off without a try. */
+  private untried = 0;
+  /** Their payloads could not be read. */
+  private putOff = false;
 
-  /** @internal */ read(): Promise<number> {
+  read(): Promise<number> {
     if (this.stopping) return Promise.resolve(this.deps.options.pollInterval);
     const reading = this.readOnce().finally(() => {
       if (this.reading === reading) this.reading = undefined;
@@ -188,7 +188,7 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
     return (this.reading = reading);
   }
 
-  /** @internal */ async readOnce(): Promise<number> {
+  private async readOnce(): Promise<number> {
     this.lastLocked = 0;
     this.leftOver = this.putOff = false;
     const { options, id, store, clock } = this.deps;
@@ -224,8 +224,8 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
     return this.outage.circuit.allows === 'all' ? this.ahead.end(more, results) : options.pollInterval;
   }
 
-  /** Batch by batch; after the first only while nothing is wrong, and not for long. @internal */
-  async publishLocked(
+  /** Batch by batch; after the first only while nothing is wrong, and not for long. */
+  private async publishLocked(
     locked: readonly OutboxMessage[],
     durable: boolean,
     session: LockSession & { readonly askedAt: number },
@@ -255,8 +255,8 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
     this.leftOver = left > 0;
   }
 
-  /** Those that go alone come before the others, which are the next transaction's. @internal */
-  batchesOf(locked: readonly OutboxMessage[]): readonly (readonly OutboxMessage[])[] {
+  /** Those that go alone come before the others, which are the next transaction's. */
+  private batchesOf(locked: readonly OutboxMessage[]): readonly (readonly OutboxMessage[])[] {
     // Were the probe always the oldest, one that kills its connection would let nobody through.
     if (this.outage.probing) return [[locked[Math.floor(this.deps.random() * locked.length)] as OutboxMessage]];
     const { batchBytes } = this.deps.options;
@@ -269,9 +269,8 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
    * All results of the transaction together.
    * @param ended of the session with the locks: nothing of these messages is begun any more
    * @param failure what became of a single message already
-   * @internal
    */
-  async publish(
+  private async publish(
     messages: readonly OutboxMessage[],
     results: LockedResults,
     ended: AbortSignal,
@@ -296,8 +295,8 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
     this.flight.end(batch);
   }
 
-  /** A call that nobody waited for any more ended well, after it was written that its message is dead. @internal */
-  gotThroughLate(message: OutboxMessage): void {
+  /** A call that nobody waited for any more ended well, after it was written that its message is dead. */
+  private gotThroughLate(message: OutboxMessage): void {
     if (!this.died.delete(message)) return;
     this.late.add(message);
     this.wakeUps.ready();

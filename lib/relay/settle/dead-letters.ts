@@ -63,8 +63,8 @@ export class DeadLetters {
     return goOn;
   }
 
-  /** @returns false: the hook hung, and not all that come before the late ones had their turn @internal */
-  async tellAll(letters: DeadLetter[], told: Death[]): Promise<boolean> {
+  /** @returns false: the hook hung, and not all that come before the late ones had their turn */
+  private async tellAll(letters: DeadLetter[], told: Death[]): Promise<boolean> {
     const turns = new Map([...this.late].map((parkedId, index) => [parkedId, index + 1]));
     const turn = ({ parkedId }: Death): number => turns.get(parkedId) ?? 0;
     letters.sort((a, b) => turn(a) - turn(b));
@@ -79,14 +79,14 @@ export class DeadLetters {
     return true;
   }
 
-  /** @internal */ note(parkedId: string, late: boolean): void {
+  private note(parkedId: string, late: boolean): void {
     this.late.delete(parkedId);
     if (!late) return;
     for (const oldest of this.late) if (this.late.size >= MOST) this.late.delete(oldest);
     this.late.add(parkedId);
   }
 
-  /** @internal */ async tell(letter: DeadLetter): Promise<'told' | 'refused' | 'late' | 'running'> {
+  private async tell(letter: DeadLetter): Promise<'told' | 'refused' | 'late' | 'running'> {
     const { message, transport, error, diedAt } = letter;
     if (this.runs(letter)) return 'running';
     try {
@@ -103,7 +103,7 @@ export class DeadLetters {
     }
   }
 
-  /** @internal */ runs(letter: DeadLetter): boolean {
+  private runs(letter: DeadLetter): boolean {
     const place = placeOf(letter);
     const since = this.running.get(place)?.since;
     if (since === undefined) return false;
@@ -112,7 +112,7 @@ export class DeadLetters {
     return false;
   }
 
-  /** @internal */ goesOn(letter: DeadLetter, call: Promise<unknown>): void {
+  private goesOn(letter: DeadLetter, call: Promise<unknown>): void {
     const place = placeOf(letter);
     const { transport, parkedId, died } = letter;
     const own = { since: this.clock.monotonic() };
@@ -124,7 +124,7 @@ export class DeadLetters {
       .finally(() => this.running.get(place) === own && this.running.delete(place));
   }
 
-  /** @internal */ complain(failure: unknown, { message }: DeadLetter): void {
+  private complain(failure: unknown, { message }: DeadLetter): void {
     this.hooks.emit('error', { operation: 'deadLetter', error: errorCopy(failure, [message]), retryIn: null });
   }
 }

@@ -31,13 +31,13 @@ interface ResultsRelay {
  */
 export class Results {
   readonly counts = { published: 0, retried: 0, dead: 0 };
-  /** Failures of the batches at hand, one entry for all that are alike. @internal */
-  readonly failures = new Map<
+  /** Failures of the batches at hand, one entry for all that are alike. */
+  private readonly failures = new Map<
     string,
     { batch: number; blame: Blame; error: string; exampleId: string; count: number }
   >();
-  /** What died of its last try, which may still end well. @internal */
-  readonly died = new WeakSet<OutboxMessage>();
+  /** What died of its last try, which may still end well. */
+  private readonly died = new WeakSet<OutboxMessage>();
 
   constructor(readonly relay: ResultsRelay) {}
 
@@ -108,7 +108,7 @@ export class Results {
     else this.relay.ledger.forget(messages);
   }
 
-  /** @internal */ note({ batch, id }: OutboxMessage, blame: Blame, text: string): void {
+  private note({ batch, id }: OutboxMessage, blame: Blame, text: string): void {
     const alike = `${batch} ${blame} ${text}`;
     const known = this.failures.get(alike);
     if (known !== undefined) known.count += 1;
@@ -126,9 +126,8 @@ export class Results {
   /**
    * Its lease was lost while it was out: the new owner has read it by now, and decides. If that is us, others may have
    * published it, and more, in between.
-   * @internal
    */
-  leave(message: OutboxMessage, { blame, text }: ToldFailure): void {
+  private leave(message: OutboxMessage, { blame, text }: ToldFailure): void {
     this.withdrawn(message);
     if (blame === 'transport') this.relay.outage.failed(text);
   }
@@ -136,9 +135,8 @@ export class Results {
   /**
    * A parked orphan is marked under its older epoch, by which it is taken again. To unmark it would be under today's, and
    * then it would be nobody's while a second copy, which was taken meanwhile, is on its way.
-   * @internal
    */
-  readAgain(messages: readonly OutboxMessage[]): void {
+  private readAgain(messages: readonly OutboxMessage[]): void {
     const { ledger, parked } = this.relay;
     const others: OutboxMessage[] = [];
     for (const message of messages) {
@@ -205,7 +203,7 @@ export class Results {
 
   // ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  /** @internal */ settleFailure(
+  private settleFailure(
     message: OutboxMessage,
     outcome: Exclude<Outcome, { kind: 'release' }>,
     error: string | null,
@@ -231,13 +229,13 @@ export class Results {
     } else for (const next of waiting) this.parkBehind(next);
   }
 
-  /** Whether later messages wait for this one while it is not through. @internal */
-  ordered(message: OutboxMessage): boolean {
+  /** Whether later messages wait for this one while it is not through. */
+  private ordered(message: OutboxMessage): boolean {
     const { ordering } = this.relay.deps.options;
     return ordering === 'global' || (ordering === 'key' && message.key !== null);
   }
 
-  /** @internal */ park(
+  private park(
     message: OutboxMessage,
     state: Transition['state'],
     rest: Pick<Transition, 'attempts' | 'delay' | 'error' | 'blocks'>,

@@ -4,7 +4,7 @@ import type { Decided } from './settler.js';
 
 /** What was decided about messages that failed, and is not written: the store does not see it yet. */
 export class Unwritten {
-  /** @internal */ readonly all = new Set<Decided>();
+  readonly all = new Set<Decided>();
   /** Transitions that block their key, by key. */
   readonly pending = new Map<string, number>();
   /**
@@ -37,7 +37,7 @@ export class Unwritten {
     for (const { message } of this.all) if (buckets.has(message.bucket)) yield message;
   }
 
-  /** @internal */ count(decided: Decided, by: number): void {
+  private count(decided: Decided, by: number): void {
     const key = decided.blocks ? this.gateOf(decided.message) : null;
     if (key === null) return;
     count(this.pending, key, by);

@@ -32,8 +32,8 @@ export class WriteReports {
     this.relay.deps.hooks.emit('error', { operation, error, retryIn });
   }
 
-  /** Gone from the database. @internal */
-  settled({ messages, fence, readsBefore }: Extract<WriteReport, { kind: 'settled' }>): void {
+  /** Gone from the database. */
+  private settled({ messages, fence, readsBefore }: Extract<WriteReport, { kind: 'settled' }>): void {
     const { reader, parked, ledger, deps } = this.relay;
     reader.lowWaterMark.wrote(fence, readsBefore);
     ledger.settled(messages);
@@ -52,7 +52,7 @@ export class WriteReports {
     tellPublished(deps, messages);
   }
 
-  /** @internal */ transitioned(transitions: readonly Decided[], written: Written): void {
+  private transitioned(transitions: readonly Decided[], written: Written): void {
     const { fence, readsBefore, missed } = written;
     const { reader, parked, ledger, deps } = this.relay;
     reader.lowWaterMark.wrote(fence, readsBefore);
@@ -80,9 +80,8 @@ export class WriteReports {
 
   /**
    * They were written, and may be there all the same: who reads now asks another server, which may have lost what was written.
-   * @internal
    */
-  lookFor(messages: readonly OutboxMessage[]): void {
+  private lookFor(messages: readonly OutboxMessage[]): void {
     const { reader, open } = this.relay;
     const ready = messages.filter(({ parkedId, bucket }) => parkedId === null && open.has(bucket));
     if (ready.length === 0) return;
@@ -100,7 +99,7 @@ export class WriteReports {
     this.relay.roomMade();
   }
 
-  /** @internal */ tell({ message, state, attempts, delay, error, onWritten }: Transition): void {
+  private tell({ message, state, attempts, delay, error, onWritten }: Transition): void {
     if (onWritten !== undefined) return onWritten();
     const { hooks, name } = this.relay.deps;
     const { id, type, topic } = message;

@@ -55,7 +55,7 @@ export class PostgresStore implements OutboxStore {
   readonly purge: PurgeStore;
   readonly replay: ReplayStore;
   readonly pauses: PauseStore;
-  /** @internal */ readonly channel: string;
+  readonly channel: string;
 
   constructor(
     readonly database: SqlDatabase,

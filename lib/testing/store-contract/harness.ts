@@ -51,8 +51,8 @@ export class StoreRun {
   operator!: Operator;
   readonly owner = randomUUID();
   readonly runner: ContractRunner;
-  /** Numbers of transports that tests have had. @internal */
-  used: number[] = [];
+  /** Numbers of transports that tests have had. */
+  private used: number[] = [];
 
   constructor(
     readonly harness: StoreHarness,
@@ -62,8 +62,8 @@ export class StoreRun {
     this.runner = { describe, it: alone, beforeAll, afterAll };
   }
 
-  /** All but the last: the next number is one more than the largest that is there, and none comes twice. @internal */
-  async forgetUsed(): Promise<void> {
+  /** All but the last: the next number is one more than the largest that is there, and none comes twice. */
+  private async forgetUsed(): Promise<void> {
     const former = this.used.slice(0, -1);
     this.used = this.used.slice(-1);
     if (former.length > 0) await this.harness.forget?.(former);
@@ -124,7 +124,7 @@ export type Outcome = Pick<ChangeReport, 'done' | 'changed' | 'tooLate' | 'notFo
 
 /** Somebody who requeues, discards, cancels and releases, in the way that `OutboxService` and `OutboxAdmin` do it. */
 export class Operator {
-  /** @internal */ readonly actions: OperatorActions;
+  private readonly actions: OperatorActions;
 
   constructor(
     readonly store: OutboxStore,
@@ -146,7 +146,7 @@ export class Operator {
     return (await this.actions.release(key, transport === undefined ? {} : { transport: String(transport) })).released;
   }
 
-  /** @internal */ async change(change: Change, { transport, ...named }: Named): Promise<Outcome> {
+  private async change(change: Change, { transport, ...named }: Named): Promise<Outcome> {
     const selection = { ...named, ...(transport === undefined ? {} : { transport: String(transport) }) };
     const { done, changed, tooLate, notFound } = (await this.actions.change(change, selection)) as ChangeReport;
     return { done, changed, tooLate, notFound };

@@ -9,7 +9,7 @@ import type { TransportHarness } from './harness.js';
 export class ContractRun {
   readonly timeout: number;
   readonly faultTimeout: number;
-  /** @internal */ readonly opened: OutboxTransport[] = [];
+  private readonly opened: OutboxTransport[] = [];
 
   constructor(readonly harness: TransportHarness) {
     this.timeout = harness.timeout ?? 10_000;

@@ -35,7 +35,6 @@ export type RabbitMqTrouble =
   | { readonly kind: 'blocked'; readonly reason: string }
   | { readonly kind: 'unavailable'; readonly error: unknown };
 
-/** @internal */
 export type Unroutable = Extract<RabbitMqTrouble, { readonly kind: 'unroutable' }>;
 
 /** What a failed publish says; `reason` and `replyCode` are for `retry.classify`. */

@@ -11,7 +11,7 @@ export class HandlerCall {
   readonly age = stopwatch(systemClock);
   /** Also when an earlier call of the same message succeeds meanwhile. */
   readonly ended: Promise<void>;
-  /** @internal */ readonly context = new CallContext();
+  private readonly context = new CallContext();
 
   constructor(
     handler: InProcessHandler,
@@ -32,8 +32,8 @@ export class HandlerCall {
 
 /** Few handlers ask for their signal, and to make one costs as much as all else of a call. */
 class CallContext implements OutboxHandlerContext {
-  /** @internal */ controller: AbortController | undefined;
-  /** @internal */ left: { readonly reason: unknown } | undefined;
+  private controller: AbortController | undefined;
+  private left: { readonly reason: unknown } | undefined;
 
   get signal(): AbortSignal {
     if (this.controller === undefined) {
@@ -55,11 +55,11 @@ class CallContext implements OutboxHandlerContext {
  */
 export class HandlerCalls {
   /** Row → handlers that succeeded while others have not. */
-  /** @internal */ readonly succeeded = new Map<string, Set<string>>();
+  private readonly succeeded = new Map<string, Set<string>>();
   /** Row whose last try failed while calls go on → who is not through yet, and who wants to know when all are. */
-  /** @internal */ readonly late = new Map<string, { readonly missing: Set<string>; through(): void }>();
+  private readonly late = new Map<string, { readonly missing: Set<string>; through(): void }>();
   /** Row and handler id → its last call, until that settles. */
-  /** @internal */ readonly running = new Map<string, HandlerCall>();
+  private readonly running = new Map<string, HandlerCall>();
 
   /**
    * @param timeout milliseconds that a publish takes at most
@@ -117,8 +117,8 @@ export class HandlerCalls {
     this.succeeded.delete(rowOf(message));
   }
 
-  /** Also what ended too late to be reported. @internal */
-  remember(row: string, handlerId: string): void {
+  /** Also what ended too late to be reported. */
+  private remember(row: string, handlerId: string): void {
     const late = this.late.get(row);
     if (late?.missing.delete(handlerId) === true && late.missing.size === 0) {
       this.late.delete(row);

@@ -15,8 +15,8 @@ export interface InProcessHandler {
 
 /** The handlers of one application, by the type of their event. Filled before the relay starts, and with modules that are loaded later. */
 export class InProcessHandlers {
-  /** @internal */ readonly byType = new Map<string, InProcessHandler[]>();
-  /** Adds what came since. Cheap, as it is asked for each message. @internal */
+  private readonly byType = new Map<string, InProcessHandler[]>();
+  /** Adds what came since. Cheap, as it is asked for each message. */
   lookAgain: () => void = () => {};
 
   add(handler: InProcessHandler): void {

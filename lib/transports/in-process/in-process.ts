@@ -51,13 +51,13 @@ markFactory(inProcess, 'inProcess()');
 export class InProcessTransport extends OutboxTransport {
   override readonly receipt = 'handler';
   override readonly maxBatch: number;
-  /** @internal */ readonly calls = new HandlerCalls();
-  /** @internal */ readonly slots: HandlerSlots;
-  /** @internal */ closed = false;
+  private readonly calls = new HandlerCalls();
+  private readonly slots: HandlerSlots;
+  private closed = false;
 
   constructor(
-    /** @internal */ readonly handlers: InProcessHandlers,
-    /** @internal */ readonly concurrency: number,
+    private readonly handlers: InProcessHandlers,
+    private readonly concurrency: number,
   ) {
     super();
     // What cannot be begun at once would only spend its deadline waiting.
@@ -99,9 +99,8 @@ export class InProcessTransport extends OutboxTransport {
 
   /**
    * @param through called when its handlers are through after all
-   * @internal
    */
-  async deliver(message: OutboxMessage, deadline: Deadline, through: () => void): Promise<PublishResult> {
+  private async deliver(message: OutboxMessage, deadline: Deadline, through: () => void): Promise<PublishResult> {
     this.calls.tried(message);
     const handlers = this.handlers.of(message.type, message.version);
     if (handlers.length === 0) return blameFor({ kind: 'missing', message });
@@ -121,14 +120,19 @@ export class InProcessTransport extends OutboxTransport {
     return succeeded.size === 0 ? failure : { ...failure, progress: writeProgress(succeeded) };
   }
 
-  /** What the parked row and this process remember. @internal */
-  doneOf(message: OutboxMessage): ReadonlySet<string> {
+  /** What the parked row and this process remember. */
+  private doneOf(message: OutboxMessage): ReadonlySet<string> {
     const here = this.calls.doneOf(message);
     return message.progress === null ? here : new Set([...readProgress(message.progress), ...here]);
   }
 
-  /** Without a slot for what an earlier try has called: that may go on for longer than this publish. @internal */
-  async call(handler: InProcessHandler, message: OutboxMessage, deadline: Deadline, calling: Calling): Promise<void> {
+  /** Without a slot for what an earlier try has called: that may go on for longer than this publish. */
+  private async call(
+    handler: InProcessHandler,
+    message: OutboxMessage,
+    deadline: Deadline,
+    calling: Calling,
+  ): Promise<void> {
     const { id } = handler;
     const retryIn = this.calls.waitFor(handler, message, deadline.timeout);
     if (retryIn !== undefined || !this.slots.take(id)) return calling.isBusy(id, retryIn);
@@ -151,9 +155,9 @@ export class InProcessTransport extends OutboxTransport {
 class Calling {
   readonly failures: HandlerFailure[] = [];
   readonly cutOff: string[] = [];
-  /** @internal */ readonly busy: string[] = [];
-  /** The soonest. @internal */
-  retryIn: number | undefined;
+  private readonly busy: string[] = [];
+  /** The soonest. */
+  private retryIn: number | undefined;
 
   isBusy(id: string, retryIn: number | undefined): void {
     this.busy.push(id);

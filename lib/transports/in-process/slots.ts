@@ -10,7 +10,7 @@ interface Share {
  * message that hangs costs its neighbours nothing that lasts.
  */
 export class HandlerSlots {
-  /** @internal */ readonly shares = new Map<string, Share>();
+  private readonly shares = new Map<string, Share>();
 
   /** @param concurrency messages of one batch that are handled at once */
   constructor(readonly concurrency: number) {}

@@ -3,19 +3,19 @@ import { OutboxError } from '../../outbox.errors.js';
 
 /** The end of one publish: a timer of its own, or the relay's signal, whichever comes first. */
 export class Deadline {
-  /** @internal */ over = false;
-  /** @internal */ readonly elapsed = stopwatch(systemClock);
-  /** @internal */ readonly cancel: (() => void) | undefined;
-  /** @internal */ readonly listeners = new Set<() => void>();
-  /** @internal */ readonly pass = (): void => {
+  private over = false;
+  private readonly elapsed = stopwatch(systemClock);
+  private readonly cancel: (() => void) | undefined;
+  private readonly listeners = new Set<() => void>();
+  private readonly pass = (): void => {
     if (this.over) return;
     this.over = true;
     for (const listener of this.listeners) listener();
   };
 
   constructor(
-    /** @internal */ readonly signal: AbortSignal,
-    /** @internal */ readonly timeout = Infinity,
+    private readonly signal: AbortSignal,
+    private readonly timeout = Infinity,
   ) {
     if (timeout !== Infinity) this.cancel = systemClock.after(timeout, this.pass);
     if (signal.aborted) this.pass();

@@ -12,9 +12,9 @@ type Wake = (slot: KafkaSlot | undefined) => void;
 export class KafkaSlots {
   readonly all: readonly KafkaSlot[];
   closed = false;
-  /** @internal */ readonly free: KafkaSlot[];
-  /** @internal */ readonly waiting = new Set<Wake>();
-  /** @internal */ whenAllFree: (() => void) | undefined;
+  private readonly free: KafkaSlot[];
+  private readonly waiting = new Set<Wake>();
+  private whenAllFree: (() => void) | undefined;
 
   constructor(count: number, open: (index: number) => KafkaProducer) {
     this.all = Array.from({ length: count }, (_, index) => ({ open: () => open(index), producer: undefined }));

@@ -26,18 +26,18 @@ export interface SendSettings {
  * Why thrown away: a rejected send may be stored in part. Only a new producer id makes the broker forget the numbers.
  */
 export class KafkaProducer {
-  /** @internal */ readonly guard = new SocketGuard();
-  /** @internal */ readonly producer: Producer;
-  /** @internal */ readonly ends = new Set<(error: unknown) => void>();
-  /** @internal last offset that the broker gave to this producer, by topic and partition */
-  readonly lastOffsets = new Map<string, number>();
-  /** @internal records that are stored */
+  readonly guard = new SocketGuard();
+  readonly producer: Producer;
+  private readonly ends = new Set<(error: unknown) => void>();
+  /**last offset that the broker gave to this producer, by topic and partition */
+  private readonly lastOffsets = new Map<string, number>();
+  /**records that are stored */
   stored = 0;
 
   constructor(
     kafka: GuardedKafka,
     config: ProducerConfig,
-    /** @internal */ readonly settings: SendSettings,
+    private readonly settings: SendSettings,
   ) {
     const client: Kafka = kafka(this.guard);
     this.producer = client.producer(config);
@@ -148,7 +148,7 @@ export class KafkaProducer {
     }
   }
 
-  /** @internal */ async sendToAll(chunk: Chunk, timeout: number, answers: ProduceAnswers): Promise<number[]> {
+  private async sendToAll(chunk: Chunk, timeout: number, answers: ProduceAnswers): Promise<number[]> {
     try {
       return await this.sendOn(this.producer, chunk, timeout);
     } catch (error) {
@@ -157,11 +157,7 @@ export class KafkaProducer {
     }
   }
 
-  /** @internal */ async sendInTransaction(
-    chunk: Chunk,
-    timeout: number,
-    forgotten: Error | undefined,
-  ): Promise<number[]> {
+  private async sendInTransaction(chunk: Chunk, timeout: number, forgotten: Error | undefined): Promise<number[]> {
     const elapsed = stopwatch(systemClock);
     const transaction = await this.producer.transaction();
     try {
@@ -180,7 +176,7 @@ export class KafkaProducer {
     }
   }
 
-  /** @internal */ async sendOn(sender: Pick<Producer, 'sendBatch'>, chunk: Chunk, timeout: number): Promise<number[]> {
+  private async sendOn(sender: Pick<Producer, 'sendBatch'>, chunk: Chunk, timeout: number): Promise<number[]> {
     const { acks, compression } = this.settings;
     const topicMessages: ProducerBatch['topicMessages'] = [];
     for (const [topic, { records }] of chunk.topics) topicMessages.push({ topic, messages: records });
@@ -188,7 +184,7 @@ export class KafkaProducer {
     return this.check(chunk, answer);
   }
 
-  /** @internal kafkajs resolves a send although a partition is unknown, or was skipped in a retry: only the answer counts. */
+  /**kafkajs resolves a send although a partition is unknown, or was skipped in a retry: only the answer counts. */
   check(chunk: Chunk, answer: RecordMetadata[]): number[] {
     const stored = new Map<string, number>();
     for (const { topicName, partition, errorCode, baseOffset, offset } of answer) {
@@ -224,8 +220,8 @@ export class KafkaProducer {
     );
   }
 
-  /** @internal An offset of before means that the broker took the records for a repetition and stored nothing. */
-  advance(place: string, first: number, count: number): void {
+  /**An offset of before means that the broker took the records for a repetition and stored nothing. */
+  private advance(place: string, first: number, count: number): void {
     if (first <= (this.lastOffsets.get(place) ?? -1)) {
       throw new OutboxError('TRANSPORT_UNAVAILABLE', 'Kafka answered with an offset of an earlier send.');
     }
@@ -233,7 +229,7 @@ export class KafkaProducer {
     this.stored += count;
   }
 
-  /** @internal */ orKilled<T>(work: Promise<T>): Promise<T> {
+  private orKilled<T>(work: Promise<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       const settle =
         <V>(how: (value: V) => void) =>

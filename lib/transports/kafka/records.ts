@@ -54,14 +54,14 @@ export class RecordPlan {
   readonly skipped: number[] = [];
   /** What no record can be made of, as topic, headers or options are nothing that we wrote; grows with each chunk. */
   readonly unreadable: { readonly index: number; readonly error: unknown }[] = [];
-  /** @internal */ position = 0;
-  /** @internal by topic and key, the partition that the caller fixed; only filled where it matters */
-  readonly runs = new Map<string, number | undefined>();
-  /** @internal */ readonly mayFix: boolean;
+  private position = 0;
+  /**by topic and key, the partition that the caller fixed; only filled where it matters */
+  private readonly runs = new Map<string, number | undefined>();
+  private readonly mayFix: boolean;
 
   constructor(
-    /** @internal */ readonly batch: readonly OutboxMessage[],
-    /** @internal */ readonly settings: RecordSettings,
+    private readonly batch: readonly OutboxMessage[],
+    private readonly settings: RecordSettings,
   ) {
     this.mayFix = batch.some(({ optionsJson }) => optionsJson !== null);
   }
@@ -90,7 +90,7 @@ export class RecordPlan {
     if (message.key !== null) this.runs.set(runOf(message), BLOCKED);
   }
 
-  /** @internal */ put(chunk: Chunk, message: OutboxMessage, bytes: number, given: GivenRecord | undefined): void {
+  private put(chunk: Chunk, message: OutboxMessage, bytes: number, given: GivenRecord | undefined): void {
     const { topicPrefix } = this.settings;
     const options = message.optionsJson === null ? undefined : message.options.kafka;
     const topic = given?.topic ?? topicPrefix + message.topic;
@@ -100,8 +100,8 @@ export class RecordPlan {
     else add(chunk, topic, toRecord(message, options, this.settings), this.position, bytes);
   }
 
-  /** @internal A run is all or nothing because it lands in one record batch: only while it goes to one partition. */
-  waits(message: OutboxMessage, partition: number | undefined): boolean {
+  /**A run is all or nothing because it lands in one record batch: only while it goes to one partition. */
+  private waits(message: OutboxMessage, partition: number | undefined): boolean {
     if (message.key === null || (!this.mayFix && this.runs.size === 0)) return false;
     const run = runOf(message);
     if (!this.runs.has(run)) this.runs.set(run, partition);

@@ -6,8 +6,8 @@ const MOST = 1_000;
  * through: until then it is asked about once and not again and again, and what goes to it shares no request with others.
  */
 export class RefusedTopics {
-  /** By topic: whether asking about it finds nothing wrong, and its records are refused. @internal */
-  readonly known = new Map<string, boolean>();
+  /** By topic: whether asking about it finds nothing wrong, and its records are refused. */
+  private readonly known = new Map<string, boolean>();
 
   note(topic: string, wasSent: boolean): void {
     const before = this.known.get(topic) === true;

@@ -66,20 +66,20 @@ export class KafkaTransport extends OutboxTransport {
   override readonly receipt = 'broker';
   override readonly atomicRuns: boolean;
   override readonly limits: TransportLimits;
-  /** Whatever the bucket; with fencing only a look whether the broker is there. @internal */
+  /** Whatever the bucket; with fencing only a look whether the broker is there. */
   readonly slots: KafkaSlots;
-  /** @internal by bucket, with fencing */
-  readonly fenced = new Map<number, KafkaSlots>();
-  /** For topics that ended a producer, or are to be asked about again. @internal */
-  readonly apart: KafkaSlots;
-  /** @internal */ readonly refused = new RefusedTopics();
-  /** @internal */ readonly throttle = new KafkaThrottle(this);
+  /**by bucket, with fencing */
+  private readonly fenced = new Map<number, KafkaSlots>();
+  /** For topics that ended a producer, or are to be asked about again. */
+  private readonly apart: KafkaSlots;
+  private readonly refused = new RefusedTopics();
+  private readonly throttle = new KafkaThrottle(this);
   override readonly perBucket: boolean;
-  /** @internal what the last attempt to reach the broker said; an idle connection that Kafka closes says nothing */
-  reachable = false;
-  /** @internal */ lastFailure: string | undefined;
+  /**what the last attempt to reach the broker said; an idle connection that Kafka closes says nothing */
+  private reachable = false;
+  private lastFailure: string | undefined;
 
-  constructor(/** @internal */ readonly settings: KafkaTransportSettings) {
+  constructor(private readonly settings: KafkaTransportSettings) {
     super();
     this.atomicRuns = settings.atomicRuns;
     this.limits = settings.limits;
@@ -163,11 +163,11 @@ export class KafkaTransport extends OutboxTransport {
     return { up: false, state: 'connecting', ...detail };
   }
 
-  /** @internal */ pools(): KafkaSlots[] {
+  private pools(): KafkaSlots[] {
     return [this.slots, this.apart, ...this.fenced.values()];
   }
 
-  /** @internal */ slotsFor([first]: readonly OutboxMessage[]): KafkaSlots {
+  private slotsFor([first]: readonly OutboxMessage[]): KafkaSlots {
     const { openFenced } = this.settings;
     if (openFenced === undefined || first === undefined) return this.slots;
     const { bucket } = first;
@@ -177,23 +177,22 @@ export class KafkaTransport extends OutboxTransport {
     return slots;
   }
 
-  /** @internal */ knowing(producer: KafkaProducer): KafkaProducer {
+  private knowing(producer: KafkaProducer): KafkaProducer {
     producer.guard.isRefused = (topic) => this.refused.has(topic);
     producer.guard.onThrottle = (ms) => this.throttle.hear(ms);
     return producer;
   }
 
-  /** @internal */ noteReached(): void {
+  private noteReached(): void {
     this.reachable = true;
     this.lastFailure = undefined;
   }
-  /** @internal */ noteFailure(name: string): void {
+  private noteFailure(name: string): void {
     this.reachable = false;
     this.lastFailure = name;
   }
 
-  /** @internal */
-  async publishOn(slot: KafkaSlot, work: Work): Promise<void> {
+  private async publishOn(slot: KafkaSlot, work: Work): Promise<void> {
     const { batch, results } = work;
     const plan = new RecordPlan(batch, this.settings.records);
     for (let chunk = plan.next(); chunk !== undefined; chunk = plan.next()) {
@@ -209,8 +208,8 @@ export class KafkaTransport extends OutboxTransport {
     for (const { index, error } of plan.unreadable) results[index] = unreadable(error);
   }
 
-  /** @internal Each topic by itself; those that are wrong for the first time are asked about for a while before. */
-  async publishApart(slot: KafkaSlot, work: Work): Promise<void> {
+  /**Each topic by itself; those that are wrong for the first time are asked about for a while before. */
+  private async publishApart(slot: KafkaSlot, work: Work): Promise<void> {
     await withProducer(slot, work.deadline, (producer) => this.askAgain(producer, work));
     for (const { topics } of work.apart)
       for (const [topic, records] of topics) {
@@ -219,8 +218,7 @@ export class KafkaTransport extends OutboxTransport {
       }
   }
 
-  /** @internal */
-  async askAgain(producer: KafkaProducer, { apart, deadline }: Work): Promise<void> {
+  private async askAgain(producer: KafkaProducer, { apart, deadline }: Work): Promise<void> {
     const topics = apart.flatMap((chunk) => [...chunk.topics.keys()]);
     for (const pause of PAUSES) {
       const wrong = await producer.wrongAmong(topics);
@@ -232,10 +230,15 @@ export class KafkaTransport extends OutboxTransport {
 
   /**
    * Writes the results of one request; false when the rest of the batch need not be tried.
-   * @internal
    * @param forgotten why the broker does not know the producer of before any more
    */
-  async sendChunk(slot: KafkaSlot, chunk: Chunk, work: Work, isApart = false, forgotten?: Error): Promise<boolean> {
+  private async sendChunk(
+    slot: KafkaSlot,
+    chunk: Chunk,
+    work: Work,
+    isApart = false,
+    forgotten?: Error,
+  ): Promise<boolean> {
     const { producer: before } = slot;
     let sender: KafkaProducer | undefined;
     try {
@@ -265,8 +268,8 @@ export class KafkaTransport extends OutboxTransport {
     }
   }
 
-  /** @internal Leaves in the chunk what may share a request: topics that are wrong are refused, or asked about later. */
-  async sortOut(producer: KafkaProducer, chunk: Chunk, work: Work, isApart: boolean): Promise<void> {
+  /**Leaves in the chunk what may share a request: topics that are wrong are refused, or asked about later. */
+  private async sortOut(producer: KafkaProducer, chunk: Chunk, work: Work, isApart: boolean): Promise<void> {
     const wrong = await producer.wrongAmong([...chunk.topics.keys()]);
     const mayWait = !isApart && (this.perBucket || this.apart.isFree);
     const later = takeOut(chunk, (topic) =>
@@ -276,8 +279,8 @@ export class KafkaTransport extends OutboxTransport {
     this.refuse(chunk, work, wrong);
   }
 
-  /** @internal Takes topics out of a chunk whose messages are refused, each over its own topic. */
-  refuse(chunk: Chunk, { results }: Work, errors: ReadonlyMap<string, unknown>, sender?: KafkaProducer): void {
+  /**Takes topics out of a chunk whose messages are refused, each over its own topic. */
+  private refuse(chunk: Chunk, { results }: Work, errors: ReadonlyMap<string, unknown>, sender?: KafkaProducer): void {
     const refused = errors.size === 0 ? undefined : takeOut(chunk, (topic) => errors.has(topic));
     for (const [topic, { indexes }] of refused?.topics ?? []) {
       const error = errors.get(topic);
@@ -288,8 +291,13 @@ export class KafkaTransport extends OutboxTransport {
     }
   }
 
-  /** @internal What was stored is published, what was refused over its topic is out of the chunk; the others share the blame. */
-  chunkFailed(error: unknown, sender: KafkaProducer | undefined, chunk: Chunk, work: Work): 'go on' | 'again' | 'stop' {
+  /**What was stored is published, what was refused over its topic is out of the chunk; the others share the blame. */
+  private chunkFailed(
+    error: unknown,
+    sender: KafkaProducer | undefined,
+    chunk: Chunk,
+    work: Work,
+  ): 'go on' | 'again' | 'stop' {
     const { results, deadline } = work;
     for (const i of sender?.storedDespite(chunk) ?? []) results[i] = PUBLISHED;
     const wrong = deadline.passed ? undefined : sender?.refusedTopics(chunk);

@@ -38,10 +38,10 @@ export class SocketGuard implements TopicNews {
   dead = false;
   /** Of all producers that are made from one configuration. */
   seeds = new Seeds();
-  /** @internal of the last server that took a connection and answered nothing */ left: string | undefined;
-  /** @internal each with its server, of which nothing was heard yet */ readonly unheard = new Map<Socket, string>();
-  /** @internal */ readonly sockets = new Set<Socket>();
-  /** @internal */ onKill: (() => void) | undefined;
+  /**of the last server that took a connection and answered nothing */ private left: string | undefined;
+  /**each with its server, of which nothing was heard yet */ private readonly unheard = new Map<Socket, string>();
+  private readonly sockets = new Set<Socket>();
+  onKill: (() => void) | undefined;
   /**
    * Asked before every write: kafkajs goes on by itself, and in a process that stood still its answers and its own timers may
    * come before the timer of a deadline. Who says yes has killed this guard.
@@ -79,7 +79,7 @@ export class SocketGuard implements TopicNews {
     return this.left ?? (server && `Kafka's server ${server} has not answered`);
   }
 
-  /** @internal */ listen(socket: Socket, server: string): void {
+  private listen(socket: Socket, server: string): void {
     this.unheard.set(socket, server);
     const heard = (): unknown => this.unheard.delete(socket);
     leaveIfSilent(socket, server, {

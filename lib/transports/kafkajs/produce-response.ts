@@ -44,7 +44,7 @@ export class ProduceAnswers {
   readonly said: PartitionAnswer[] = [];
   /** Whether a request with records went out. */
   asked = false;
-  /** @internal */ readonly outstanding = new Set<Promise<unknown>>();
+  private readonly outstanding = new Set<Promise<unknown>>();
 
   get stored(): PartitionAnswer[] {
     return this.said.filter(({ errorCode }) => errorCode === 0);
@@ -58,19 +58,19 @@ export class ProduceAnswers {
     if (this.stored.length < this.said.length) await Promise.allSettled(this.outstanding);
   }
 
-  /** @internal */ hear({ topics }: ProduceAnswer): void {
+  hear({ topics }: ProduceAnswer): void {
     for (const { topicName, partitions } of topics)
       for (const answer of partitions) this.said.push({ ...answer, topicName });
   }
 
-  /** @internal kafkajs throws the first error, which may be that another partition is at fault. */
+  /**kafkajs throws the first error, which may be that another partition is at fault. */
   hearOfTransaction({ errors }: TransactionAnswer): void {
     for (const { topic: topicName, partitionErrors } of errors)
       for (const { errorCode, partition } of partitionErrors)
         if (errorCode !== 0) this.said.push({ topicName, partition, errorCode, baseOffset: '-1' });
   }
 
-  /** @internal */ expect(answer: Promise<unknown>): void {
+  expect(answer: Promise<unknown>): void {
     this.asked = true;
     this.outstanding.add(answer);
     const forget = (): unknown => this.outstanding.delete(answer);

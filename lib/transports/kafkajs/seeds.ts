@@ -9,7 +9,7 @@ interface Addressed {
  * the first of them, and its time may be over before one that is silent is left.
  */
 export class Seeds {
-  /** @internal */ readonly silent = new Set<string>();
+  private readonly silent = new Set<string>();
 
   note(server: string): void {
     this.silent.add(server);

@@ -16,9 +16,9 @@ interface Question {
  * message), and what gets no answer takes its connection with it.
  */
 export class Aside {
-  /** @internal */ readonly questions: Question[] = [];
-  /** @internal */ transport: OutboxTransport | undefined;
-  /** @internal */ isAsking = false;
+  private readonly questions: Question[] = [];
+  private transport: OutboxTransport | undefined;
+  private isAsking = false;
 
   constructor(
     readonly connect: () => OutboxTransport,
@@ -40,7 +40,7 @@ export class Aside {
     for (const question of this.questions.splice(0)) this.fail(question);
   }
 
-  /** @internal */ async askAll(): Promise<void> {
+  private async askAll(): Promise<void> {
     this.isAsking = true;
     for (let next; (next = this.questions.shift()) !== undefined;) await this.answer(next);
     this.isAsking = false;
@@ -49,7 +49,7 @@ export class Aside {
     await transport?.close?.().catch(() => undefined);
   }
 
-  /** @internal */ async answer(question: Question): Promise<void> {
+  private async answer(question: Question): Promise<void> {
     const { call, index, to } = question;
     if (!(await this.isConnected(call))) return this.fail(question);
     const timeout = Math.min(this.patience(), call.left - MARGIN);
@@ -63,8 +63,8 @@ export class Aside {
     call.set(index, result.ok ? PUBLISHED : result);
   }
 
-  /** @internal A connection takes the time of the publish, and nothing of the destination's, which cannot answer before. */
-  async isConnected({ context, left, settled }: PublishCall): Promise<boolean> {
+  /**A connection takes the time of the publish, and nothing of the destination's, which cannot answer before. */
+  private async isConnected({ context, left, settled }: PublishCall): Promise<boolean> {
     if (left <= MARGIN || settled) return false;
     this.transport ??= this.connect();
     const connected = this.transport.connect?.(
@@ -76,7 +76,7 @@ export class Aside {
     );
   }
 
-  /** @internal */ fail({ call, index, to }: Question): void {
+  private fail({ call, index, to }: Question): void {
     to.isAsked = false;
     to.unanswered(systemClock.monotonic());
     call.set(index, blameFor({ kind: 'not-confirmed', destination: to.name }));

@@ -12,14 +12,14 @@ export class PublishCall {
   /** The broker may close the channel for one of its messages: each goes while nothing else is unconfirmed. */
   isCareful = false;
   readonly done: Promise<readonly PublishResult[]>;
-  /** @internal */ readonly results: (PublishResult | undefined)[];
-  /** @internal */ missing: number;
-  /** @internal */ finish!: (results: readonly PublishResult[]) => void;
-  /** @internal */ release: (() => void) | undefined;
-  /** @internal */ readonly elapsed = stopwatch(systemClock);
-  /** @internal */ timeout = Infinity;
-  /** @internal the messages of a key in the batch, when there can be several */
-  readonly runs: Map<string, KeyRun> | undefined;
+  private readonly results: (PublishResult | undefined)[];
+  private missing: number;
+  private finish!: (results: readonly PublishResult[]) => void;
+  private release: (() => void) | undefined;
+  private readonly elapsed = stopwatch(systemClock);
+  private timeout = Infinity;
+  /**the messages of a key in the batch, when there can be several */
+  private readonly runs: Map<string, KeyRun> | undefined;
 
   constructor(
     readonly batch: readonly OutboxMessage[],
@@ -77,14 +77,13 @@ export class PublishCall {
     return this.runOf(index)?.failed === true;
   }
 
-  /** @internal plain SQL can give rows the key `''`, which is a key; without one a message is in no run */
-  runOf(index: number): KeyRun | undefined {
+  /**plain SQL can give rows the key `''`, which is a key; without one a message is in no run */
+  private runOf(index: number): KeyRun | undefined {
     if (this.runs === undefined) return undefined;
     const { key } = this.batch[index]!;
     return key === null ? undefined : this.runs.get(key);
   }
 
-  /** @internal */
   conclude(index: number, result: PublishResult): void {
     if (this.results[index] !== undefined) return;
     this.results[index] = result;

@@ -38,18 +38,21 @@ export interface ChannelOwner {
 /** Publish calls waiting in line for one confirm channel. The line outlives a channel, not a connection. */
 export class ChannelWriter {
   readonly window = new ConfirmWindow();
-  /** @internal */ readonly queue: PublishCall[] = [];
-  /** @internal */ channel: AmqpChannel | undefined;
-  /** @internal amqplib's buffer is full */ full = false;
-  /** @internal */ pumping = false;
+  readonly queue: PublishCall[] = [];
+  channel: AmqpChannel | undefined;
+  /**amqplib's buffer is full */ private full = false;
+  private pumping = false;
   /** The owner is opening a channel for it. */
   opening = false;
-  /** @internal why the broker is about to close the channel */ closeReason: unknown;
-  /** @internal */ readonly returns = new Returns(this.window);
-  /** @internal by tag: given up, and the broker has it */
-  readonly late = new Map<number, { readonly id: string; readonly digest: string; readonly to: RabbitMqDestination }>();
-  /** @internal What has a lower tag is in the broker's hands: it answered to a later one. */ heard = 0;
-  /** @internal Of the last message that was sent. */ wasCareful = false;
+  /**why the broker is about to close the channel */ private closeReason: unknown;
+  private readonly returns = new Returns(this.window);
+  /**by tag: given up, and the broker has it */
+  private readonly late = new Map<
+    number,
+    { readonly id: string; readonly digest: string; readonly to: RabbitMqDestination }
+  >();
+  /**What has a lower tag is in the broker's hands: it answered to a later one. */ private heard = 0;
+  /**Of the last message that was sent. */ private wasCareful = false;
 
   constructor(
     readonly owner: ChannelOwner,
@@ -141,14 +144,12 @@ export class ChannelWriter {
     }
   }
 
-  /** @internal */
-  hasRoomFor({ isCareful }: PublishCall): boolean {
+  private hasRoomFor({ isCareful }: PublishCall): boolean {
     const { size } = this.window;
     return isCareful || this.wasCareful ? size === 0 : size < this.maxUnconfirmed;
   }
 
-  /** @internal */
-  send(channel: AmqpChannel, call: PublishCall, index: number): void {
+  private send(channel: AmqpChannel, call: PublishCall, index: number): void {
     if (call.isOvertaking(index)) return this.refuse(call, index, { kind: 'overtaking' });
     const { silence } = this.owner;
     if (silence.confirmed.size > 0 && silence.wasConfirmed(call.batch[index]!)) {
@@ -189,21 +190,19 @@ export class ChannelWriter {
     silence.watch();
   }
 
-  /** @internal */
-  refuse(call: PublishCall, index: number, trouble: RabbitMqTrouble): void {
+  private refuse(call: PublishCall, index: number, trouble: RabbitMqTrouble): void {
     call.cursor = index + 1;
     call.set(index, blameFor(trouble));
   }
 
-  /** @internal */
-  onConfirm({ deliveryTag, multiple }: Confirm, settle: typeof this.onAck): void {
+  private onConfirm({ deliveryTag, multiple }: Confirm, settle: typeof this.onAck): void {
     this.heard = Math.max(this.heard, deliveryTag);
     if (this.late.size > 0) this.onLate(deliveryTag, multiple, settle === this.onAck);
     this.window.confirm(deliveryTag, multiple, settle);
   }
 
-  /** @internal Of those that were given up: a nack leaves them to their next try. */
-  onLate(tag: number, multiple: boolean, isAck: boolean): void {
+  /**Of those that were given up: a nack leaves them to their next try. */
+  private onLate(tag: number, multiple: boolean, isAck: boolean): void {
     for (const at of multiple ? [...this.late.keys()] : [tag]) {
       const found = at > tag ? undefined : this.late.get(at);
       if (found === undefined) continue;
@@ -233,8 +232,8 @@ export class ChannelWriter {
     this.pump();
   }
 
-  /** @internal the return came first, and it wins */
-  readonly onAck = (call: PublishCall, index: number, tag: number, to: RabbitMqDestination): void => {
+  /**the return came first, and it wins */
+  private readonly onAck = (call: PublishCall, index: number, tag: number, to: RabbitMqDestination): void => {
     this.answered(call, to);
     const trouble = this.returns.troubleOf(call.batch[index]!.id, tag);
     const failed = trouble && { ...trouble, refused: this.owner.assertAgain() };
@@ -242,28 +241,25 @@ export class ChannelWriter {
     if (this.queue.length > 0) this.pump();
   };
 
-  /** @internal */
-  readonly onNack = (call: PublishCall, index: number, _tag: number, to: RabbitMqDestination): void => {
+  private readonly onNack = (call: PublishCall, index: number, _tag: number, to: RabbitMqDestination): void => {
     this.answered(call, to);
     call.set(index, blameFor({ kind: 'nacked', destination: to.name }, this.owner.recovering));
     if (this.queue.length > 0) this.pump();
   };
 
-  /** @internal */
-  answered(call: PublishCall, to: RabbitMqDestination): void {
+  private answered(call: PublishCall, to: RabbitMqDestination): void {
     call.inFlight -= 1;
     to.pending -= 1;
     to.answered(systemClock.monotonic());
   }
 
-  /** @internal */
-  resume(): void {
+  private resume(): void {
     this.full = false;
     this.pump();
   }
 
-  /** @internal without an `error` before it, it is the connection that ends: its own `close` follows */
-  onClose(): void {
+  /**without an `error` before it, it is the connection that ends: its own `close` follows */
+  private onClose(): void {
     const error = this.closeReason;
     if (error === undefined) {
       this.channel = undefined;

@@ -26,10 +26,10 @@ export class RabbitMqConnection {
   lost: unknown;
   /** Bytes: as broker and client agreed on a size of frames, at the latest here. */
   readonly maxHeaderTable: number;
-  /** @internal */ ended = false;
-  /** @internal opened here and not closed */ readonly channels = new Set<AmqpChannel>();
-  /** @internal */ readonly writeFreely: (() => void) | undefined;
-  /** @internal */ readonly listeners: Readonly<Record<string, (detail?: unknown) => void>>;
+  ended = false;
+  /**opened here and not closed */ private readonly channels = new Set<AmqpChannel>();
+  private readonly writeFreely: (() => void) | undefined;
+  private readonly listeners: Readonly<Record<string, (detail?: unknown) => void>>;
 
   /** @param own false: the application's, which a clean close leaves open */
   constructor(
@@ -105,8 +105,8 @@ export class RabbitMqConnection {
     for (const [event, listener] of Object.entries(this.listeners)) this.model.removeListener(event, listener);
   }
 
-  /** @internal one that opens after the end is closed: the application's connection lives on */
-  async keep(opening: Promise<AmqpChannel>): Promise<AmqpChannel> {
+  /**one that opens after the end is closed: the application's connection lives on */
+  private async keep(opening: Promise<AmqpChannel>): Promise<AmqpChannel> {
     const channel = await this.answer(opening);
     // Whatever comes of it: an `error` without a listener ends the process.
     channel.on('error', () => (this.leaving = this.hasLeft(channel)));
@@ -117,19 +117,18 @@ export class RabbitMqConnection {
   }
 
   /**
-   * @internal The broker closed it. amqplib gives its number to the next channel at once, whose first frame overtakes what is
+   *The broker closed it. amqplib gives its number to the next channel at once, whose first frame overtakes what is
    * in the buffer of this one: the broker ends the connection over a second `channel.open`.
    */
-  async hasLeft(channel: AmqpChannel): Promise<void> {
+  private async hasLeft(channel: AmqpChannel): Promise<void> {
     const { channels } = this.model.connection as { channels?: Record<number, { buffer?: Readable } | null> };
     const buffer = channels?.[(channel as { ch?: number }).ch ?? -1]?.buffer;
     if (buffer === undefined) return;
     await within(systemClock, LEAVING, once(buffer, 'end').catch(ignore));
   }
-  /** @internal */ leaving: Promise<void> | undefined;
+  private leaving: Promise<void> | undefined;
 
-  /** @internal */
-  destroySocket(): void {
+  private destroySocket(): void {
     const socket = socketOf(this.model);
     if (socket === undefined) return void this.model.close().catch(ignore);
     cutSocket(socket);
@@ -137,8 +136,8 @@ export class RabbitMqConnection {
     if (socket.listenerCount('error') > 0) socket.emit('error', new Error('The outbox destroyed the connection.'));
   }
 
-  /** @internal Every error is the end of a connection, and before amqplib ends the socket politely it can be reset. */
-  onError(): void {
+  /**Every error is the end of a connection, and before amqplib ends the socket politely it can be reset. */
+  private onError(): void {
     const socket = socketOf(this.model);
     if (socket !== undefined) cutSocket(socket);
     // amqplib says `close` next, except when it waits for the broker's goodbye, which cannot come any more.

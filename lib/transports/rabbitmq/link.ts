@@ -33,8 +33,8 @@ export class RabbitMqLink {
   refused: unknown;
   readonly recovery = new Recovery();
   isAsserting = false;
-  /** @internal */ connecting: Promise<void> | undefined;
-  /** @internal */ attempt = new AbortController();
+  private connecting: Promise<void> | undefined;
+  private attempt = new AbortController();
 
   constructor(
     readonly settings: RabbitMqSettings,
@@ -59,8 +59,8 @@ export class RabbitMqLink {
     }
   }
 
-  /** @internal An attempt that was given up: which server had not answered. */
-  silent(cause: unknown): unknown {
+  /**An attempt that was given up: which server had not answered. */
+  private silent(cause: unknown): unknown {
     if (this.server === undefined) return cause;
     return new OutboxError('TRANSPORT_UNAVAILABLE', `RabbitMQ did not answer in time (server ${this.server}).`, {
       cause,
@@ -116,14 +116,13 @@ export class RabbitMqLink {
     this.giveUp(attempt, reason);
   }
 
-  /** @internal Ends the socket too. The next attempt is a new one, even before this one noticed. */
-  giveUp(attempt: AbortController, reason: unknown): void {
+  /**Ends the socket too. The next attempt is a new one, even before this one noticed. */
+  private giveUp(attempt: AbortController, reason: unknown): void {
     if (attempt === this.attempt) this.connecting = undefined;
     attempt.abort(reason);
   }
 
-  /** @internal */
-  async open(signal: AbortSignal): Promise<void> {
+  private async open(signal: AbortSignal): Promise<void> {
     let opened: RabbitMqConnection | undefined;
     try {
       const { model, own } = await abortable(
@@ -156,21 +155,19 @@ export class RabbitMqLink {
     }
   }
 
-  /** @internal */
-  async assertOver(connection: RabbitMqConnection, signal: AbortSignal): Promise<void> {
+  private async assertOver(connection: RabbitMqConnection, signal: AbortSignal): Promise<void> {
     const { topology } = this.settings;
     if (topology !== undefined) await this.bounded(connection.answer(assertTopology(connection, topology)), signal);
   }
 
-  /** @internal while it is being opened, the attempt fails by itself */
-  onLost(connection: RabbitMqConnection, error: unknown): void {
+  /**while it is being opened, the attempt fails by itself */
+  private onLost(connection: RabbitMqConnection, error: unknown): void {
     if (this.connection !== connection) return;
     this.recovery.lost(closeReason(error).connection);
     this.events.onLost(error);
   }
 
-  /** @internal */
-  bounded<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  private bounded<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
     return abortable(
       promise,
       AbortSignal.any([signal, AbortSignal.timeout(this.settings.connectTimeout)]),

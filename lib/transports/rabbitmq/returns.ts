@@ -10,8 +10,8 @@ export interface Returned {
 
 /** Messages that came back, by their ids: the ack follows the return, and is of one that was sent before it. */
 export class Returns {
-  /** @internal `before`: the tag that was next when it came back */
-  readonly returned = new Map<string, { readonly trouble: Unroutable; readonly before: number }>();
+  /**`before`: the tag that was next when it came back */
+  private readonly returned = new Map<string, { readonly trouble: Unroutable; readonly before: number }>();
 
   constructor(readonly window: ConfirmWindow) {}
 

@@ -13,7 +13,7 @@ export class RabbitMqDestination {
   isGuarded = false;
   /** A question is under way, or waits for its turn. */
   isAsked = false;
-  /** @internal Monotonic. */ askAfter = -Infinity;
+  /**Monotonic. */ private askAfter = -Infinity;
 
   constructor(
     readonly name: string,
@@ -59,12 +59,12 @@ export class RabbitMqDestination {
 export class Silence {
   /** Milliseconds. */
   patience = 0;
-  /** @internal */ readonly destinations = new Map<string, RabbitMqDestination>();
-  /** @internal by message id: of what was confirmed late */ readonly confirmed = new Map<
+  private readonly destinations = new Map<string, RabbitMqDestination>();
+  /**by message id: of what was confirmed late */ readonly confirmed = new Map<
     string,
     { digest: string; at: number }
   >();
-  /** @internal */ cancel: (() => void) | undefined;
+  private cancel: (() => void) | undefined;
 
   /** @param look gives up what {@link isSilent}; absent: nobody is guarded */
   constructor(readonly look?: (now: number) => void) {}
@@ -140,8 +140,8 @@ export class Silence {
     return systemClock.monotonic() - found.at < REMEMBERED && found.digest === digestOf(message);
   }
 
-  /** @internal Those to which nothing is under way. */
-  prune(): void {
+  /**Those to which nothing is under way. */
+  private prune(): void {
     for (const [at, { pending, isGuarded }] of this.destinations)
       if (pending === 0 && !isGuarded) this.destinations.delete(at);
     if (this.destinations.size < MOST_DESTINATIONS) return;

@@ -4,7 +4,7 @@ const MAX_SUSPECTS = 10_000;
 
 /** Ids of messages that may make the broker close a channel. Bounded: the oldest are forgotten, and caught again. */
 export class Suspects {
-  /** @internal */ readonly ids = new Set<string>();
+  private readonly ids = new Set<string>();
 
   add(id: string): void {
     this.ids.add(id);

@@ -71,7 +71,7 @@ function queueWarnings(name: string, options: QueueOptions): string[] {
 
 /** amqplib's names and AMQP's arguments mean the same. */
 class QueueOptions {
-  /** @internal */ readonly named: Record<string, unknown>;
+  private readonly named: Record<string, unknown>;
 
   constructor(options: object | undefined) {
     this.named = (options ?? {}) as Record<string, unknown>;

@@ -38,16 +38,16 @@ export class RabbitMqTransport extends OutboxTransport implements ChannelOwner {
   override readonly atomicRuns: boolean;
   readonly encode: RabbitMqEncoder;
   readonly silence: Silence;
-  /** @internal */ readonly aside: Aside | undefined;
-  /** @internal */ readonly main: ChannelWriter;
-  /** @internal */ readonly probe: ChannelWriter;
-  /** @internal */ readonly link: RabbitMqLink;
-  /** @internal */ readonly suspects = new Suspects();
+  private readonly aside: Aside | undefined;
+  private readonly main: ChannelWriter;
+  private readonly probe: ChannelWriter;
+  private readonly link: RabbitMqLink;
+  private readonly suspects = new Suspects();
   readonly refusals = new Refusals();
-  /** @internal */ readonly underWay = new Set<PublishCall>();
-  /** @internal No second channel can be had: what is suspect goes over the one there is, while nothing else is unconfirmed. */
-  hasOneChannel = false;
-  /** @internal */ closed = false;
+  private readonly underWay = new Set<PublishCall>();
+  /**No second channel can be had: what is suspect goes over the one there is, while nothing else is unconfirmed. */
+  private hasOneChannel = false;
+  private closed = false;
 
   constructor(
     readonly settings: RabbitMqSettings,
@@ -84,8 +84,8 @@ export class RabbitMqTransport extends OutboxTransport implements ChannelOwner {
     return publishApart(batch, apart, context, (...part) => this.publishPart(...part));
   }
 
-  /** @internal @param isApart over the second channel */
-  async publishPart(
+  /**@param isApart over the second channel */
+  private async publishPart(
     batch: readonly OutboxMessage[],
     context: PublishContext,
     isApart: boolean,
@@ -192,29 +192,29 @@ export class RabbitMqTransport extends OutboxTransport implements ChannelOwner {
     if (this.link.connection !== undefined) this.onLost(error);
   }
 
-  /** @internal */ get unconfirmed(): number {
+  private get unconfirmed(): number {
     return this.main.window.size + this.probe.window.size;
   }
 
-  /** @internal */ addCarefully(call: PublishCall): void {
+  private addCarefully(call: PublishCall): void {
     call.isCareful = true;
     this.acquit(call);
     this.main.add(call);
   }
 
-  /** @internal */ goOnWithOne(): void {
+  private goOnWithOne(): void {
     this.hasOneChannel = true;
     for (const call of this.probe.queue.splice(0)) this.addCarefully(call);
   }
 
-  /** @internal */ addToProbe(call: PublishCall): void {
+  private addToProbe(call: PublishCall): void {
     this.probe.add(call);
     this.acquit(call);
     if (this.probe.channel === undefined) void this.reopen(this.probe);
   }
 
-  /** @internal Those that get through. */
-  acquit(call: PublishCall): void {
+  /**Those that get through. */
+  private acquit(call: PublishCall): void {
     void call.done.then((results) =>
       results.forEach((result, index) => {
         const message = call.batch[index]!;
@@ -224,13 +224,13 @@ export class RabbitMqTransport extends OutboxTransport implements ChannelOwner {
     );
   }
 
-  /** @internal */ onOpen(channel: AmqpChannel): void {
+  private onOpen(channel: AmqpChannel): void {
     this.main.open(channel);
     if (this.probe.queue.length > 0) void this.reopen(this.probe);
     this.onState?.('up');
   }
 
-  /** @internal */ async reopen(writer: ChannelWriter): Promise<void> {
+  private async reopen(writer: ChannelWriter): Promise<void> {
     const { connection } = this.link;
     if (connection === undefined || writer.opening) return;
     writer.opening = true;
@@ -249,22 +249,22 @@ export class RabbitMqTransport extends OutboxTransport implements ChannelOwner {
     }
   }
 
-  /** @internal */ onLost(error: unknown): void {
+  private onLost(error: unknown): void {
     // A limit that the broker has for its users (530) ends the connection.
     if ((this.probe.opening || this.link.isAsserting) && (replyCodeOf(error) ?? 0) >= 500) this.hasOneChannel = true;
     this.drop(blameFor({ kind: 'connection-closed', error, alone: this.unconfirmed === 1 }));
     this.onState?.('down', error);
   }
 
-  /** @internal */ onUnblocked(): void {
+  private onUnblocked(): void {
     this.silence.restart();
     this.onState?.('up');
     this.main.pump();
     this.probe.pump();
   }
 
-  /** @internal While the broker asks to wait, silence means nothing. */
-  giveUp(now: number, call?: PublishCall): void {
+  /**While the broker asks to wait, silence means nothing. */
+  private giveUp(now: number, call?: PublishCall): void {
     if (this.isBlocked()) return;
     this.main.giveUp(now, call);
     this.probe.giveUp(now, call);
@@ -283,30 +283,30 @@ export class RabbitMqTransport extends OutboxTransport implements ChannelOwner {
     call.fail(failure);
   }
 
-  /** @internal amqplib is about to write what it may have held while the process stood still. */
-  expireLate(): void {
+  /**amqplib is about to write what it may have held while the process stood still. */
+  private expireLate(): void {
     for (const call of this.underWay) if (call.late) this.expire(call, undefined);
   }
 
-  /** @internal */ lateness(call: PublishCall, reason: unknown): PublishFailure {
+  private lateness(call: PublishCall, reason: unknown): PublishFailure {
     const blocked = this.link.connection?.blocked;
     if (blocked !== undefined) return blameFor({ kind: 'blocked', reason: blocked });
     if (call.inFlight > 0) return blameFor({ kind: 'not-confirmed', error: reason });
     return unavailable(reason ?? new Error('Not sent before the publish timeout.'));
   }
 
-  /** @internal Destroys the connection, then gives everything that waited for it a result. */
-  drop(failure: PublishFailure): void {
+  /**Destroys the connection, then gives everything that waited for it a result. */
+  private drop(failure: PublishFailure): void {
     this.link.drop(failure.error, this.unconfirmed);
     this.abandon(failure);
   }
 
-  /** @internal */ abandon(failure: PublishFailure): void {
+  private abandon(failure: PublishFailure): void {
     for (const writer of [this.main, this.probe]) writer.abandon(() => failure);
     this.failQueued(failure.blame === 'transport' ? failure : unavailable(failure.error));
   }
 
-  /** @internal */ failQueued(failure: PublishFailure): void {
+  private failQueued(failure: PublishFailure): void {
     for (const writer of [this.main, this.probe]) writer.failQueued(failure);
   }
 }

@@ -10,14 +10,14 @@ type Settle = (call: PublishCall, index: number, tag: number, destination: Rabbi
 export class ConfirmWindow {
   /** Unconfirmed messages. */
   size = 0;
-  /** @internal by tag - base; `undefined` once confirmed */
+  /**by tag - base; `undefined` once confirmed */
   calls: (PublishCall | undefined)[] = [];
-  /** @internal */ indexes: number[] = [];
-  /** @internal */ destinations: RabbitMqDestination[] = [];
-  /** @internal tag of the first element */
-  base = 1;
-  /** @internal everything before it is confirmed */
-  head = 0;
+  private indexes: number[] = [];
+  private destinations: RabbitMqDestination[] = [];
+  /**tag of the first element */
+  private base = 1;
+  /**everything before it is confirmed */
+  private head = 0;
 
   /** Tag of the next message that is written. */
   get next(): number {
@@ -74,8 +74,7 @@ export class ConfirmWindow {
       if (calls[p] !== undefined) settle(calls[p]!, indexes[p]!, base + p, destinations[p]!);
   }
 
-  /** @internal */
-  take(position: number, settle: Settle): void {
+  private take(position: number, settle: Settle): void {
     const call = this.calls[position];
     if (call === undefined) return;
     this.calls[position] = undefined;
@@ -83,8 +82,7 @@ export class ConfirmWindow {
     settle(call, this.indexes[position]!, this.base + position, this.destinations[position]!);
   }
 
-  /** @internal */
-  compact(): void {
+  private compact(): void {
     while (this.head < this.calls.length && this.calls[this.head] === undefined) this.head += 1;
     // Moving the rest down costs as much as what is left, so it is done rarely or when nothing is.
     if (this.head < 1024 && this.head < this.calls.length) return;

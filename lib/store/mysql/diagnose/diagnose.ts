@@ -32,7 +32,7 @@ export class MysqlDiagnose implements DiagnoseStore {
     readonly database: SqlDatabase,
     readonly names: TableNames,
     readonly settings: StoreSettings,
-    /** @internal */ readonly holder: MysqlHeldSnapshot,
+    private readonly holder: MysqlHeldSnapshot,
   ) {}
 
   async clock(): Promise<number> {
@@ -147,14 +147,14 @@ export class MysqlDiagnose implements DiagnoseStore {
     }
   }
 
-  /** @internal */ async capabilities(): Promise<MysqlCapabilities> {
+  private async capabilities(): Promise<MysqlCapabilities> {
     const [row] = await this.ask('select version()');
     return capabilitiesOf(String(row?.[0]));
   }
-  /** @internal */ get connection(): SqlConnection {
+  private get connection(): SqlConnection {
     return this.database.connection('admin');
   }
-  /** @internal */ async ask(text: string, ...values: readonly unknown[]): Promise<readonly Row[]> {
+  private async ask(text: string, ...values: readonly unknown[]): Promise<readonly Row[]> {
     return (await this.connection.run(statement(undefined, text).bind(...values))).rows;
   }
 }

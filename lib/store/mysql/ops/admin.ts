@@ -32,7 +32,7 @@ interface Candidate extends KeyOfTransport {
 }
 /** What operators ask, and what they do to parked rows. Never to one that is being sent. */
 export class MysqlAdmin implements AdminStore, RowChanges {
-  /** @internal */ readonly sql: ReturnType<typeof adminStatements>;
+  private readonly sql: ReturnType<typeof adminStatements>;
 
   constructor(
     readonly database: SqlDatabase,
@@ -119,10 +119,10 @@ export class MysqlAdmin implements AdminStore, RowChanges {
   }
 
   /**
-   * @internal The lease rows first, then the rows: while they are locked nobody takes the buckets over, so that the
+   *The lease rows first, then the rows: while they are locked nobody takes the buckets over, so that the
    * epoch that we compare with is the only one in which a row can be sent; a `take` of the owner waits for the row.
    */
-  async changeIn(
+  private async changeIn(
     tx: SqlExecutor,
     action: Change,
     states: readonly number[],
@@ -149,7 +149,7 @@ export class MysqlAdmin implements AdminStore, RowChanges {
     return this.changeIn(tx, 'requeue', [stateNumber(state)], [rowId]);
   }
 
-  /** @internal */ async lock(
+  private async lock(
     tx: SqlExecutor,
     parkedIds: readonly string[],
   ): Promise<{ rows: Candidate[]; isSent: (row: Candidate) => boolean }> {

@@ -10,12 +10,12 @@ import { marks } from '../statements.js';
  * its lease: while the lease row is locked nobody can begin to send what is deleted.
  */
 export class MysqlUnowned {
-  /** @internal */ readonly hold: Statement;
+  private readonly hold: Statement;
 
   constructor(
     readonly database: SqlDatabase,
     readonly names: TableNames,
-    /** @internal */ readonly keys: MysqlDedupKeys,
+    readonly keys: MysqlDedupKeys,
   ) {
     const unowned = '(owner is null or expires_at <= utc_timestamp(6))';
     this.hold = statement(
@@ -51,7 +51,7 @@ export class MysqlUnowned {
     });
   }
 
-  /** @internal */ async removeIn(
+  private async removeIn(
     tx: SqlExecutor,
     { transport, bucket }: Pick<RowOfMessage, 'transport' | 'bucket'>,
     seqs: readonly string[],

@@ -26,9 +26,9 @@ const FRONT = { key: Buffer.alloc(0), createdAt: '1000-01-01 00:00:00' };
 
 /** Deletes what is final and old enough, in bounded batches. */
 export class MysqlClean implements CleanStore {
-  /** @internal */ readonly sql: ReturnType<typeof cleanStatements>;
-  /** @internal The dedup row that was looked at last: however many stay, the ones behind them have their turn. */
-  lastLooked: Pick<DedupRow, 'key' | 'createdAt'> = FRONT;
+  private readonly sql: ReturnType<typeof cleanStatements>;
+  /**The dedup row that was looked at last: however many stay, the ones behind them have their turn. */
+  private lastLooked: Pick<DedupRow, 'key' | 'createdAt'> = FRONT;
 
   constructor(
     readonly database: SqlDatabase,
@@ -62,8 +62,8 @@ export class MysqlClean implements CleanStore {
     return removed;
   }
 
-  /** @internal A key that a dead row held goes on. */
-  cleanDeadOf(transport: number, age: number, limit: number, announcedOnly: boolean): Promise<number> {
+  /**A key that a dead row held goes on. */
+  private cleanDeadOf(transport: number, age: number, limit: number, announcedOnly: boolean): Promise<number> {
     return inTransaction(this.database.connection('admin'), async (tx) => {
       const { rows } = await tx.run(this.sql.dead.bind(transport, announcedOnly ? 1 : 0, microseconds(age), limit));
       if (rows.length === 0) return 0;
@@ -93,7 +93,7 @@ export class MysqlClean implements CleanStore {
   }
 
   /**
-   * @internal Ids whose message is still in the hot or the parked table. The hot table has no key on the id: a bucket whose
+   *Ids whose message is still in the hot or the parked table. The hot table has no key on the id: a bucket whose
    * oldest row is younger than the key cannot hold its message; only the others are searched.
    */
   async unsettled(rows: readonly DedupRow[]): Promise<Set<string>> {
@@ -117,15 +117,15 @@ export class MysqlClean implements CleanStore {
     return found;
   }
 
-  /** @internal */ async transports(): Promise<number[]> {
+  private async transports(): Promise<number[]> {
     return (await this.database.connection('admin').run(this.sql.transports.bind())).rows.map(([id]) => Number(id));
   }
 
   /**
-   * @internal Waits for none that somebody holds: an enqueue locks several, in an order of its own, and must not be the victim
+   *Waits for none that somebody holds: an enqueue locks several, in an order of its own, and must not be the victim
    * of a deadlock with us.
    */
-  removeDedup(rows: readonly DedupRow[]): Promise<number> {
+  private removeDedup(rows: readonly DedupRow[]): Promise<number> {
     if (rows.length === 0) return Promise.resolve(0);
     return inTransaction(this.database.connection('admin'), async (tx) => {
       const wanted = jsonRows(rows.map(({ key, claim }) => [key.toString('hex'), claim.toString('hex')]));

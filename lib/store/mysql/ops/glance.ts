@@ -66,7 +66,7 @@ export class MysqlGlance {
     return all;
   }
 
-  /** @internal */ async select(rest: string, values: readonly unknown[], deadline: number): Promise<readonly Row[]> {
+  private async select(rest: string, values: readonly unknown[], deadline: number): Promise<readonly Row[]> {
     const left = Math.floor(deadline - systemClock.monotonic());
     if (left <= 0) throw new OutOfTime();
     const { selectWithin } = capabilitiesOf((await this.server.state()).version);
@@ -74,7 +74,7 @@ export class MysqlGlance {
     return (await this.database.connection('admin').run(sql)).rows;
   }
 
-  /** @internal */ async heads({ transport, deadline }: Parts, request: GlanceRequest): Promise<Head[]> {
+  private async heads({ transport, deadline }: Parts, request: GlanceRequest): Promise<Head[]> {
     const { ready, leases, instances } = this.names;
     const { buckets } = request;
     const most = perBucket(request);
@@ -97,8 +97,8 @@ export class MysqlGlance {
     return rows.map(readHead);
   }
 
-  /** @internal Counted by an index each; what must be looked at in the rows, only where there is something. */
-  async parked(parts: Parts): Promise<Parked> {
+  /**Counted by an index each; what must be looked at in the rows, only where there is something. */
+  private async parked(parts: Parts): Promise<Parked> {
     const { transport, limit, deadline } = parts;
     const count = `(select count(*) from (select 1 from ${this.names.parked} force index (by_state)
       where transport = ? and state = ? limit ?) c)`;
@@ -116,11 +116,7 @@ export class MysqlGlance {
     return { ...all, blockedKeys: keys.count, ...often, readOnly, ...(atLeast.length === 0 ? {} : { atLeast }) };
   }
 
-  /** @internal */ async often({
-    transport,
-    limit,
-    deadline,
-  }: Parts): Promise<Pick<Parked, 'failingOften' | 'mostAttempts'>> {
+  private async often({ transport, limit, deadline }: Parts): Promise<Pick<Parked, 'failingOften' | 'mostAttempts'>> {
     const [row = []] = await this.select(
       `count(*), coalesce(max(attempts), 0) from (select attempts from ${this.names.parked} force index (by_state)
         where transport = ? and state = ${WAITING} limit ?) w where attempts >= ${OFTEN}`,
@@ -130,7 +126,7 @@ export class MysqlGlance {
     return { failingOften: Number(row[0]), mostAttempts: Number(row[1]) };
   }
 
-  /** @internal */ async blockedKeys({ transport, limit, deadline }: Parts): Promise<{ count: number; cut: boolean }> {
+  private async blockedKeys({ transport, limit, deadline }: Parts): Promise<{ count: number; cut: boolean }> {
     const { buckets } = this.settings;
     const most = Math.ceil(limit / buckets);
     const each = `(select bucket, \`key\` from ${this.names.parked} force index (by_key)

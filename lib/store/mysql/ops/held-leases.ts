@@ -8,7 +8,7 @@ import { inTransaction } from '../../retry.js';
 
 /** Who holds what, and an end of what nobody living holds. */
 export class MysqlHeldLeases {
-  /** @internal */ readonly sql: ReturnType<typeof heldStatements>;
+  private readonly sql: ReturnType<typeof heldStatements>;
 
   constructor(
     readonly database: SqlDatabase,

@@ -31,7 +31,7 @@ function noneIfDenied(error: unknown): Pick<SqlResult, 'rows'> {
 }
 
 export class MysqlHeldSnapshot {
-  /** @internal */ readonly begin: Statement;
+  private readonly begin: Statement;
 
   constructor(
     readonly database: SqlDatabase,

@@ -32,7 +32,7 @@ interface HeldLeases {
 
 /** All times are the server's. Epochs grow at every acquisition, also by the same owner. */
 export class MysqlLeases implements LeaseStore {
-  /** @internal */ readonly sql: ReturnType<typeof leaseStatements>;
+  private readonly sql: ReturnType<typeof leaseStatements>;
 
   constructor(
     readonly database: SqlDatabase,
@@ -259,7 +259,7 @@ export function readLeases({ rows }: { rows: readonly (readonly unknown[])[] }):
  * can take them over, so that what it writes is written by the owner.
  */
 export class MysqlFence {
-  /** @internal */ readonly lock: (alive: boolean) => Statement;
+  private readonly lock: (alive: boolean) => Statement;
 
   constructor(names: TableNames) {
     const lock = (name: string, more: string): Statement =>

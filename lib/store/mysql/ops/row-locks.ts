@@ -21,9 +21,9 @@ type Request = Parameters<RowLockStore['withLockedRows']>[0];
 
 /** Rows locked in a transaction that stays open while they are published. */
 export class MysqlRowLocks implements RowLockStore {
-  /** @internal */ readonly sql: ReturnType<typeof lockStatements>;
-  /** @internal */ readonly turns: LockTurns;
-  /** @internal */ readonly settling = new SettleOrRefuse();
+  private readonly sql: ReturnType<typeof lockStatements>;
+  readonly turns: LockTurns;
+  private readonly settling = new SettleOrRefuse();
 
   constructor(
     readonly connection: (transport: number) => SqlConnection,
@@ -47,7 +47,7 @@ export class MysqlRowLocks implements RowLockStore {
     });
   }
 
-  /** @internal */ async lock(
+  private async lock(
     tx: SqlExecutor,
     { transport, limit }: Request,
     { buckets, tables }: LockTurn,
@@ -73,7 +73,6 @@ export class MysqlRowLocks implements RowLockStore {
   /**
    * Found without locks, and locked by id: a scan of what is due that locks keeps the row behind the end of each bucket's part
    * as well, which falls due later, and which nobody else could send or cancel meanwhile.
-   * @internal
    */
   async lockDue(
     tx: SqlExecutor,
@@ -99,7 +98,7 @@ export class MysqlRowLocks implements RowLockStore {
     }
   }
 
-  /** @internal */ async write(
+  private async write(
     tx: SqlExecutor,
     { transport, onPublished }: Request,
     { published, parked, reparked }: LockedOutcome,

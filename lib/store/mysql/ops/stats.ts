@@ -16,7 +16,7 @@ import { INSTANCE, readInstances } from './leases.js';
 
 /** Counts for people and probes; every count of the hot table is bounded. */
 export class MysqlStats {
-  /** @internal */ readonly sql: ReturnType<typeof statsStatements>;
+  readonly sql: ReturnType<typeof statsStatements>;
 
   constructor(
     readonly database: SqlDatabase,
@@ -67,14 +67,12 @@ export class MysqlStats {
     return { instances: readInstances(rows), now: Number(rows[0]?.[3]) };
   }
 
-  /** @internal */ async often(transport: number): Promise<Pick<TransportStats, 'failingOften' | 'mostAttempts'>> {
+  private async often(transport: number): Promise<Pick<TransportStats, 'failingOften' | 'mostAttempts'>> {
     const { rows } = await this.database.connection('admin').run(this.sql.often.bind(transport));
     return { failingOften: Number(rows[0]?.[0]), mostAttempts: Number(rows[0]?.[1]) };
   }
 
-  /** @internal */ async ready(
-    transport: number,
-  ): Promise<Pick<TransportStats, 'ready' | 'readyIsExact' | 'oldestReadyAge'>> {
+  private async ready(transport: number): Promise<Pick<TransportStats, 'ready' | 'readyIsExact' | 'oldestReadyAge'>> {
     const admin = this.database.connection('admin');
     const count = Number((await admin.run(this.sql.ready.bind(transport, STATS_COUNT_LIMIT))).rows[0]?.[0]);
     const places = Array.from({ length: this.settings.buckets }, (_, bucket) => [transport, bucket]).flat();

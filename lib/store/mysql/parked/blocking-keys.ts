@@ -12,7 +12,7 @@ const PAGE = 50;
 
 /** Lists keys that have a blocking row, without reading all the rows behind a failing one. */
 export class MysqlBlockingKeys {
-  /** @internal */ readonly sql: ReturnType<typeof keyStatements>;
+  private readonly sql: ReturnType<typeof keyStatements>;
 
   constructor(
     names: TableNames,
@@ -43,7 +43,7 @@ export class MysqlBlockingKeys {
     });
   }
 
-  /** @internal */ async distinct(
+  private async distinct(
     connection: SqlConnection,
     transport: number,
     from: ReadonlyMap<number, Buffer>,

@@ -29,7 +29,7 @@ import type { MysqlTake } from './take.js';
 
 /** Where messages wait for their time, their turn or a decision. */
 export class MysqlParked implements ParkedStore {
-  /** @internal */ readonly sql: ReturnType<typeof parkedStatements>;
+  private readonly sql: ReturnType<typeof parkedStatements>;
 
   constructor(
     readonly database: SqlDatabase,
@@ -70,8 +70,8 @@ export class MysqlParked implements ParkedStore {
     return { rows, nextIn: untilFirst(later, now) };
   }
 
-  /** @internal A row that holds nobody back, and never will, is nobody's successor either: it goes as one without a key. */
-  keyToAsk(key: unknown, state: ParkedState, blocking: boolean): string | null {
+  /**A row that holds nobody back, and never will, is nobody's successor either: it goes as one without a key. */
+  private keyToAsk(key: unknown, state: ParkedState, blocking: boolean): string | null {
     const { ordering } = this.settings;
     if (!blocking && (ordering === 'none' || state !== 'scheduled')) return null;
     return ordering === 'global' ? '' : readKey(key);
@@ -117,7 +117,7 @@ export class MysqlParked implements ParkedStore {
     return { fence: undefined, affected };
   }
 
-  /** @internal Rows that the transaction has locked. */
+  /**Rows that the transaction has locked. */
   async reparkLocked(tx: SqlExecutor, entries: readonly ReparkEntry[]): Promise<void> {
     await tx.run(this.sql.reparkLocked.bind(jsonRows(entries.map((entry) => reparkRow(entry, null)))));
   }

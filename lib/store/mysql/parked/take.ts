@@ -32,8 +32,8 @@ interface LockedRow {
  * that somebody else holds for long would keep all that is due waiting.
  */
 export class MysqlTake {
-  /** @internal */ readonly sql: ReturnType<typeof takeStatements>;
-  /** @internal */ readonly numbers: MysqlNumbers;
+  private readonly sql: ReturnType<typeof takeStatements>;
+  private readonly numbers: MysqlNumbers;
 
   constructor(
     readonly names: TableNames,
@@ -79,7 +79,7 @@ export class MysqlTake {
     return { messages, clear, passedOver, durable: true }; // our own commit comes after the rows', so it brings them to disk
   }
 
-  /** @internal */ async lockDue(
+  private async lockDue(
     tx: SqlExecutor,
     held: ReadonlyMap<number, Lease>,
     { transport, due }: TakeRequest,
@@ -94,17 +94,17 @@ export class MysqlTake {
     };
   }
 
-  /** @internal */ get isGlobal(): boolean {
+  private get isGlobal(): boolean {
     return this.settings.ordering === 'global';
   }
 
-  /** @internal */ isOrdered(row: LockedRow): boolean {
+  private isOrdered(row: LockedRow): boolean {
     if (this.settings.ordering === 'none' || (row.key === null && !this.isGlobal)) return false;
     return row.blocking || row.state === SCHEDULED;
   }
 
-  /** @internal Locks rows that nobody else has locked, belong to a held bucket and are not being sent in its epoch. */
-  async lock(
+  /**Locks rows that nobody else has locked, belong to a held bucket and are not being sent in its epoch. */
+  private async lock(
     tx: SqlExecutor,
     held: ReadonlyMap<number, Lease>,
     transport: number,
@@ -129,8 +129,13 @@ export class MysqlTake {
     });
   }
 
-  /** @internal A scheduled row whose time has come joins its key's order behind what is there; until then it held nobody. */
-  async join(tx: SqlExecutor, transport: number, due: readonly DueRow[], ordered: readonly LockedRow[]): Promise<void> {
+  /**A scheduled row whose time has come joins its key's order behind what is there; until then it held nobody. */
+  private async join(
+    tx: SqlExecutor,
+    transport: number,
+    due: readonly DueRow[],
+    ordered: readonly LockedRow[],
+  ): Promise<void> {
     const ids = new Set(ordered.flatMap(({ parkedId, state }) => (state === SCHEDULED ? [parkedId] : [])));
     if (ids.size === 0) return;
     const scheduled = due.filter(({ parkedId }) => ids.has(parkedId));
@@ -143,8 +148,8 @@ export class MysqlTake {
     await tx.run(this.sql.join.bind(jsonRows(rows as JsonCell[][])));
   }
 
-  /** @internal A due row behind its key's first one waits for it, out of the due poll's sight. */
-  async demote(
+  /**A due row behind its key's first one waits for it, out of the due poll's sight. */
+  private async demote(
     tx: SqlExecutor,
     ordered: readonly LockedRow[],
     rowsOf: ReadonlyMap<number, readonly BlockingRow[]>,
@@ -156,8 +161,8 @@ export class MysqlTake {
     if (behind.length > 0) await tx.run(this.sql.demote.bind(idRows(behind)));
   }
 
-  /** @internal The runs were read without locks: each ends before the first row that changed since, or is locked. */
-  async lockRuns(
+  /**The runs were read without locks: each ends before the first row that changed since, or is locked. */
+  private async lockRuns(
     tx: SqlExecutor,
     held: ReadonlyMap<number, Lease>,
     transport: number,
@@ -175,7 +180,7 @@ export class MysqlTake {
     });
   }
 
-  /** @internal */ async mark(
+  private async mark(
     tx: SqlExecutor,
     held: ReadonlyMap<number, Lease>,
     chosen: readonly string[],

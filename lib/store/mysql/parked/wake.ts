@@ -25,7 +25,7 @@ const KEYS_PER_STATEMENT = 64;
 
 /** Reads the first blocking rows of keys, and makes the due poll find a key again whose first row somebody removed. */
 export class MysqlWake {
-  /** @internal */ readonly sql: ReturnType<typeof wakeStatements>;
+  private readonly sql: ReturnType<typeof wakeStatements>;
 
   constructor(
     names: TableNames,
@@ -54,7 +54,7 @@ export class MysqlWake {
     return all;
   }
 
-  /** @internal */ placeOf({ transport, bucket, key }: KeyOfTransport): unknown[] {
+  private placeOf({ transport, bucket, key }: KeyOfTransport): unknown[] {
     return this.ordering === 'global' ? [transport, bucket] : [transport, bucket, keyBytes(key)];
   }
 
@@ -73,11 +73,7 @@ export class MysqlWake {
     return this.wakeIn([WAITING, BLOCKED], tx, keys);
   }
 
-  /** @internal */ async wakeIn(
-    states: readonly number[],
-    tx: SqlExecutor,
-    keys: readonly KeyOfTransport[],
-  ): Promise<void> {
+  private async wakeIn(states: readonly number[], tx: SqlExecutor, keys: readonly KeyOfTransport[]): Promise<void> {
     if (keys.length === 0) return;
     const heads = (await this.first(tx, keys, 1)).filter(({ state }) => states.includes(state));
     const sending = await this.beingSent(tx, keys, heads);
@@ -85,8 +81,8 @@ export class MysqlWake {
     if (rows.length > 0) await tx.run(this.sql.wake.bind(jsonRows(rows)));
   }
 
-  /** @internal Whoever is sending a key's first row goes on with the key. */
-  async beingSent(
+  /**Whoever is sending a key's first row goes on with the key. */
+  private async beingSent(
     tx: SqlExecutor,
     keys: readonly KeyOfTransport[],
     heads: readonly BlockingRow[],

@@ -21,7 +21,7 @@ import { ASIDE, CATCH_ALL, readLayout } from './layout.js';
  * of a table that is exchanged begins anew, so that a row is known by its time and its number.
  */
 export class MysqlPartitionSession implements PartitionSession {
-  /** @internal */ readonly row: string;
+  private readonly row: string;
 
   constructor(
     readonly connection: SqlConnection,
@@ -115,18 +115,18 @@ export class MysqlPartitionSession implements PartitionSession {
     await this.change('the archive', `rename table ${archive} to ${this.names.object(ASIDE)}, ${next} to ${archive}`);
   }
 
-  /** @internal */ async change(what: string, sql: string): Promise<void> {
+  private async change(what: string, sql: string): Promise<void> {
     await this.patiently(what, () => this.run(this.connection, sql));
   }
 
-  /** @internal The servers count in seconds. */
-  async patiently<T>(what: string, work: () => Promise<T>): Promise<T> {
+  /**The servers count in seconds. */
+  private async patiently<T>(what: string, work: () => Promise<T>): Promise<T> {
     await this.run(this.connection, `set session lock_wait_timeout = ${Math.ceil(this.lockTimeout / 1000)}`);
     const isLockTimeout = (error: unknown): boolean => errnoOf(error) === LOCK_WAIT_TIMEOUT;
     return untilFree({ what, lockTimeout: this.lockTimeout, isLockTimeout }, work);
   }
 
-  /** @internal */ async run(
+  private async run(
     db: SqlExecutor,
     sql: string,
     ...values: readonly unknown[]

@@ -8,12 +8,12 @@ import { waitedTooLong } from '../../database-errors.js';
  * quicker: then it is tried once in as long.
  */
 export class BoundedReads {
-  /** @internal */ until = -Infinity;
-  /** Milliseconds that a read of ranges took, when it was slow. @internal */
-  slow = Infinity;
-  /** Not tried before, unless a read of ranges takes twice what the last try took. @internal */
-  restUntil = -Infinity;
-  /** @internal */ tried = 0;
+  until = -Infinity;
+  /** Milliseconds that a read of ranges took, when it was slow. */
+  private slow = Infinity;
+  /** Not tried before, unless a read of ranges takes twice what the last try took. */
+  private restUntil = -Infinity;
+  private tried = 0;
 
   constructor(
     /** Monotonic. */

@@ -29,12 +29,12 @@ interface DedupKey {
 
 /** A dedup key ends with what an operator deletes: with its last row that waits, whatever was published or archived before. */
 export class MysqlDedupKeys {
-  /** @internal */ readonly sql: ReturnType<typeof statements>;
+  private readonly sql: ReturnType<typeof statements>;
 
   constructor(
     readonly database: SqlDatabase,
     names: TableNames,
-    /** @internal */ readonly lookup: Pick<Lookup, 'readyIn'>,
+    private readonly lookup: Pick<Lookup, 'readyIn'>,
   ) {
     this.sql = statements(names);
   }
@@ -51,8 +51,8 @@ export class MysqlDedupKeys {
     return keys.filter(({ id }) => !held.has(id));
   }
 
-  /** @internal Of messages in these rows, those that another transport has ready, or may have: there was no time to look. */
-  async readyElsewhere(rows: readonly RowOfMessage[]): Promise<Set<string>> {
+  /**Of messages in these rows, those that another transport has ready, or may have: there was no time to look. */
+  private async readyElsewhere(rows: readonly RowOfMessage[]): Promise<Set<string>> {
     const deadline = systemClock.monotonic() + SEARCH_TIMEOUT;
     const ours = new Set(rows.map(({ id, transport }) => `${transport} ${id}`));
     const held = new Set<string>();
@@ -99,7 +99,7 @@ export class MysqlDedupKeys {
     }
   }
 
-  /** @internal */ async freeOne({ key, claim, id }: DedupKey): Promise<void> {
+  private async freeOne({ key, claim, id }: DedupKey): Promise<void> {
     const { lockOne } = this.sql;
     try {
       await inTransaction(this.database.connection('admin'), async (tx) => {
@@ -111,15 +111,15 @@ export class MysqlDedupKeys {
     }
   }
 
-  /** @internal Of keys that are locked, those whose message nobody has parked. */
-  async remove(tx: SqlExecutor, locked: readonly (readonly [key: string, id: string])[]): Promise<void> {
+  /**Of keys that are locked, those whose message nobody has parked. */
+  private async remove(tx: SqlExecutor, locked: readonly (readonly [key: string, id: string])[]): Promise<void> {
     const ids = [...new Set(locked.map(([, id]) => id))];
     const parked = new Set((await tx.run(this.sql.parked.bind(idRows(ids)))).rows.map(([id]) => String(id)));
     const free = locked.filter(([, id]) => !parked.has(id)).map(([key]) => [key]);
     if (free.length > 0) await tx.run(this.sql.remove.bind(jsonRows(free)));
   }
 
-  /** @internal */ async of(ids: readonly string[]): Promise<DedupKey[]> {
+  async of(ids: readonly string[]): Promise<DedupKey[]> {
     if (ids.length === 0) return [];
     const unique = [...new Set(ids)];
     const { rows } = await this.database.connection('admin').run(this.sql.of.bind(idRows(unique)));

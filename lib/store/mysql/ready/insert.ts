@@ -24,9 +24,9 @@ const LAST_INSTANT = Date.UTC(9999, 11, 31);
 
 /** Writes messages in the caller's transaction, on a connection whose charset, sql_mode and isolation are the caller's. */
 export class MysqlInsert implements MessageWriter {
-  /** @internal */ readonly sql: ReturnType<typeof insertStatements>;
+  private readonly sql: ReturnType<typeof insertStatements>;
 
-  /** @internal */ readonly keyLocks: MysqlKeyLocks | undefined;
+  private readonly keyLocks: MysqlKeyLocks | undefined;
 
   constructor(names: TableNames, strict = false) {
     this.sql = insertStatements(names);
@@ -63,10 +63,7 @@ export class MysqlInsert implements MessageWriter {
    * the transaction goes on. The random `claim` tells this call's rows from older ones, also when the ids are equal.
    * Rows of one call that share key and id are one message on its way to several transports.
    */
-  /** @internal */ async findDuplicates(
-    tx: SqlExecutor,
-    messages: readonly NewMessage[],
-  ): Promise<Map<number, string>> {
+  private async findDuplicates(tx: SqlExecutor, messages: readonly NewMessage[]): Promise<Map<number, string>> {
     const duplicates = new Map<number, string>();
     const first = new Map<string, NewMessage>();
     for (const message of messages) {
@@ -87,7 +84,7 @@ export class MysqlInsert implements MessageWriter {
     return duplicates;
   }
 
-  /** @internal */ async claim(
+  private async claim(
     tx: SqlExecutor,
     claim: Buffer,
     first: ReadonlyMap<string, NewMessage>,

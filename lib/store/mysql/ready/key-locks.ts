@@ -20,7 +20,7 @@ const SLOTS = `json_table(?, '$[*]' columns (s int path '$')) k`;
  * frees the locks. Rows are only locked, never written: nothing for undo, redo or the binary log.
  */
 export class MysqlKeyLocks {
-  /** @internal */ readonly lock: Statement;
+  private readonly lock: Statement;
 
   constructor(readonly names: TableNames) {
     // One look-up by the primary key after the other, in the order of the list; no gap locks in any isolation.
@@ -45,7 +45,7 @@ export class MysqlKeyLocks {
     });
   }
 
-  /** @internal */ conflict(error: unknown): OutboxTransactionConflictError | undefined {
+  private conflict(error: unknown): OutboxTransactionConflictError | undefined {
     const errno = errnoOf(error);
     if (errno === DEADLOCK) {
       return new OutboxTransactionConflictError(

@@ -14,7 +14,7 @@ const BUCKET = 0;
  * are inserted into the ready table and deleted again, and nobody else ever sees them.
  */
 export class MysqlNumbers {
-  /** @internal */ readonly sql: ReturnType<typeof numberStatements>;
+  private readonly sql: ReturnType<typeof numberStatements>;
 
   constructor(names: TableNames) {
     this.sql = numberStatements(names);

@@ -8,7 +8,7 @@ type Unread = Parameters<ReadyStore['readPayloads']>[1][number];
 
 /** Large payloads, when their turn has come. */
 export class MysqlPayloads {
-  /** @internal */ readonly sql: ReturnType<typeof payloadStatements>;
+  private readonly sql: ReturnType<typeof payloadStatements>;
 
   constructor(
     readonly database: SqlDatabase,
@@ -28,7 +28,7 @@ export class MysqlPayloads {
     return found;
   }
 
-  /** @internal */ async into(found: (Buffer | undefined)[], sql: Sql): Promise<void> {
+  private async into(found: (Buffer | undefined)[], sql: Sql): Promise<void> {
     const { rows } = await this.database.connection('read').run(sql);
     for (const [n, payload] of rows) found[Number(n)] = (payload as Buffer | null) ?? undefined;
   }

@@ -35,12 +35,12 @@ const SWEEP_PAGE = 5_000;
 export class MysqlReady implements ReadyStore {
   /** A backlog of 200 k rows: 32 buckets a read cost 8.5 µs of the server a row, four 3.4, one 2.0. */
   readonly bucketsPerRead = 4;
-  /** @internal */ readonly sql: ReturnType<typeof readyStatements>;
-  /** @internal transports whose last fetch found more than {@link FEW} rows */
-  readonly backlog = new Set<number>();
-  /** @internal */ readonly bounded = new BoundedReads(() => systemClock.monotonic());
-  /** @internal */ flushed = false;
-  /** @internal */ readonly flushRow = `flush:${randomUUID()}`;
+  private readonly sql: ReturnType<typeof readyStatements>;
+  /**transports whose last fetch found more than {@link FEW} rows */
+  private readonly backlog = new Set<number>();
+  readonly bounded = new BoundedReads(() => systemClock.monotonic());
+  private flushed = false;
+  private readonly flushRow = `flush:${randomUUID()}`;
 
   constructor(
     readonly database: SqlDatabase,
@@ -95,7 +95,7 @@ export class MysqlReady implements ReadyStore {
     return this.result(rows);
   }
 
-  /** @internal */ async fetchRanges(
+  private async fetchRanges(
     transport: number,
     positions: readonly ReadPosition[],
     branches: readonly unknown[],
@@ -193,18 +193,16 @@ export class MysqlReady implements ReadyStore {
     if (this.flushed) await this.database.connection('lease').run(this.sql.dropFlushRow.bind(this.flushRow));
   }
 
-  /** @internal */ async within(ms: number, { questionMarks }: Statement): Promise<Statement> {
+  private async within(ms: number, { questionMarks }: Statement): Promise<Statement> {
     const { selectWithin } = capabilitiesOf((await this.server.state()).version);
     return statement(undefined, selectWithin(ms, `x.* from (${questionMarks}) x`));
   }
 
-  /** @internal */ async read(
-    sql: Parameters<ReturnType<SqlDatabase['connection']>['run']>[0],
-  ): Promise<readonly Row[]> {
+  private async read(sql: Parameters<ReturnType<SqlDatabase['connection']>['run']>[0]): Promise<readonly Row[]> {
     return (await this.database.connection('read').run(sql)).rows;
   }
-  /** @internal `messages` stays sortable: it is nobody else's yet */
-  async result(rows: readonly Row[]): Promise<FetchResult> {
+  /**`messages` stays sortable: it is nobody else's yet */
+  private async result(rows: readonly Row[]): Promise<FetchResult> {
     const durable = rows.length === 0 || (await this.server.state()).visibleIsDurable;
     const session = this.database.connection('read').generation;
     return { messages: rows.map(readMessage), snapshot: undefined, durable, session };

@@ -19,7 +19,7 @@ const MAX_ERROR = 4_000;
  * transaction: INSERT … SELECT reads without waiting, and an owner and a zombie each made a copy that way.
  */
 export class MysqlSettle {
-  /** @internal */ readonly sql: ReturnType<typeof settleStatements>;
+  private readonly sql: ReturnType<typeof settleStatements>;
 
   constructor(
     readonly database: SqlDatabase,
@@ -46,11 +46,7 @@ export class MysqlSettle {
     return { fence: undefined, affected };
   }
 
-  /** @internal */ async settleHot(
-    transport: number,
-    hot: readonly SettledMessage[],
-    onPublished: string,
-  ): Promise<number> {
+  private async settleHot(transport: number, hot: readonly SettledMessage[], onPublished: string): Promise<number> {
     const connection = this.database.connection('settle');
     if (onPublished === 'delete') {
       return (await retried(() => connection.run(this.sql.remove.bind(placeRows(hot), transport)))).affected;
@@ -61,7 +57,7 @@ export class MysqlSettle {
     });
   }
 
-  /** @internal Rows of the hot table that the transaction has locked. */
+  /**Rows of the hot table that the transaction has locked. */
   async removeIn(
     tx: SqlExecutor,
     transport: number,
@@ -80,16 +76,12 @@ export class MysqlSettle {
    * Rows that were published from the parked table, and rows that a new owner parked while an old one published them.
    * A row that nobody was sending wakes its key: its owner does not know that the first row is gone.
    */
-  /** @internal */ settleParked(
-    transport: number,
-    messages: readonly SettledMessage[],
-    onPublished: string,
-  ): Promise<number> {
+  private settleParked(transport: number, messages: readonly SettledMessage[], onPublished: string): Promise<number> {
     const connection = this.database.connection('settle');
     return inTransaction(connection, (tx) => this.settleParkedIn(tx, transport, messages, onPublished));
   }
 
-  /** @internal */ async settleParkedIn(
+  async settleParkedIn(
     tx: SqlExecutor,
     transport: number,
     messages: readonly SettledMessage[],
@@ -111,9 +103,12 @@ export class MysqlSettle {
   /**
    * By the primary key, and what was hot when it was published is looked up before without locks: whoever asked the index of
    * ids with a lock would wait for each copy of its message, which somebody else may be publishing under a lock.
-   * @internal
    */
-  async lockParked(tx: SqlExecutor, transport: number, messages: readonly SettledMessage[]): Promise<readonly Row[]> {
+  private async lockParked(
+    tx: SqlExecutor,
+    transport: number,
+    messages: readonly SettledMessage[],
+  ): Promise<readonly Row[]> {
     const known = messages.flatMap(({ id, parkedId }) => (parkedId === null ? [] : [{ id, parkedId }]));
     const moved = messages.filter(({ parkedId }) => parkedId === null).map(({ id, seq }) => [id, BigInt(seq)]);
     if (moved.length > 0) {
@@ -142,7 +137,7 @@ export class MysqlSettle {
     return { fence: undefined, affected };
   }
 
-  /** @internal */ async parkIn(tx: SqlExecutor, transport: number, entries: readonly ParkEntry[]): Promise<number> {
+  async parkIn(tx: SqlExecutor, transport: number, entries: readonly ParkEntry[]): Promise<number> {
     const locked = await this.lockReady(tx, transport, entries);
     if (locked.length === 0) return 0;
     const there = new Set(locked.map(({ seq }) => seq));
@@ -150,7 +145,7 @@ export class MysqlSettle {
     return (await tx.run(this.sql.remove.bind(placeRows(locked), transport))).affected;
   }
 
-  /** @internal */ async lockReady(
+  async lockReady(
     tx: SqlExecutor,
     transport: number,
     places: readonly (Place & { id: string })[],

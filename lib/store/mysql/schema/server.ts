@@ -38,7 +38,7 @@ const GALERA = statement('galera', `show variables where variable_name in ('wsre
 
 /** Settings of the server that decide what its answers are worth; read again after every reconnect. */
 export class MysqlServer {
-  /** @internal */ known: { generation: number; state: ServerState } | undefined;
+  private known: { generation: number; state: ServerState } | undefined;
 
   constructor(
     readonly database: SqlDatabase,
@@ -94,7 +94,7 @@ export class MysqlServer {
     }
   }
 
-  /** @internal */ async galera(): Promise<ReadonlyMap<string, unknown>> {
+  private async galera(): Promise<ReadonlyMap<string, unknown>> {
     const { rows } = await this.database.connection('read').run(GALERA.bind());
     return new Map(rows.map(([name, value]) => [String(name), value]));
   }

@@ -20,7 +20,7 @@ const NO_RIGHT: readonly unknown[] = [1142, 1143];
 
 /** Creates, compares and registers; runs at start. */
 export class MysqlSetup implements StoreSetup {
-  /** @internal */ readonly sql: ReturnType<typeof setupStatements>;
+  private readonly sql: ReturnType<typeof setupStatements>;
 
   constructor(
     readonly database: SqlDatabase,
@@ -41,8 +41,8 @@ export class MysqlSetup implements StoreSetup {
     await make(this.up(settings), isOfColumn, () => this.check(settings, ADDS_ONLY));
   }
 
-  /** @internal Several processes may start at once: the first makes the tables, the others wait and find them. */
-  async up(settings: SchemaSettings): Promise<void> {
+  /**Several processes may start at once: the first makes the tables, the others wait and find them. */
+  private async up(settings: SchemaSettings): Promise<void> {
     await this.server.check(settings.ordering, () => this.hasOneWriter());
     const tables = { schema: this.settings.schema, prefix: this.settings.prefix };
     // One session, which holds the lock. Its transaction ends with the first table.
@@ -63,7 +63,7 @@ export class MysqlSetup implements StoreSetup {
     await this.compare(settings, way, this.database.connection('admin'));
   }
 
-  /** @internal */ async compare(settings: SchemaSettings, way: string, db: SqlExecutor): Promise<void> {
+  private async compare(settings: SchemaSettings, way: string, db: SqlExecutor): Promise<void> {
     checkMeta(await this.readMeta(db), settings, this.names.meta);
     const { schema, prefix } = this.settings;
     const wrong = await compareSchema(db, { schema, prefix, ...settings });
@@ -106,15 +106,12 @@ export class MysqlSetup implements StoreSetup {
     return this.readTransports(this.database.connection('admin'));
   }
 
-  /** @internal */ async readTransports(executor: SqlExecutor): Promise<Map<string, number>> {
+  private async readTransports(executor: SqlExecutor): Promise<Map<string, number>> {
     const { rows } = await executor.run(this.sql.transports.bind());
     return new Map(rows.map(([id, name]) => [(name as Buffer).toString('utf8'), Number(id)]));
   }
 
-  /** @internal */ async addLeases(
-    tx: Parameters<Parameters<typeof inTransaction>[1]>[0],
-    transport: number,
-  ): Promise<void> {
+  private async addLeases(tx: Parameters<Parameters<typeof inTransaction>[1]>[0], transport: number): Promise<void> {
     const count = Number((await tx.run(this.sql.countLeases.bind(transport))).rows[0]?.[0]);
     if (count >= this.settings.buckets) return;
     const rows = Array.from({ length: this.settings.buckets }, (_, bucket) => [transport, bucket]).flat();
@@ -124,9 +121,8 @@ export class MysqlSetup implements StoreSetup {
   /**
    * A script that empties tables takes lease rows with it, and nobody publishes a bucket without one. Its epoch is above
    * every one before; it is free once each instance that is alive now has renewed, and so knows that it lost its own.
-   * @internal
    */
-  async restoreLeases(transport: number): Promise<void> {
+  private async restoreLeases(transport: number): Promise<void> {
     const admin = this.database.connection('admin');
     const rows = Array.from({ length: this.settings.buckets }, (_, bucket) => [transport, bucket]);
     try {
@@ -138,13 +134,13 @@ export class MysqlSetup implements StoreSetup {
     }
   }
 
-  /** @internal Said by an operator; tables that are not there yet say nothing. */
-  async hasOneWriter(): Promise<boolean> {
+  /**Said by an operator; tables that are not there yet say nothing. */
+  private async hasOneWriter(): Promise<boolean> {
     const meta = await this.readMeta().catch(() => undefined);
     return meta?.get(ONE_WRITER) === 'yes';
   }
 
-  /** @internal */ async readMeta(db: SqlExecutor = this.database.connection('admin')): Promise<Map<string, string>> {
+  private async readMeta(db: SqlExecutor = this.database.connection('admin')): Promise<Map<string, string>> {
     try {
       const { rows } = await db.run(this.sql.meta.bind());
       return new Map(rows.map(([name, value]) => [String(name), String(value)]));

@@ -138,17 +138,17 @@ export class PostgresDiagnose implements DiagnoseStore {
     return { isPooled: this.database.isPooled?.() === true, sharesSessions: one?.[0] === other?.[0] };
   }
 
-  /** @internal */ get connection(): SqlConnection {
+  private get connection(): SqlConnection {
     return this.database.connection('admin');
   }
-  /** @internal @param ms for which it waits for a lock */
-  async askWithin(ms: number, text: string): Promise<readonly Row[]> {
+  /**@param ms for which it waits for a lock */
+  private async askWithin(ms: number, text: string): Promise<readonly Row[]> {
     return this.connection.transaction(async (tx) => {
       await tx.run(statement(undefined, `set local lock_timeout = ${ms}`).bind());
       return (await tx.run(statement(undefined, text).bind())).rows;
     });
   }
-  /** @internal */ async ask(text: string): Promise<readonly Row[]> {
+  private async ask(text: string): Promise<readonly Row[]> {
     return (await this.connection.run(statement(undefined, text).bind())).rows;
   }
 }

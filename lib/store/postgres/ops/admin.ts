@@ -19,19 +19,19 @@ import { byTopicStatement, readStats, relaysStatement, statsStatement } from './
 
 /** What operators ask, and what they do to parked messages. Never to one that is being sent. */
 export class PostgresAdmin implements AdminStore, RowChanges {
-  /** @internal */ readonly sql: AdminStatements;
-  /** @internal */ readonly statsSql;
-  /** @internal */ readonly relaysSql;
-  /** @internal */ readonly byTopicSql;
-  /** @internal */ readonly glances: PostgresGlance;
-  /** @internal */ readonly unowned: PostgresUnowned;
-  /** @internal */ readonly keys: PostgresDedupKeys;
-  /** @internal */ readonly isGlobal: boolean;
+  private readonly sql: AdminStatements;
+  private readonly statsSql;
+  private readonly relaysSql;
+  private readonly byTopicSql;
+  private readonly glances: PostgresGlance;
+  private readonly unowned: PostgresUnowned;
+  readonly keys: PostgresDedupKeys;
+  private readonly isGlobal: boolean;
 
   constructor(
     readonly connection: () => SqlConnection,
     names: TableNames,
-    /** @internal */ readonly settings: StoreSettings,
+    private readonly settings: StoreSettings,
   ) {
     this.sql = adminStatements(names, settings);
     this.statsSql = statsStatement(names, settings);
@@ -53,7 +53,7 @@ export class PostgresAdmin implements AdminStore, RowChanges {
     return this.changed((tx) => this.unowned.removeIn(tx, found), also(rows.length));
   }
 
-  /** @internal */ changed(change: (tx: SqlExecutor) => Promise<string[]>, also: Also): Promise<string[]> {
+  private changed(change: (tx: SqlExecutor) => Promise<string[]>, also: Also): Promise<string[]> {
     return inTransaction(this.connection(), async (tx) => {
       const ids = await change(tx);
       await also(tx, ids.length);
@@ -91,11 +91,10 @@ export class PostgresAdmin implements AdminStore, RowChanges {
   /**
    * The lease rows are locked before the rows are looked at again: what `sending` means cannot change until the commit,
    * so that no publish starts after a cancellation was reported.
-   * @internal
    * @param found parked id, transport, bucket
    * @returns the id of each row that was changed
    */
-  async changeIn(
+  private async changeIn(
     tx: SqlExecutor,
     change: Change,
     states: readonly ParkedState[],
@@ -132,7 +131,7 @@ export class PostgresAdmin implements AdminStore, RowChanges {
     return tx.run(this.sql.change.requeue.bind(plainArray([rowId]), plainArray([stateNumber(state)])));
   }
 
-  /** @internal The keys whose blocking rows were deleted go on with their next row. Rows: id, transport, bucket, key, blocking. */
+  /**The keys whose blocking rows were deleted go on with their next row. Rows: id, transport, bucket, key, blocking. */
   async wakeKeys(tx: SqlExecutor, rows: readonly (readonly unknown[])[]): Promise<void> {
     const held = rows.filter((row) => row[4] === 't' && (row[3] !== null || this.isGlobal));
     if (held.length > 0) await tx.run(this.sql.wakeNext.bind(...this.sql.keyArrays(held)));

@@ -10,12 +10,12 @@ import { statement } from '../statement.js';
  * its lease: while the lease row is locked nobody can begin to send what is deleted.
  */
 export class PostgresUnowned {
-  /** @internal */ readonly hold: Statement;
-  /** @internal */ readonly remove: Statement;
+  private readonly hold: Statement;
+  private readonly remove: Statement;
 
   constructor(
     { leases, ready }: TableNames,
-    /** @internal */ readonly keys: PostgresDedupKeys,
+    private readonly keys: PostgresDedupKeys,
   ) {
     this.hold = statement(
       undefined,

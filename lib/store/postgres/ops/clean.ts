@@ -14,12 +14,12 @@ const OLD = (column: string): string => `${column} < now() - ?::float8 * interva
 
 /** Deletes what is final and old, oldest first, past rows that somebody else is cleaning. */
 export class PostgresCleaner implements CleanStore {
-  /** @internal */ readonly sql: Readonly<Record<Cleaning, Statement>>;
+  private readonly sql: Readonly<Record<Cleaning, Statement>>;
   /**
-   * @internal The dedup row that was looked at last: however many stay, the ones behind them have their turn. The index has
+   *The dedup row that was looked at last: however many stay, the ones behind them have their turn. The index has
    * rows of one instant in the order of their places.
    */
-  lastLooked: readonly [createdAt: string, ctid: string] = FRONT;
+  private lastLooked: readonly [createdAt: string, ctid: string] = FRONT;
 
   constructor(
     readonly connection: () => SqlConnection,

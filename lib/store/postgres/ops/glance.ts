@@ -20,8 +20,8 @@ type Row = readonly unknown[];
 
 /** What a probe asks. Each part reads a bounded number of index entries, and both statements together have a deadline. */
 export class PostgresGlance {
-  /** @internal */ readonly countsSql: Statement;
-  /** @internal */ readonly headsSql: Statement;
+  private readonly countsSql: Statement;
+  private readonly headsSql: Statement;
 
   constructor(
     readonly search: Pick<TimedReads, 'prepared'>,

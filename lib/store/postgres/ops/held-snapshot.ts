@@ -33,7 +33,7 @@ function look({ ready }: TableNames): string {
 }
 
 export class PostgresHeldSnapshot {
-  /** @internal */ readonly sql;
+  private readonly sql;
 
   constructor(
     readonly connection: () => SqlConnection,

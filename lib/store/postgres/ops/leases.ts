@@ -15,7 +15,7 @@ const INTERVAL = `clock_timestamp() + ?::float8 * interval '1 ms'`;
 
 /** Leases and heartbeats, by the database's clock alone. Rows are locked in the order of their key everywhere. */
 export class PostgresLeases implements LeaseStore {
-  /** @internal */ readonly sql: ReturnType<typeof leaseStatements> &
+  private readonly sql: ReturnType<typeof leaseStatements> &
     ReturnType<typeof heldStatements> &
     ReturnType<typeof trialStatements> &
     ReturnType<typeof instanceStatements>;

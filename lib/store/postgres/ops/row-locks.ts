@@ -15,10 +15,10 @@ import { eachWay, type RowsRead } from '../ready/rows-read.js';
 
 /** Rows locked in a transaction that stays open while they are published. */
 export class PostgresRowLocks implements RowLockStore {
-  /** @internal */ readonly ready: Record<RowsAs, Statement>;
-  /** @internal */ readonly due: Record<RowsAs, Statement>;
-  /** @internal */ readonly turns: LockTurns;
-  /** @internal */ readonly settling = new SettleOrRefuse();
+  private readonly ready: Record<RowsAs, Statement>;
+  private readonly due: Record<RowsAs, Statement>;
+  private readonly turns: LockTurns;
+  private readonly settling = new SettleOrRefuse();
 
   constructor(
     readonly connection: (transport: number) => SqlConnection,
@@ -49,7 +49,7 @@ export class PostgresRowLocks implements RowLockStore {
     return this.parts.rowsRead.read(request.transport, pass, () => !published);
   }
 
-  /** @internal */ async lock(
+  private async lock(
     tx: SqlExecutor,
     { transport, limit }: { transport: number; limit: number },
     { buckets, tables }: LockTurn,
@@ -68,7 +68,7 @@ export class PostgresRowLocks implements RowLockStore {
     return { messages, durable };
   }
 
-  /** @internal */ async write(
+  private async write(
     tx: SqlExecutor,
     { transport, onPublished }: { transport: number; onPublished: 'delete' | 'archive' },
     { published, parked, reparked }: LockedOutcome,

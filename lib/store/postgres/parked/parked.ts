@@ -26,7 +26,7 @@ import { takeIn } from './take.js';
 
 /** Messages that cannot be published now, and the order of their keys. */
 export class PostgresParked implements ParkedStore {
-  /** @internal */ readonly sql: ParkedStatements;
+  readonly sql: ParkedStatements;
 
   constructor(
     readonly connections: { read(): SqlConnection; write(): SqlConnection },

@@ -16,7 +16,7 @@ export const beingSent = (leases: string, row = 'o'): string =>
 
 /** Success of a message in the parked table, whatever its state is there. */
 export class PostgresParkedSettle {
-  /** @internal */ readonly sql: Readonly<Record<'delete' | 'archive', Statement>>;
+  private readonly sql: Readonly<Record<'delete' | 'archive', Statement>>;
 
   constructor(
     readonly connections: { settle(): SqlConnection; write(): SqlConnection },

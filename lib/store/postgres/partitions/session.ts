@@ -31,7 +31,7 @@ const ROW = `${MOVED}, attempts, published_at`;
 
 /** Each step is one transaction. */
 export class PostgresPartitionSession implements PartitionSession {
-  /** @internal */ readonly storage = postgresTables('').archive.storage;
+  private readonly storage = postgresTables('').archive.storage;
 
   constructor(
     readonly connection: SqlConnection,
@@ -135,8 +135,8 @@ export class PostgresPartitionSession implements PartitionSession {
     });
   }
 
-  /** @internal Where nobody else has the archive. */
-  async makeAtOnce(step: Step, partition: PlannedPartition): Promise<void> {
+  /**Where nobody else has the archive. */
+  private async makeAtOnce(step: Step, partition: PlannedPartition): Promise<void> {
     const table = this.tableOf(partition.name);
     await step.run(
       `create table ${table} partition of ${this.names.archive} ${bounds(partition)} with (${this.storage})`,
@@ -144,8 +144,8 @@ export class PostgresPartitionSession implements PartitionSession {
     await this.giveToOwner(step, table);
   }
 
-  /** @internal Whoever has the rights of the archive's owner makes partitions: each belongs to the owner, so that all of them may drop it. */
-  async giveToOwner({ run }: Step, table: string): Promise<void> {
+  /**Whoever has the rights of the archive's owner makes partitions: each belongs to the owner, so that all of them may drop it. */
+  private async giveToOwner({ run }: Step, table: string): Promise<void> {
     const [[owner] = []] = await run(
       `select pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(c.relowner)) from pg_catalog.pg_class c
        where c.oid = ${oidOf(this.names.archive)} and pg_catalog.pg_get_userbyid(c.relowner) <> current_user`,
@@ -153,11 +153,11 @@ export class PostgresPartitionSession implements PartitionSession {
     if (owner !== undefined) await run(`alter table ${table} owner to ${String(owner)}`);
   }
 
-  /** @internal */ tableOf(name: string): string {
+  private tableOf(name: string): string {
     return this.names.object(`archive_${name}`);
   }
 
-  /** @internal */ change<T>(what: string, work: (step: Step) => Promise<T>): Promise<T> {
+  private change<T>(what: string, work: (step: Step) => Promise<T>): Promise<T> {
     const isLockTimeout = (error: unknown): boolean => NOT_FREE.has((error as { code?: unknown }).code);
     return untilFree({ what, lockTimeout: this.lockTimeout, isLockTimeout }, () =>
       this.connection.transaction(async (tx) => {

@@ -17,8 +17,8 @@ export const unheldIn = ({
 
 /** A dedup key ends with what an operator deletes: with its last row that waits, whatever was published or archived before. */
 export class PostgresDedupKeys {
-  /** @internal */ readonly lock: Statement;
-  /** @internal */ readonly remove: Statement;
+  readonly lock: Statement;
+  readonly remove: Statement;
 
   constructor(names: TableNames) {
     const { dedup } = names;

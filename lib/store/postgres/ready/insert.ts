@@ -25,13 +25,13 @@ type Target = 'ready' | 'staged' | 'parked';
 
 /** Writes messages in the caller's transaction. */
 export class PostgresInsert {
-  /** @internal */ readonly kept = new Map<string, Statement>();
-  /** @internal */ readonly claimKeys: Statement;
-  /** @internal */ readonly holders: Statement;
-  /** @internal */ readonly place: Statement;
+  private readonly kept = new Map<string, Statement>();
+  private readonly claimKeys: Statement;
+  private readonly holders: Statement;
+  private readonly place: Statement;
 
-  /** @internal Of the names of prepared statements: one connection may serve several outboxes. */
-  readonly prefix: string | undefined;
+  /**Of the names of prepared statements: one connection may serve several outboxes. */
+  private readonly prefix: string | undefined;
 
   /** @param prepared whether statements may be prepared on the caller's connection */
   constructor(
@@ -54,7 +54,7 @@ export class PostgresInsert {
     return { duplicates };
   }
 
-  /** @internal */ async insertChunk(tx: SqlExecutor, messages: readonly NewMessage[]): Promise<void> {
+  private async insertChunk(tx: SqlExecutor, messages: readonly NewMessage[]): Promise<void> {
     const places: unknown[][] = [];
     for (const target of this.strict ? STRICT_TARGETS : TARGETS) {
       const rows = messages.filter((message) => this.targetOf(message) === target);
@@ -68,13 +68,13 @@ export class PostgresInsert {
     }
   }
 
-  /** @internal */ targetOf(message: NewMessage): Target {
+  private targetOf(message: NewMessage): Target {
     if (isScheduled(message)) return 'parked';
     return this.strict && message.key !== null ? 'staged' : 'ready';
   }
 
-  /** @internal Returns [dedupKey, transport, bucket, seq] of the rows that have a dedup key and, already, a place. */
-  async insertRows(tx: SqlExecutor, rows: readonly NewMessage[], target: Target): Promise<unknown[][]> {
+  /**Returns [dedupKey, transport, bucket, seq] of the rows that have a dedup key and, already, a place. */
+  private async insertRows(tx: SqlExecutor, rows: readonly NewMessage[], target: Target): Promise<unknown[][]> {
     const keyed = rows.some((row) => row.dedupKey !== null);
     const { rows: written } = await tx.run(
       this.statementFor(rows.length, target, keyed).bind(...values(rows, target, keyed)),
@@ -87,7 +87,7 @@ export class PostgresInsert {
     });
   }
 
-  /** @internal */ statementFor(rows: number, target: Target, keyed: boolean): Statement {
+  private statementFor(rows: number, target: Target, keyed: boolean): Statement {
     const name = `${rows} ${target} ${keyed}`;
     let built = this.kept.get(name);
     if (built === undefined) {
@@ -107,10 +107,7 @@ export class PostgresInsert {
    * Claims the dedup keys. Rows of one call that share key and id are one message on its way to several transports;
    * rows that share only the key are duplicates of the first.
    */
-  /** @internal */ async findDuplicates(
-    tx: SqlExecutor,
-    messages: readonly NewMessage[],
-  ): Promise<Map<number, string>> {
+  private async findDuplicates(tx: SqlExecutor, messages: readonly NewMessage[]): Promise<Map<number, string>> {
     const duplicates = new Map<number, string>();
     const holders = new Map<string, string>();
     for (const { dedupKey, id } of messages) {
@@ -126,8 +123,8 @@ export class PostgresInsert {
     return duplicates;
   }
 
-  /** @internal Returns the keys that somebody else holds, with the ids there. Sorted, so that two callers cannot deadlock. */
-  async claim(tx: SqlExecutor, holders: ReadonlyMap<string, string>): Promise<Map<string, string>> {
+  /**Returns the keys that somebody else holds, with the ids there. Sorted, so that two callers cannot deadlock. */
+  private async claim(tx: SqlExecutor, holders: ReadonlyMap<string, string>): Promise<Map<string, string>> {
     const foreign = new Map<string, string>();
     let open = [...holders.keys()].sort();
     for (let attempt = 0; attempt < DEDUP_TRIES; attempt++) {

@@ -12,8 +12,8 @@ type Asked = Unread & { readonly n: number };
 
 /** Large payloads, when their turn has come. */
 export class PostgresPayloads {
-  /** @internal */ readonly ready: Record<PayloadAs, Statement>;
-  /** @internal */ readonly parked: Record<PayloadAs, Statement>;
+  private readonly ready: Record<PayloadAs, Statement>;
+  private readonly parked: Record<PayloadAs, Statement>;
 
   constructor(
     readonly connection: () => SqlConnection,
@@ -34,7 +34,7 @@ export class PostgresPayloads {
     return found;
   }
 
-  /** @internal */ async into(
+  private async into(
     found: (string | Buffer | undefined)[],
     statements: Record<PayloadAs, Statement>,
     values: readonly unknown[],

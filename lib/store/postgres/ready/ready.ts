@@ -44,7 +44,7 @@ export interface Connections {
 
 /** The hot table: read by place, emptied by place. */
 export class PostgresReady implements ReadyStore {
-  /** @internal */ readonly sql: ReadyStatements;
+  readonly sql: ReadyStatements;
 
   constructor(
     readonly connections: Connections,
@@ -138,7 +138,7 @@ export class PostgresReady implements ReadyStore {
     return { fence: report.fence ?? parked.fence, affected: report.affected + parked.affected };
   }
 
-  /** @internal */ async settleReady(
+  private async settleReady(
     transport: number,
     messages: readonly SettledMessage[],
     onPublished: 'delete' | 'archive',
@@ -163,16 +163,11 @@ export class PostgresReady implements ReadyStore {
     return { fence, affected };
   }
 
-  /** @internal */ parkSql(
-    transport: number,
-    owner: string,
-    leases: readonly Lease[],
-    entries: readonly ParkEntry[],
-  ): Sql {
+  private parkSql(transport: number, owner: string, leases: readonly Lease[], entries: readonly ParkEntry[]): Sql {
     return this.sql.park.bind(...leaseArrays(leases), owner, ...parkArrays(entries), transport);
   }
 
-  /** @internal */ async read(
+  private async read(
     transport: number,
     statements: Record<RowsAs, Statement>,
     values: readonly unknown[],

@@ -8,8 +8,8 @@ import { isNoText, type RowsAs } from '../columns.js';
  * asks for: then, and for a while, payloads stay behind as if all were large, and are read when their turn comes.
  */
 export class RowsRead {
-  /** Until when (monotonic), by what is read. @internal */
-  readonly apartUntil = new Map<number | 'letters', number>();
+  /** Until when (monotonic), by what is read. */
+  private readonly apartUntil = new Map<number | 'letters', number>();
 
   constructor(readonly clock: Clock = systemClock) {}
 
@@ -34,7 +34,7 @@ export class RowsRead {
     }
   }
 
-  /** @internal */ isApart(what: number | 'letters'): boolean {
+  private isApart(what: number | 'letters'): boolean {
     const until = this.apartUntil.get(what);
     if (until === undefined) return false;
     return this.clock.monotonic() < until || !this.apartUntil.delete(what);

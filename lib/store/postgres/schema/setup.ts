@@ -47,7 +47,7 @@ export class PostgresSetup implements StoreSetup {
     await make(this.up(settings), isOfColumn, () => this.check(settings, ADDS_ONLY));
   }
 
-  /** @internal */ async up(settings: SchemaSettings): Promise<void> {
+  private async up(settings: SchemaSettings): Promise<void> {
     const { up } = postgresSchema({ ...this.settings, ...settings });
     await this.connection().transaction(async (tx) => {
       await tx.run(statement(undefined, oneAtATime(this.settings)).bind());
@@ -61,12 +61,12 @@ export class PostgresSetup implements StoreSetup {
     await checkSchema(this.connection(), this.names, this.settings, settings, way);
   }
 
-  /** @internal */ async hasMeta(db: SqlExecutor): Promise<boolean> {
+  private async hasMeta(db: SqlExecutor): Promise<boolean> {
     const { rows } = await db.run(statement(undefined, `select to_regclass(${literal(this.names.meta)})`).bind());
     return rows[0]?.[0] !== null;
   }
 
-  /** @internal */ async checkServer(): Promise<void> {
+  async checkServer(): Promise<void> {
     const sql = `select current_setting('server_version_num'), current_setting('server_version'),
       pg_is_in_recovery(), current_setting('default_transaction_read_only') = 'on', current_setting('server_encoding')`;
     const [row] = (await this.connection().run(statement(undefined, sql).bind())).rows;
@@ -118,7 +118,7 @@ export class PostgresSetup implements StoreSetup {
     });
   }
 
-  /** @internal */ async addTransports(
+  private async addTransports(
     tx: SqlExecutor,
     fresh: readonly string[],
     ids: ReadonlyMap<string, number>,
@@ -138,9 +138,8 @@ export class PostgresSetup implements StoreSetup {
   /**
    * A script that empties tables takes lease rows with it, and nobody publishes a bucket without one. Its epoch is above
    * every one before; it is free once each instance that is alive now has renewed, and so knows that it lost its own.
-   * @internal
    */
-  async restoreLeases(transports: readonly number[]): Promise<void> {
+  private async restoreLeases(transports: readonly number[]): Promise<void> {
     const { leases, instances } = this.names;
     const { buckets } = this.settings;
     const numbers = plainArray(transports);
@@ -165,7 +164,7 @@ export class PostgresSetup implements StoreSetup {
     return this.readTransports(this.connection());
   }
 
-  /** @internal */ async readTransports(executor: SqlExecutor): Promise<Map<string, number>> {
+  private async readTransports(executor: SqlExecutor): Promise<Map<string, number>> {
     const { rows } = await executor.run(statement(undefined, `select name, id from ${this.names.transports}`).bind());
     return new Map(rows.map(([name, id]) => [name as string, Number(id)]));
   }
