@@ -176,25 +176,6 @@ describeWith('postgres', 'the relay in an application', () => {
       expect(registry.getIntervals()).toEqual([]);
     });
 
-    it('shows a cleaner with a cron expression as a cron job, which runs it', async () => {
-      const options = { onPublished: 'archive', retention: { published: '1s', every: { cron: '0 3 1 1 *' } } } as const;
-      const app = await start({ ...options, database: { setup: 'create', prefix: 'cron_' } }, ScheduleModule.forRoot());
-      const registry = app.get(SchedulerRegistry);
-      expect([...registry.getCronJobs().keys()]).toEqual(['outbox:default:clean']);
-      const outbox = app.get(OutboxService);
-      const published = outbox.events.once('published');
-      await outbox.enqueueOutsideTransaction(new OrderPlaced('1'));
-      await published;
-      let cleaned = 0;
-      outbox.events.on('cleaned', (event) => (cleaned += event.published));
-      await until(() => {
-        void registry.getCronJob('outbox:default:clean').fireOnTick();
-        return cleaned === 1;
-      });
-      await applications.close();
-      expect(registry.getCronJobs().size).toBe(0);
-    });
-
     it('is not needed, neither for cron', async () => {
       await start({ retention: { every: { cron: '0 3 * * *' } } });
       await applications.close();

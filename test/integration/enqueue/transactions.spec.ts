@@ -249,24 +249,6 @@ describe.each(DATABASES)('enqueue on %s', (kind) => {
         expect(await db.rows()).toEqual([]);
       });
 
-      it('a dedup key is written once and answers with the first id', async () => {
-        const first = await write({ dedupKey: 'k', transport: ['default', 'other'] });
-        expect(await write({ dedupKey: 'k' })).toBe(first);
-        const [a, b, c, d] = (await write({}, [
-          { ...plain('x'), dedupKey: 'k' },
-          { ...plain('y'), dedupKey: 'new' },
-          { ...plain('z'), dedupKey: 'new' },
-          plain('w'),
-        ])) as unknown as string[];
-        expect([a, c]).toEqual([first, b]);
-        expect((await db.rows()).map(({ type, id: row }) => [type, row])).toEqual([
-          ['m', first],
-          ['m', first],
-          ['y', b],
-          ['w', d],
-        ]);
-      });
-
       it('a dedup key that looks like an id does not stand in the way of that id', async () => {
         await write({ dedupKey: id });
         expect(await write({ id })).toBe(id);
