@@ -149,7 +149,7 @@ function partProviders(
       ({ store, options, enqueue, pausesChanged }) =>
         new OutboxAdmin({
           ...{ store, options, numberOf, changed: (where) => enqueue.committed(where) },
-          ...{ pausesChanged, isOver: enqueue.report.isOver },
+          pausesChanged,
           rewrite: (...edit) => rewrite(enqueue, ...edit),
         }),
     ),
@@ -170,7 +170,6 @@ function doctorOf({ options, clock, apart, enqueue }: OutboxRuntime): OutboxDoct
     openTransport,
     expected,
     health: () => enqueue.report.health(),
-    isOver: enqueue.report.isOver,
   });
 }
 

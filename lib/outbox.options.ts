@@ -128,8 +128,8 @@ export interface OutboxOptions {
   /** Says where the tables are, and how the relay connects to them. */
   database?: {
     /**
-     * Tells the start what to do with the tables: `check` compares them, `create` makes or upgrades them (development), `none` does
-     * neither. Default: `check`.
+     * Tells the start what to do with the tables: `check` compares them, `create` makes them (development), `none` does neither.
+     * Default: `check`.
      */
     setup?: 'check' | 'create' | 'none';
     /**

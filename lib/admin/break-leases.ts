@@ -45,7 +45,7 @@ export async function breakLeases(
       buckets?.includes(lease.bucket) !== false &&
       (owner === undefined || lease.owner === owner),
   );
-  const ended = await store.endLeases(chosen);
+  const ended = await store.endLeases(chosen, 0);
   const names = new Set(ended.map((lease) => `${lease.transport}/${lease.bucket}`));
   const broken = chosen.filter((lease) => names.has(`${lease.transport}/${lease.bucket}`));
   return {

@@ -19,8 +19,6 @@ export interface BucketState {
   readonly ownerIsAlive: boolean;
   readonly epoch: string | null;
   readonly expiresAt: Date | null;
-  /** The owner wrote down that it publishes nothing from the bucket now, as its broker is away. */
-  readonly paused: boolean;
   /** Counted up to 1,000; then `readyIsExact` is false. */
   readonly ready: number;
   readonly readyIsExact: boolean;
@@ -45,7 +43,6 @@ export function bucketStates(
       ownerIsAlive: relay !== undefined,
       epoch: lease?.epoch ?? null,
       expiresAt: owner === null ? null : (lease?.expiresAt ?? null),
-      paused: lease !== null && lease.isLive && lease.isIdle,
       ready,
       readyIsExact: ready < BUCKET_READY_LIMIT,
       oldestReadyAt,

@@ -33,7 +33,7 @@ import {
   type ReleaseOptions,
   type ReleaseReport,
 } from './operator-actions.js';
-import { seeRelays, type IsOver, type SeenRelay } from '../observe/seen-relays.js';
+import { seeRelays, type SeenRelay } from '../observe/seen-relays.js';
 import { bucketStates, type BucketState } from './bucket-table.js';
 import { notThere, reasonsOf } from './explanation.js';
 import type { Explanation, ExplainSources } from './explanation-reason.js';
@@ -102,7 +102,6 @@ export interface AdminSources extends ActionSources {
   pausesChanged(): void;
   /** Makes the new version of a message. */
   readonly rewrite: EditSources['rewrite'];
-  readonly isOver: IsOver;
 }
 
 /** Milliseconds for a page: a filter that few messages match goes on with the next one. */
@@ -427,8 +426,7 @@ export class OutboxAdmin {
   }
 
   /** @internal */ async relays(names: Known['names']): Promise<SeenRelay[]> {
-    const { store, isOver } = this.sources;
-    return seeRelays(await store.admin.relays(), names, isOver);
+    return seeRelays(await this.sources.store.admin.relays(), names);
   }
 
   /** @internal Of a row that waits. */

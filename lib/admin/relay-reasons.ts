@@ -67,7 +67,7 @@ function noOwner(
 function ofOwner(
   { transport: number, bucket, state, createdAt }: StoredRow,
   { ahead }: RowSurroundings,
-  { owner, expiresAt, isIdle, trial }: RowLease,
+  { owner, expiresAt, trial }: RowLease,
   { names, relays }: ExplainSources,
 ): ExplanationReason {
   const transport = nameOf(number, names);
@@ -84,7 +84,7 @@ function ofOwner(
   }
   const by = `instance ${owner} (${place})`;
   const stop = stopOf(relay, transport);
-  if (stop !== undefined || isIdle || !transports.includes(transport)) {
+  if (stop !== undefined || !transports.includes(transport)) {
     const reason = stop?.text ?? 'its circuit is open.';
     const text = `${subject} by ${by}, which publishes nothing to '${transport}' now: ${reason}`;
     return say('circuit-open', text, { ...facts, place, since: stop?.since ?? null });

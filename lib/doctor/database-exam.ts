@@ -1,5 +1,5 @@
 import { bucketStates } from '../admin/bucket-table.js';
-import { seeRelays, type IsOver } from '../observe/seen-relays.js';
+import { seeRelays } from '../observe/seen-relays.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import type { BacklogDestination, DiagnoseStore, GrowthFacts, ServerFacts } from '../store/diagnose/diagnose-store.js';
@@ -21,7 +21,6 @@ interface ExamSources {
   readonly options: ResolvedOptions;
   readonly settings: DoctorSettings;
   readonly clock: Pick<Clock, 'wall'>;
-  readonly isOver: IsOver;
 }
 
 /** Everything that is asked of the database, one question after the other. */
@@ -124,7 +123,7 @@ export class DatabaseExam {
     const asked =
       inspect &&
       (await interview.ask('The owners of the buckets', async () => {
-        const relays = await seeRelays(await store.admin.relays(), names, sources.isOver);
+        const relays = seeRelays(await store.admin.relays(), names);
         return { relays, buckets: bucketStates(await inspect.buckets(), names, relays) };
       }));
     const transports = [...options.transports.keys()].filter((name) => known.has(name));

@@ -6,7 +6,6 @@ import { stopwatch, systemClock, type Clock } from '../time/clock.js';
 import type { ExpectedMessages, OutboxTransport } from '../transports/transport.js';
 import { askBrokers } from './brokers.js';
 import { DatabaseExam } from './database-exam.js';
-import type { IsOver } from '../observe/seen-relays.js';
 import { Interview } from './interview.js';
 import { doctorSettings, type DoctorOptions } from './options.js';
 import { judgeOutage, outageBudget, type OutageBudget } from './outage.js';
@@ -26,7 +25,6 @@ export interface DoctorSources {
   openTransport(name: string): Promise<OutboxTransport>;
   expected(transport: string): readonly ExpectedMessages[];
   health(): Promise<OutboxHealth>;
-  readonly isOver: IsOver;
 }
 
 /**

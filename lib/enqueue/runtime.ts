@@ -2,7 +2,6 @@ import type { NewMessage } from '../outbox-message.js';
 import type { OutboxEventMap, OutboxEventName, OutboxHooks } from '../observe/events.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import type { OutboxHealth } from '../observe/health.js';
-import type { IsOver } from '../observe/seen-relays.js';
 import type { OutboxStats } from '../observe/stats.js';
 import type { Roles } from '../store/outbox-store.js';
 import type { DataLayer } from '../transaction/data-layer.js';
@@ -23,7 +22,7 @@ export interface EnqueueRuntime {
   tracing?: () => EnqueueTrace;
   /** Wrappers that a starting relay puts around its transports, the last one outermost. */
   readonly wrappers?: TransportWrapper[];
-  readonly report: { stats(): Promise<OutboxStats>; health(): Promise<OutboxHealth>; readonly isOver: IsOver };
+  readonly report: { stats(): Promise<OutboxStats>; health(): Promise<OutboxHealth> };
   /**
    * Messages may be waiting: after a commit, and after an operator's action. Must return at once.
    * @param ms milliseconds until the first of them falls due, by this process's clock

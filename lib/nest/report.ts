@@ -1,11 +1,9 @@
 import { within, type Clock } from '../time/clock.js';
 import type { OutboxDispatcher } from '../relay/dispatcher.js';
-import { hostProcesses, type Processes } from '../relay/leases/host-process.js';
 import type { ReadyKnowledge } from '../relay/relay.js';
 import type { EnqueueRuntime } from '../enqueue/runtime.js';
 import { healthOf, type Counts } from '../observe/health.js';
 import { Probe } from '../observe/probe.js';
-import type { IsOver } from '../observe/seen-relays.js';
 import { readStats } from '../observe/stats.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import type { Roles } from '../store/outbox-store.js';
@@ -25,16 +23,11 @@ export interface ReportSources {
   >;
   readonly transportIds: ReadonlyMap<string, number>;
   readonly clock: Clock;
-  /** Default: those of this machine. */
-  readonly processes?: Pick<Processes, 'isGone'>;
 }
 
 /** What `stats()` and `health()` answer. */
 export function reportOf(sources: ReportSources): EnqueueRuntime['report'] {
   const { store, dispatcher, options, transportIds, clock } = sources;
-  let processes: Promise<Pick<Processes, 'isGone'>> | undefined;
-  const isOver: IsOver = async (life) =>
-    (await (processes ??= Promise.resolve(sources.processes ?? hostProcesses()))).isGone(life);
   const known = (transport: number | undefined): ReadyKnowledge | undefined =>
     dispatcher.relays.map(({ knows }) => knows).find((each) => each !== undefined && each.transport === transport);
   const probe = new Probe(store.admin, {
@@ -43,7 +36,6 @@ export function reportOf(sources: ReportSources): EnqueueRuntime['report'] {
     ids: transportIds,
     now: () => clock.monotonic(),
     goneUpTo: (transport) => known(transport)?.goneUpTo ?? (() => '0'),
-    isOver,
   });
   const ask = async (): Promise<Counts> => {
     // What the database does not answer here it does not answer there either; and who may not read it, reads the rest.
@@ -53,9 +45,8 @@ export function reportOf(sources: ReportSources): EnqueueRuntime['report'] {
   const counted = shared(clock, () => ask().catch((error: unknown) => ({ error })));
   const { lease, publishTimeout, ordering, coordination, transports, relay: mode } = options;
   return {
-    isOver,
     async stats() {
-      const beside = { statuses: dispatcher.status().transports, now: clock.wall(), isOver };
+      const beside = { statuses: dispatcher.status().transports, now: clock.wall() };
       const { relays: _, ...stats } = await readStats(store.admin, transportIds, beside);
       return stats;
     },

@@ -75,17 +75,16 @@ export interface OutboxEventMap {
   leasesLost: RelayEvent & { transport: string; buckets: readonly number[] };
   /**
    * Once, at the start, when others hold buckets that this instance wants: how many, who (ids of instances; host and pid, of those that are
-   * still heard of), in how many milliseconds the last of these leases runs out unless it is renewed, and how many of the buckets are
-   * of instances whose process has ended on this machine. The latter are taken over within seconds; instances that live give back what is more than their share.
+   * still heard of), and in how many milliseconds the last of these leases runs out unless it is renewed. Instances that live give back what
+   * is more than their share.
    */
   leasesHeld: {
     buckets: number;
     owners: readonly string[];
     places: readonly string[];
     runOutIn: number;
-    ofDead: number;
   };
-  /** What an instance held was taken over or freed when its leases had run out, or were ended because its process had: it is dead, or was cut off from the database. */
+  /** What an instance held was taken over or freed when its leases had run out: it is dead, or was cut off from the database. */
   leasesExpired: { owner: string; buckets: number };
   /**
    * A session, a replication slot or a prepared transaction holds an old snapshot, and reads walk over rows that cannot be removed

@@ -32,7 +32,6 @@ const pauseFields = ({ transport, topic, key, by, reason, since }: OutboxEventMa
 });
 const HELD =
   'buckets are held by other instances: those that live give back what is more than their share, of others the leases run out';
-const HELD_BY_DEAD = 'buckets are held by an instance whose process has ended: they are taken over within seconds';
 const PARTITION_CHANGES: Readonly<Record<OutboxEventMap['partitionChange']['change'], string>> = {
   create: 'a partition of the archive is made',
   drop: 'a partition of the archive is dropped',
@@ -117,10 +116,10 @@ const LINES: Lines = {
     text: 'buckets lost',
     fields: { transport, buckets: buckets.length },
   }),
-  leasesHeld: ({ buckets, owners, places, runOutIn, ofDead }) => ({
+  leasesHeld: ({ buckets, owners, places, runOutIn }) => ({
     level: 'log',
-    text: ofDead === buckets ? HELD_BY_DEAD : HELD,
-    fields: { buckets, owners, places, runOutIn: durationText(Math.ceil(runOutIn / 1_000) * 1_000), ofDead },
+    text: HELD,
+    fields: { buckets, owners, places, runOutIn: durationText(Math.ceil(runOutIn / 1_000) * 1_000) },
   }),
   leasesExpired: ({ owner, buckets }) => ({
     level: 'warn',

@@ -1,6 +1,6 @@
 import { GLANCE_TIMEOUT, perBucket, type AdminStore } from '../store/admin-store.js';
 import type { Counts } from './health.js';
-import { liveOf, seeRelays, type IsOver } from './seen-relays.js';
+import { liveOf, seeRelays } from './seen-relays.js';
 import { Standing, type Standstill } from './standing.js';
 import { readStats, type OutboxTransportStats } from './stats.js';
 
@@ -19,7 +19,6 @@ export interface ProbeSettings {
   readonly now: () => number;
   /** Up to where nothing of a transport's buckets is ready, as far as this process knows now; asked once in a look. */
   readonly goneUpTo: (transport: number) => (bucket: number) => string;
-  readonly isOver?: IsOver;
 }
 
 /** What `health()` asks of the database, whatever waits there, and how it compares with what it found before. */
@@ -41,8 +40,8 @@ export class Probe {
 
   async ask(): Promise<Counts> {
     const { store, settings } = this;
-    const { ids, isOver } = settings;
-    if (store.glance === undefined) return readStats(store, ids, { isOver });
+    const { ids } = settings;
+    if (store.glance === undefined) return readStats(store, ids);
     const from = (this.turn++ % Math.ceil(this.buckets.length / BUCKETS)) * BUCKETS;
     const buckets = this.buckets.length <= BUCKETS ? this.buckets : this.buckets.slice(from, from + BUCKETS);
     const isWhole = settings.now() >= this.wholeAt;
@@ -56,7 +55,7 @@ export class Probe {
     const transports: Record<string, OutboxTransportStats> = Object.create(null) as typeof transports;
     const standing = new Map<string, Standstill>();
     const most = perBucket({ limit: LIMIT, buckets });
-    const relays = await seeRelays(beat, new Map(glances.map(({ transport, name }) => [transport, name])), isOver);
+    const relays = seeRelays(beat, new Map(glances.map(({ transport, name }) => [transport, name])));
     for (const { transport, name, heads: _, readOnly: __, ...counts } of glances) {
       const standstill = this.standing.at(transport, now);
       standing.set(name, standstill);

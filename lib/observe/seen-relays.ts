@@ -1,5 +1,5 @@
 import type { LiveInstance } from '../store/lease-store.js';
-import { toldLease, toldLife, toldPlace, toldTroubles } from '../store/instance-info.js';
+import { toldLease, toldPlace, toldTroubles } from '../store/instance-info.js';
 import { REASON_CODES, type OutboxReason, type ReasonCode } from './reason-codes.js';
 import { printable } from './redact/printable.js';
 
@@ -10,7 +10,7 @@ export interface SeenRelay {
   readonly place: string;
   /** Milliseconds; `undefined`: it does not tell. */
   readonly lease: number | undefined;
-  /** `silent`: two heartbeats are missing, or its process has ended. `gone`: its row has run out. */
+  /** `silent`: two heartbeats are missing. `gone`: its row has run out. */
   readonly state: 'live' | 'silent' | 'gone';
   /** By the database's clock. */
   readonly heardAt: Date;
@@ -20,38 +20,31 @@ export interface SeenRelay {
   readonly troubles: readonly OutboxReason[];
 }
 
-/** Whether a process of this machine has ended, by its life. */
-export type IsOver = (life: string) => Promise<boolean>;
-
 /**
  * A heartbeat is written three times in the time for which a row is good. Each process judges by what is left of that, and by
  * the database's clock, so that all of them say the same.
  */
-export async function seeRelays(
+export function seeRelays(
   { instances, now }: { readonly instances: readonly LiveInstance[]; readonly now: number },
   names: ReadonlyMap<number, string>,
-  isOver: IsOver = () => Promise.resolve(false),
-): Promise<SeenRelay[]> {
-  return Promise.all(
-    instances.map(async ({ owner, info, transports, until = Infinity }) => {
-      const troubles = troublesOf(info);
-      const has = transports.flatMap((number) => names.get(number) ?? []);
-      const away = troubles.flatMap(({ code, transport }) => (code.startsWith('transport_') ? (transport ?? []) : []));
-      const lease = toldLease(info);
-      const good = Math.min(lease ?? 0, MOST_GOOD);
-      const life = toldLife(info);
-      const isSilent = until - now < good / 3 || (life !== undefined && (await isOver(life)));
-      return {
-        owner,
-        place: printable(toldPlace(info)),
-        lease,
-        state: until <= now ? 'gone' : isSilent ? 'silent' : 'live',
-        heardAt: new Date(Math.min(until - good, now)),
-        transports: [...new Set([...has, ...away])],
-        troubles,
-      } as const;
-    }),
-  );
+): SeenRelay[] {
+  return instances.map(({ owner, info, transports, until = Infinity }) => {
+    const troubles = troublesOf(info);
+    const has = transports.flatMap((number) => names.get(number) ?? []);
+    const away = troubles.flatMap(({ code, transport }) => (code.startsWith('transport_') ? (transport ?? []) : []));
+    const lease = toldLease(info);
+    const good = Math.min(lease ?? 0, MOST_GOOD);
+    const isSilent = until - now < good / 3;
+    return {
+      owner,
+      place: printable(toldPlace(info)),
+      lease,
+      state: until <= now ? 'gone' : isSilent ? 'silent' : 'live',
+      heardAt: new Date(Math.min(until - good, now)),
+      transports: [...new Set([...has, ...away])],
+      troubles,
+    };
+  });
 }
 
 /** Why nothing of the transport goes out through this relay; `undefined`: it publishes. */

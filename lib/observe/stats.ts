@@ -1,5 +1,5 @@
 import type { AdminStore, TransportStats } from '../store/admin-store.js';
-import { liveOf, seeRelays, type IsOver, type SeenRelay } from './seen-relays.js';
+import { liveOf, seeRelays, type SeenRelay } from './seen-relays.js';
 
 /** What waits where, of one transport. Counted by the database when asked. */
 export interface OutboxTransportStats extends Omit<TransportStats, 'transport' | 'name'> {
@@ -45,19 +45,18 @@ interface Beside {
   readonly statuses?: readonly AwaySource[];
   /** Milliseconds since the epoch. */
   readonly now?: number;
-  readonly isOver?: IsOver | undefined;
 }
 
 /** @param ids name → number of the transports that this process knows */
 export async function readStats(
   store: Pick<AdminStore, 'stats' | 'relays' | 'parkedByTopic'>,
   ids: ReadonlyMap<string, number>,
-  { statuses = [], now = 0, isOver }: Beside = {},
+  { statuses = [], now = 0 }: Beside = {},
 ): Promise<OutboxStats & { readonly relays: readonly SeenRelay[] }> {
   const transports: Record<string, OutboxTransportStats> = Object.create(null) as Record<string, OutboxTransportStats>;
   const total = { ready: 0, scheduled: 0, waiting: 0, blocked: 0, dead: 0, blockedKeys: 0 };
   const [all, beat] = await Promise.all([store.stats(), store.relays()]);
-  const relays = await seeRelays(beat, new Map(all.map(({ transport, name }) => [transport, name])), isOver);
+  const relays = seeRelays(beat, new Map(all.map(({ transport, name }) => [transport, name])));
   for (const { transport, name, ...counts } of all) {
     transports[name] = { ...counts, configured: ids.get(name) === transport, instances: liveOf(name, relays) };
     for (const key of Object.keys(total) as (keyof typeof total)[]) total[key] += counts[key];

@@ -169,7 +169,7 @@ export class OutboxDispatcher {
     this.transports = await this.deps.createTransports();
     const runId = (this.owner = this.deps.owner?.() ?? randomUUID());
     const hooks = this.hooksOf(runId);
-    const leases = await leasesOf(this.deps, runId);
+    const leases = leasesOf(this.deps, runId);
     this.leases = leases;
     leases.freed = () => this.leaseLoop?.nudge();
     leases.troubles = () => relayTroubles(this.status(), clock.wall());
@@ -201,7 +201,6 @@ export class OutboxDispatcher {
     const failed = (operation: 'fetch' | 'take', error: unknown): number =>
       this.failed(operation, name, error, pollInterval);
     const succeeded = (operation: 'fetch' | 'take'): void => this.failures.succeeded(operation, name);
-    parts.leases.passingOn.register(parts.id, parts.transport);
     if (coordination === 'rowLock' && parts.transport.perBucket === true)
       throw new OutboxConfigurationError(
         'INVALID_OPTIONS',

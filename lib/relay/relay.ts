@@ -1,4 +1,3 @@
-import type { Processes } from './leases/host-process.js';
 import type { HeldSnapshotStatus } from './read/snapshot-watch.js';
 import type { OutboxHooks } from '../observe/events.js';
 import type { ResolvedOptions } from '../outbox.options.js';
@@ -19,8 +18,6 @@ export interface RelayDependencies {
   readonly random: () => number;
   /** Another one at every start. Default: random. */
   readonly owner?: () => string;
-  /** Default: those of this machine. */
-  readonly processes?: Processes;
   readonly hooks: OutboxHooks;
   /** Name → number, as registered in the store. */
   readonly transportIds: ReadonlyMap<string, number>;

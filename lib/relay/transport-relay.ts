@@ -27,7 +27,6 @@ import { ParkedReader, type Taken } from './order/parked-reader.js';
 import { Results } from './settle/results.js';
 import { WriteReports } from './settle/write-reports.js';
 import { Room } from './read/room.js';
-import { Standstill } from './leases/standstill.js';
 import { WakeUps } from './wake-ups.js';
 
 /**
@@ -63,7 +62,6 @@ export class TransportRelay implements LeaseListener, OutageRelay {
   readonly open = new Set<number>();
   readonly room: Room;
   readonly globalOrder: GlobalOrderGate;
-  readonly standstill = new Standstill(this);
   stopping = false;
   /** @internal */ batchEnds: (() => void)[] = [];
   readonly wakeUps = new WakeUps();
@@ -116,12 +114,10 @@ export class TransportRelay implements LeaseListener, OutageRelay {
     if (this.stopping || this.outage.asksParked) return IDLE;
     this.pump(); // what waited for a circuit or a lease may go, also when there is nothing new
     await this.openBuckets();
-    await this.standstill.begin();
     await this.globalOrder.look([...this.open]);
     if (this.gate.isClosed || this.open.size === 0 || this.globalOrder.on || this.room.left < 1)
       return this.probeWithout();
     if (!(await this.outage.mayRead())) return IDLE;
-    await this.standstill.end();
     const [{ probing }, { empty }] = [this.outage, this.room];
     const { messages, durable, more, startedOver, otherServer } = probing
       ? await readProbe(this.reader, this.outage.nextProbe([...this.open]), this.ledger.queues.gateOf)

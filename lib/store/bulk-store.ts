@@ -1,4 +1,3 @@
-import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { NewMessage, ParkedState } from '../outbox-message.js';
 import type { Change } from './admin-store.js';
 import type { RowFilter, RowsById, StoredRow } from './inspect-store.js';
@@ -131,14 +130,6 @@ export async function unlessEnded<T>(work: Promise<T>): Promise<T | undefined> {
     if (error instanceof ActionEnded) return undefined;
     throw error;
   }
-}
-
-/** Of tables that were not upgraded, with `database.setup: 'none'`: nothing else of an outbox needs this one. */
-export function auditMissing(table: string, cause: unknown): OutboxConfigurationError {
-  return new OutboxConfigurationError('SCHEMA_MISSING', `There is no table ${table}.`, {
-    hint: 'Run the migrations of outboxMigrations(), whose OutboxVersion3 makes it, or the up of outboxSql().',
-    cause,
-  });
 }
 
 /** SEAM: publishing again what is in the archive. The archive itself is only read. */

@@ -33,14 +33,6 @@ export function waitedTooLong(error: unknown): boolean {
   return TOOK_TOO_LONG.has(code) || TOOK_TOO_LONG.has(errno) || LOCK_WAIT.has(code) || LOCK_WAIT.has(errno);
 }
 
-/** Whether a table, or its schema, is not there: what was read of it before says nothing about one that is made later. */
-export function isMissingTable(error: unknown): boolean {
-  const { code, errno } = (error ?? {}) as Record<string, unknown>;
-  return MISSING_TABLE.has(code) || MISSING_TABLE.has(errno);
-}
-
-/** `undefined_table`, `invalid_schema_name`; `ER_NO_SUCH_TABLE`, `ER_BAD_DB_ERROR`. */
-const MISSING_TABLE: ReadonlySet<unknown> = new Set(['42P01', '3F000', 1146, 1049]);
 /** `lock_not_available`, `ER_LOCK_WAIT_TIMEOUT`. */
 const LOCK_WAIT: ReadonlySet<unknown> = new Set(['55P03', 1205]);
 /** `query_canceled`; MariaDB's and MySQL's limits of a statement's time. */

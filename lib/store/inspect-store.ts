@@ -91,8 +91,6 @@ export interface RowLease {
   readonly expiresAt: Date | null;
   /** It has an owner and has not run out. */
   readonly isLive: boolean;
-  /** The owner wrote down that it publishes nothing of the bucket ({@link LeaseStore.noteIdle}). */
-  readonly isIdle: boolean;
   /** The message that the owner publishes by itself. */
   readonly trial: string | null;
 }

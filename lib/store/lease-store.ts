@@ -56,21 +56,15 @@ export interface LeaseStore {
    * @returns false when the lease is not this owner's any more
    */
   noteTrial(owner: string, lease: Lease, id: string | null): Promise<boolean>;
-  /**
-   * Fenced: of these buckets the owner has nothing to publish and reads nothing, until it says `false`: `cancel` may delete what
-   * is ready there, as where nobody leases a bucket. `false` resolves when no deletion that went by it is under way. What
-   * was said ends with the epoch.
-   */
-  noteIdle(owner: string, leases: readonly Lease[], idle: boolean): Promise<void>;
   /** Fenced: these leases have lasted, and what their former owners left is forgotten. */
   lasted(owner: string, leases: readonly Lease[]): Promise<void>;
   /** All leases that have not run out, whoever's. */
   heldLeases(): Promise<HeldLease[]>;
   /**
-   * These have run out now, whatever was said: those that are still of this owner, in this epoch, with this `until`. What
-   * somebody is writing under is left out. It is for leases whose owner is known to be gone; they are taken like others.
+   * These run out in so many milliseconds, whatever was said: those that are still of this owner, in this epoch, with this
+   * `until`. What somebody is writing under is left out. They are taken like others then.
    */
-  endLeases(leases: readonly HeldLease[]): Promise<Lease[]>;
+  endLeases(leases: readonly HeldLease[], inMs: number): Promise<Lease[]>;
   /** Unlocker: clears expired leases and dead instances; never shortens a lease. Returns whose leases it cleared. */
   expire(): Promise<(Lease & { owner: string })[]>;
 }
@@ -86,7 +80,7 @@ export interface Instance {
   readonly owner: string;
   /** Transports that this instance can publish to now (its circuit is closed). */
   readonly transports: readonly number[];
-  /** Host and pid, for people; its lease, and what it can handle, for the others. */
+  /** Host and pid, for people; its lease, and its troubles, for the others. */
   readonly info: string;
 }
 export interface LiveInstance extends Instance {

@@ -1,7 +1,7 @@
 import { OutboxConfigurationError } from '../outbox.errors.js';
 
 /** Version of the tables; grows with every migration. */
-export const SCHEMA_VERSION = 3;
+export const SCHEMA_VERSION = 1;
 /** How a bucket is computed from a key: stored with the schema, so that no two formulas ever work on one table. */
 export const HASH_VERSION = 'sha256/16be';
 

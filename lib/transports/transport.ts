@@ -86,8 +86,6 @@ export interface PublishFailure {
   readonly suspect?: 'destination' | 'message' | 'key' | 'handler';
   /** With `suspect: 'handler'`: milliseconds after which it is worth another try. */
   readonly retryIn?: number;
-  /** With `suspect: 'handler'`: what is missing, as another instance would say it in {@link OutboxTransport.handles}. @internal */
-  readonly missing?: string;
   /**
    * With `suspect: 'destination'`, `key` or `handler`, or of a `message` failure that any message to the same place would have: its name, the same
    * for all messages that go there, and fit for logs and health (`exchange "shop", routing key "orders"`; `topic "orders"`;
@@ -99,6 +97,7 @@ export interface PublishFailure {
    * With `suspect: 'destination'` and its name: what the broker said is true of this destination alone (there is no such
    * exchange or topic, no queue takes it, its queue is full). No number of them is an outage of the transport, and while it lasts
    * one message now and then is tried, and all others are put off without a try; the first that gets through frees them.
+   * With `suspect: 'handler'` and the name of a type: this process has no handler for it.
    */
   readonly certain?: boolean;
   /** The broker will never take this message: no retry, dead at once. Only with blame `message`. */
@@ -190,11 +189,6 @@ export abstract class OutboxTransport implements TransportContract {
    * rejection means that the broker could not be asked.
    */
   diagnose?(question: BrokerQuestion, signal: AbortSignal): Promise<readonly Finding[]>;
-  /**
-   * What this instance can handle, where others may not be able to: `* type`, or `2 type` for one version. Messages that are
-   * {@link PublishFailure.missing} elsewhere come here. Absent: all instances are alike. @internal
-   */
-  handles?(): readonly string[];
   /**
    * Called when a relay starts, at the latest before the first publish, and again after {@link reset}. Must give up when
    * `signal` is aborted. A rejection pauses publishing, and is told by health.

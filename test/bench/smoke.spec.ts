@@ -7,7 +7,6 @@ import { describeWith, requiredUrl } from '../support/services.js';
 const RUNS: Readonly<Record<string, string>> = {
   fleet: '1 100 500 1 postgres',
   admin: 'postgres 2000 200 2',
-  upgrade: 'postgres 500',
   held: '1 1000',
   partitions: 'mariadb 800',
   load: '4 1000',

@@ -61,7 +61,7 @@ describe('leases in the future', () => {
   const END = ['drained', 60 * SECOND];
   const RELAYS = [...life(1, 0, 0), ...life(2, 1, 0), ['l', SECOND, 0, 5, 'owner 1', 1]];
 
-  it('are void once they stood for as long as a lease', () => {
+  it('are taken over a lease after the first look that saw them', () => {
     const taken = (at: number): unknown =>
       judge(...AHEAD, ...CLEAN, ...RELAYS, ['l', at * SECOND, 0, 5, 'owner 2', 2], END);
     // A lease of 10 s, four looks of 1 s, a grace of 2 s.

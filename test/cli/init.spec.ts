@@ -1,86 +1,86 @@
-import { mkdirSync, symlinkSync } from 'node:fs';
-import { join } from 'node:path';
+import { execFileSync } from 'node:child_process';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
-import { describeWith, MYSQL_FAMILY, type DatabaseKind } from '../support/services.js';
-import type { Ended } from './support/cli.js';
-import { NestApplication } from './support/nest-application.js';
-import { CHECK, FIXTURES, listOfMigrations, type Fixture } from './support/nest-fixtures.js';
-import { useWarmCli, type WarmCli } from './support/warm-cli.js';
+import { describeWith } from '../support/services.js';
+import { NestApplication, runUntil } from './support/nest-application.js';
+import { COMMON_JS, ES_MODULES } from './support/nest-fixtures.js';
+import { useWarmCli } from './support/warm-cli.js';
 
-const TIMEOUT = 600_000;
-const COMPILER = join(process.cwd(), 'node_modules', 'typescript', 'bin', 'tsc6');
+jest.setTimeout(600_000);
 
-describeWith('postgres', 'init: an application that exists', () => proves('postgres', FIXTURES, useWarmCli()));
-for (const kind of MYSQL_FAMILY)
-  describeWith(kind, `init: an application on ${kind}`, () =>
-    proves(kind, { 'a list of migrations': listOfMigrations(kind) }),
-  );
+let app: NestApplication;
+afterEach(() => app.remove());
 
-interface Made {
-  readonly database: TestDatabase;
-  readonly app: NestApplication;
-  /** The first run of `init`. */
-  readonly first: Ended;
-}
+describeWith('postgres', 'init: an application that exists', () => {
+  let database: TestDatabase;
+  beforeEach(async () => (database = await createTestDatabase('postgres')));
+  afterEach(() => database.drop());
 
-/** @param warm without it each `init` is a process of its own */
-function proves(kind: DatabaseKind, fixtures: Readonly<Record<string, Fixture>>, warm?: WarmCli): void {
-  const made = new Map<string, Made>();
-  let compiled: Ended;
+  it.each([
+    ['CommonJS', COMMON_JS, undefined],
+    ['ES modules', ES_MODULES, 'dist/data-source.js'],
+  ])('%s: compiles, migrates, publishes the example and stops in order', async (_, files, dataSource) => {
+    app = await NestApplication.create(files, { DATABASE_URL: database.url });
+    expect(await app.init()).toMatchObject({ code: 0, stderr: '' });
+    expect(await app.compile()).toMatchObject({ code: 0, stdout: '' });
+    if (dataSource !== undefined)
+      expect(await app.node(['node_modules/typeorm/cli.js', 'migration:run', '-d', dataSource])).toMatchObject({
+        code: 0,
+      });
+    const log = await runUntil(app.folder, database.url, ['heard of hello', 'successfully started']);
+    expect(log).toContain('[Outbox] stopped');
+  });
+});
 
-  beforeAll(async () => {
-    const projects: string[] = [];
-    for (const [name, { files, args = [], project = 'tsconfig.json' }] of Object.entries(fixtures)) {
-      const database = await createTestDatabase(kind);
-      const app = await NestApplication.create(files, { DATABASE_URL: database.url }, warm);
-      made.set(name, { database, app, first: await app.init(...args) });
-      projects.push(join(app.folder, project));
-    }
-    // All at once: the compiler reads the declarations of the packages once then, which is most of what it does.
-    const [{ app }] = [...made.values()] as [Made];
-    compiled = await app.node([COMPILER, '--build', ...projects]);
-  }, TIMEOUT);
-  afterAll(async () => {
-    for (const { app, database } of made.values()) {
-      app.remove();
-      await database.drop();
-    }
+describe('init: what it shows, and what it refuses', () => {
+  const warm = useWarmCli();
+
+  it('refuses files with changes that are not committed, and takes them with --yes', async () => {
+    app = await NestApplication.create(COMMON_JS, {}, warm);
+    const git = (...args: string[]) =>
+      execFileSync('git', ['-c', 'user.name=a', '-c', 'user.email=a@b.invalid', ...args], { cwd: app.folder });
+    git('init', '-q');
+    git('add', 'src');
+    git('commit', '-q', '-m', 'first');
+    const mine = `${COMMON_JS['src/app.module.ts']}// mine\n`;
+    app.write({ 'src/app.module.ts': mine, 'src/app.service.ts': '// mine, and none of its business\n' });
+    const before = app.files();
+    const refusal = expect.stringContaining('Not committed: src/app.module.ts. ');
+    expect(await app.init()).toEqual({ code: 2, stdout: '', stderr: refusal });
+    expect(app.files()).toEqual(before);
+    expect(await app.init('--yes')).toMatchObject({ code: 0, stderr: '' });
+    expect(app.text('src/app.module.ts')).toContain('OutboxModule.forRoot');
+    const after = app.files();
+    expect(await app.init('--yes')).toEqual({ code: 0, stdout: 'Nothing to change.\n', stderr: '' });
+    expect(app.files()).toEqual(after);
   });
 
-  it.each(Object.entries(fixtures))(
-    '%s: compiles, migrates, publishes the example and stops in order; a second run changes nothing',
-    async (name, { files, changed, untouched = [], args = [], module = 'dist', dataSource }) => {
-      const { app, first } = made.get(name) as Made;
-      expect(first).toMatchObject({ code: 0, stderr: '' });
-      for (const file of changed) expect(app.text(file)).toContain('...outboxMigrations()');
-      for (const file of untouched) expect(app.text(file)).toBe(files[file]);
+  it('says what it would do with --dry-run, and does not', async () => {
+    app = await NestApplication.create(COMMON_JS, {}, warm);
+    const before = app.files();
+    const { stdout } = await app.init('--dry-run');
+    expect(stdout).toContain(`M src/main.ts
+  +   const app = await NestFactory.create(AppModule, { forceCloseConnections: true });
+  +   app.enableShutdownHooks();
+A src/outbox-example.ts
+  + import { DataSource } from 'typeorm';
+`);
+    expect(stdout).toContain('\n3 file(s) would be changed.\nThen: build, npx nestjs-outbox migrate ');
+    const { stdout: line } = await app.init('--dry-run', '--json');
+    expect(JSON.parse(line)).toMatchObject({
+      dryRun: true,
+      changes: [{ file: 'src/app.module.ts' }, {}, {}],
+      install: [],
+    });
+    expect(app.files()).toEqual(before);
+  });
 
-      const after = app.files();
-      const again = await app.init(...args);
-      expect(again).toMatchObject({ code: 0, stderr: '' });
-      expect(again.stdout).toContain('Nothing to change.');
-      expect(app.files()).toEqual(after);
-
-      expect(compiled).toMatchObject({ code: 0, stdout: '' });
-      linkLibrary(app);
-      if (dataSource !== undefined)
-        expect(await app.node(['node_modules/typeorm/cli.js', 'migration:run', '-d', dataSource])).toMatchObject({
-          code: 0,
-        });
-      app.write({ 'check.mjs': CHECK });
-      expect(await app.node(['check.mjs', module])).toEqual({
-        code: 0,
-        stdout: 'heard of hello SIGTERM stopped\n',
-        stderr: '',
-      });
-    },
-    TIMEOUT,
-  );
-}
-
-/** What a bundler does with the paths of a monorepo. */
-function linkLibrary(app: NestApplication): void {
-  if (app.files()['libs/database/src/index.ts'] === undefined) return;
-  mkdirSync(join(app.folder, 'node_modules/@app'));
-  symlinkSync('../../dist/libs/database/src', join(app.folder, 'node_modules/@app/database'));
-}
+  it.each([
+    ['rabbitmq', 'amqplib'],
+    ['kafka', 'kafkajs'],
+  ])('writes what %s needs, and compiles', async (kind, client) => {
+    app = await NestApplication.create(COMMON_JS, {}, warm);
+    const { stdout } = await app.init('--transport', kind);
+    expect(stdout).toContain(`Then: npm install ${client}`);
+    expect(await app.compile()).toMatchObject({ code: 0, stdout: '' });
+  });
+});

@@ -34,6 +34,23 @@ export const BULK = [
     chaos: false,
   },
   {
+    name: 'cancel-under-a-lease',
+    breaks: 'PostgreSQL: a cancel deletes what a relay may be sending',
+    file: 'lib/store/postgres/ops/cancel-unowned.ts',
+    from: 'and ${UNOWNED} order by l.transport, l.bucket for share',
+    to: 'order by l.transport, l.bucket for share',
+    contract: 'test/contract/store-postgres.spec.ts',
+  },
+  {
+    name: 'mariadb-cancel-under-a-lease',
+    breaks: 'MariaDB: a cancel deletes what a relay may be sending',
+    file: 'lib/store/mysql/ops/cancel-unowned.ts',
+    from: 'and bucket = ? and ${unowned} lock in share mode',
+    to: 'and bucket = ? lock in share mode',
+    chaos: { store: 'mariadb' },
+    contract: 'test/contract/store-mariadb.spec.ts',
+  },
+  {
     name: 'action-keeps-the-keys-of-ready',
     breaks: 'PostgreSQL: the dedup key of a ready message that an action cancelled stays',
     file: 'lib/store/postgres/ops/cancel-unowned.ts',

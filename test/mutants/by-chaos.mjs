@@ -12,9 +12,9 @@ export const BY_CHAOS = [
   {
     name: 'chaos-lease-of-tomorrow',
     breaks: 'a lease in the future is waited for, for as long as it lasts, as chaos sees it',
-    file: 'lib/relay/leases/void-leases.ts',
-    from: 'if (longest === Infinity) return [];',
-    to: 'if (longest > 0) return [];',
+    file: 'lib/relay/leases/abandoned-leases.ts',
+    from: 'if (over.length === 0) return;',
+    to: 'if (over.length >= 0) return;',
     chaos: { faults: ['lease-ahead'] },
   },
   {

@@ -35,7 +35,7 @@ export const HEALTH = [
     file: 'lib/observe/standstill.ts',
     from: 'if (first === undefined || isSaid) return [];',
     to: 'if (first === undefined || !isSaid) return [];',
-    contract: 'test/unit/observe/standstill.spec.ts',
+    contract: 'test/unit/observe/standing.spec.ts',
     simulation: undefined,
   },
   {

@@ -21,14 +21,6 @@ export const MARIADB = [
     to: 'filter(([, id]) => parked.has(id) || true)',
   },
   {
-    name: 'mariadb-upgrade-leaves-ids-unique',
-    breaks: 'the index of ids in upgraded tables stays unique, and the second copy of a message cannot be parked',
-    file: 'lib/store/mysql/schema/schema.ts',
-    from: '      ...makeIdKey(names, definition, { unique: false }),\n',
-    to: '',
-    contract: 'test/integration/schema/version-3.spec.ts',
-  },
-  {
     name: 'mariadb-replay-changes-the-key',
     breaks: 'a key of bytes that are no text is another one in what is replayed',
     file: 'lib/store/mysql/ready/insert.ts',

@@ -4,7 +4,6 @@ import { CLAIM } from './claim.mjs';
 import { COMMAND_LINE } from './command-line.mjs';
 import { CONSUMERS } from './consumers.mjs';
 import { CONTENT } from './content.mjs';
-import { CRASH } from './crash.mjs';
 import { DESTINATIONS } from './destinations.mjs';
 import { DOCTOR } from './doctor.mjs';
 import { EDIT } from './edit.mjs';
@@ -33,7 +32,6 @@ import { RIGHTS } from './rights.mjs';
 import { SETTLE } from './settle.mjs';
 import { SIMULATED } from './simulated.mjs';
 import { SNAPSHOTS } from './snapshots.mjs';
-import { STANDSTILL } from './standstill.mjs';
 import { STORE } from './store.mjs';
 import { STRICT } from './strict.mjs';
 import { TRACING } from './tracing.mjs';
@@ -78,7 +76,6 @@ export const MUTANTS = [
   ...SNAPSHOTS,
   ...DESTINATIONS,
   ...LEASES,
-  ...CRASH,
   ...GROWTH,
   ...HANDS,
   ...COMMAND_LINE,
@@ -87,7 +84,6 @@ export const MUTANTS = [
   ...HEALTH,
   ...HELD,
   ...FIRST_DAY,
-  ...STANDSTILL,
   ...DOCTOR,
   ...BY_CHAOS,
 ];

@@ -30,16 +30,6 @@ export const MYSQL = [
     chaos: false,
   },
   {
-    name: 'mysql-upgrade-locks-what-it-reads',
-    breaks: 'an upgrade locks all rows of a table while it looks for some',
-    file: 'lib/store/mysql/schema/schema.ts',
-    from: "`select if(${condition}, ${text}, 'do 0') into @outbox_change`",
-    to: "`set @outbox_change = if(${condition}, ${text}, 'do 0')`",
-    simulation: false,
-    contract: 'test/integration/schema/upgrade-locks.spec.ts',
-    chaos: false,
-  },
-  {
     name: 'mysql-transaction-that-may-idle',
     breaks: 'a process that stands still in a transaction keeps its leases locked for as long as it does, on MySQL',
     file: 'lib/store/mysql/capabilities.ts',

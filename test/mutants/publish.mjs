@@ -251,43 +251,6 @@ export const PUBLISH = [
     chaos: false,
   },
   {
-    name: 'client-proxy-rmq-resends',
-    breaks: 'ClientRMQ: amqp-connection-manager publishes again what was given back, behind our back',
-    file: 'lib/transports/nest-client/rmq.ts',
-    from: 'if (manager === null) return;',
-    to: 'if (manager !== undefined) return;',
-    contract: 'test/integration/nest-client/rmq.spec.ts',
-    chaos: false,
-  },
-  {
-    name: 'client-proxy-kafka-resends',
-    breaks: 'ClientKafka: kafkajs goes on with its retries after the message was given back',
-    file: 'lib/transports/nest-client/kafka.ts',
-    from: 'this.guard.kill();',
-    to: '',
-    contract: 'test/integration/nest-client/kafka.spec.ts',
-    chaos: false,
-  },
-  {
-    name: 'client-proxy-silent-kept',
-    breaks:
-      'clients for Redis, MQTT, NATS and TCP: the connection to a silent server is left to a close that waits for it',
-    file: 'lib/transports/nest-client/unconfirmed.ts',
-    from: 'await Promise.allSettled([...all].map((one) => this.cut(one)));',
-    to: 'void all;\n    await this.client.close();',
-    contract: 'test/integration/nest-client/silent.spec.ts',
-    chaos: false,
-  },
-  {
-    name: 'client-proxy-unflushed',
-    breaks: 'clients for NATS, MQTT and TCP: what the client took counts as published, whoever is at the other end',
-    file: 'lib/transports/nest-client/unconfirmed.ts',
-    from: 'this.flushing = this.dead ? undefined : this.flush();',
-    to: 'this.flushing = undefined;',
-    contract: 'test/integration/nest-client/silent.spec.ts',
-    chaos: false,
-  },
-  {
     name: 'key-asked-for-by-the-same',
     breaks:
       'one message that cannot be decrypted is always the one that asks for its key, and nobody of that key gets through',

@@ -94,16 +94,6 @@ export const RABBITMQ = [
     chaos: false,
   },
   {
-    name: 'client-rmq-lost-right-is-an-outage',
-    breaks: 'ClientRMQ: a right that is taken away is taken for a broken connection, over which messages are charged',
-    file: 'lib/transports/amqp/errors.ts',
-    from: "return isOfPublish || message.includes('write access to');",
-    to: "return message.includes('write access to');",
-    contract: 'test/integration/nest-client/rights.spec.ts',
-    simulation: false,
-    chaos: false,
-  },
-  {
     name: 'full-queue-fills-the-others',
     breaks:
       'where one of several queues behind an exchange is full, the others get a copy of each message at each attempt',

@@ -96,8 +96,8 @@ describeOnEach([], 'relay processes that are killed', (kind) => {
 
   if (!FEWER_DATABASES.includes(kind)) return; // a lease that runs out: the contract of the store has it
 
-  it('B5: all killed, one started: everything is through a lease and two polls later', async () => {
-    // At most: that processes of this machine have ended is known before. One that is late with its lease changes no verdict here.
+  it('B5, S4: all killed, one started: everything is through a lease and two polls later', async () => {
+    // One that is late with its lease changes no verdict here.
     const short = {
       lease: 10_000,
       refuse: false,

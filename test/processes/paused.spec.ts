@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { createHarness, type Harness } from '../support/relay.js';
 import { describeOnEach } from '../support/services.js';
 import { until } from '../support/until.js';
-import { end, expireLeases, NO_WRITERS, readLedger, startRelay, type FleetSettings } from './fleet.js';
+import { end, expireLeases, heard, NO_WRITERS, readLedger, startRelay, type FleetSettings } from './fleet.js';
 
 const SCOPE = { transport: 0, topic: null, key: null };
 /** Longer than the test, which ends those of the dead. */
@@ -46,12 +46,9 @@ describeOnEach([], 'a relay process that is killed in a pause', (kind) => {
       await harness.enqueue(Array.from({ length: 6 }, (_, k) => ({ key: `k${k}`, payload })));
     }
   }
+  const held = async (): Promise<number> =>
+    (await harness.dataSource.query('select 1 from outbox_leases where owner is not null')).length;
   const lines = (): number => readFileSync(settings.ledger, 'utf8').split('\n').length - 1;
-  /** Whoever has the buckets has heard of the pause, and has nothing in memory. */
-  const isIdle = async (): Promise<boolean> => {
-    const idle = 'select 1 from outbox_leases where transport = 0 and idle_epoch = epoch';
-    return (await harness.dataSource.query(idle)).length === 4;
-  };
 
   it('leaves the pause to the next one, which publishes the rest in order when it is over', async () => {
     const victim = await start(500); // half a minute for all of them: it is killed in the middle of a batch
@@ -62,9 +59,13 @@ describeOnEach([], 'a relay process that is killed in a pause', (kind) => {
     const before = lines();
     expect(before).toBeLessThan(60);
     await expireLeases(harness.dataSource);
-    await start(20);
+    const heir = await startRelay({ ...settings, pace: 20, waits: true });
+    children.push(heir);
+    const paused = heard(heir, 'paused');
+    heir.send({ start: true });
+    await paused;
     await write();
-    await until(isIdle, 60_000);
+    await until(async () => (await held()) === 4, 60_000);
     expect(lines()).toBe(before);
     await harness.store.pauses?.resume(ACTION);
     await until(async () => (await harness.count('ready')) === 0, 60_000);

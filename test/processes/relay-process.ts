@@ -115,7 +115,7 @@ async function main(): Promise<void> {
     hooks: {
       has: () => false,
       emit: (name, event) => {
-        if (name === 'leasesAcquired') process.send?.(name);
+        if (name === 'leasesAcquired' || name === 'paused') process.send?.(name);
         else if (name !== 'circuitClosed' && settings.relayOptions === undefined)
           console.error(process.pid, name, JSON.stringify(event));
       },

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 import { plainEnvironment } from '../package/consumer.js';
-import { until } from '../support/until.js';
+import { until, untilDone } from '../support/until.js';
 import { blocksIn, type Block } from './documents.js';
 
 export type ModuleType = 'module' | 'commonjs';
@@ -56,7 +56,10 @@ export async function runCopied(folder: string, url: string): Promise<Ran> {
   try {
     await says('successfully started');
     const type = { 'content-type': 'application/x-www-form-urlencoded' }; // as `curl -d` sends it
-    const response = await fetch(`http://127.0.0.1:${port}${path}`, { method: 'POST', body, headers: type });
+    // Nest says so before it listens.
+    const response = await untilDone(() =>
+      fetch(`http://127.0.0.1:${port}${path}`, { method: 'POST', body, headers: type }),
+    );
     const answer = await response.text();
     for (const line of lines) await says(line);
     app.kill('SIGTERM');

@@ -21,7 +21,7 @@ const LEAST: Record<string, number> = {
   'nest-consumer.md': 1,
   'operations.md': 1,
   'options.md': 1,
-  'processes.md': 4,
+  'processes.md': 3,
   'recipes.md': 1,
   'schema.md': 4,
   'security.md': 14,

@@ -23,8 +23,13 @@ describeWith('postgres', 'objects on PostgreSQL that let others do more than the
       ['"outbox_ready" has no constraint "outbox_ready_limits"'],
     ],
     [
+      'rows that are there may be of any size',
+      `alter table outbox_ready drop constraint outbox_ready_limits, add ${script.key.up.match(/constraint "outbox_ready_limits" check .*(?=,$)|constraint "outbox_ready_limits" check .*/m)?.[0]} not valid`,
+      ['the constraint "outbox_ready_limits" of "public"."outbox_ready" is not validated (run: alter table'],
+    ],
+    [
       'a longer header may be inserted',
-      `alter table outbox_parked drop constraint outbox_parked_limits; ${script.key.up.match(/alter table "outbox_parked" add constraint.* not valid/)?.[0]?.replace('524288', '999999')}; alter table outbox_parked validate constraint outbox_parked_limits`,
+      `alter table outbox_parked drop constraint outbox_parked_limits, add ${script.key.up.match(/constraint "outbox_parked_limits" check .*/)?.[0]?.replace('524288', '999999')}`,
       ['the constraint "outbox_parked_limits" of "public"."outbox_parked" is another one (run: alter table'],
     ],
     [

@@ -1,4 +1,3 @@
-import { NO_PROCESSES, type Processes } from '../../lib/relay/leases/host-process.js';
 import { OutboxDispatcher } from '../../lib/relay/dispatcher.js';
 import { RelayLoops } from '../../lib/relay/relay-loops.js';
 import type { DeadLetterEvent, ResolvedOptions } from '../../lib/outbox.options.js';
@@ -36,8 +35,6 @@ export class Fleet {
   /** Faults that wait for their moment. */
   armed: PlannedFault[] = [];
   fire: (fault: PlannedFault) => void = () => undefined;
-  /** Of the killed what the others know them by, where all are on one machine. */
-  readonly gone = new Set<string>();
   /** @internal */ readonly said: Said;
   /** What was stopped in order and is not through with that. */
   readonly leaving = new Set<Relay>();
@@ -94,7 +91,6 @@ export class Fleet {
       clock: process,
       random: () => random.next(),
       owner: () => name,
-      processes: this.processesOf(slot),
       hooks: {
         has: () => false,
         emit: (event, about) => this.said.hear(name, event, about),
@@ -110,16 +106,6 @@ export class Fleet {
       transport.dies = () => (this.alive(slot) === relay ? this.kill(slot, RESTART) : undefined);
     }
     void dispatcher.start();
-  }
-
-  /** In every other history all relays are on one machine. @internal */
-  processesOf(slot: number): Processes {
-    if (Random.of(this.plan.seed, 'machine').chance(0.5)) return NO_PROCESSES;
-    return { life: this.lifeOf(slot), isGone: async (life) => this.gone.has(life) };
-  }
-
-  /** @internal */ lifeOf(slot: number): string {
-    return `${slot}.${this.lives.get(slot)}`;
   }
 
   /** @internal Before the first answer about blocked keys. */ adjust(): void {
@@ -155,7 +141,6 @@ export class Fleet {
     if (relay === undefined) return;
     this.history.fault('kill', relay.process.name, { ms, by: relay.process.name });
     relay.process.dead = true;
-    this.gone.add(this.lifeOf(slot));
     this.world.owe(20, () => relay.store.reconnect()); // the server notices
     this.world.owe(ms, () => this.start(slot));
   }

@@ -1,5 +1,5 @@
 import { BROKER_FAULTS, NO_RATES, type PlannedFault } from './plan-faults.js';
-import type { Plan, PlannedAct, PlannedWriter } from './plan.js';
+import type { Plan, PlannedWriter } from './plan.js';
 import { Random } from './random.js';
 
 /** Each draws from a stream of its own: whom it leaves alone plays what it played before. */
@@ -71,26 +71,6 @@ export function withFutureLease(plan: Plan): Plan {
   const fault = { at: random.between(0, plan.turmoil), slot, ms: random.between(10, 8_000), after: 0 };
   return { ...plan, faults: [...plan.faults, { ...fault, kind: 'lease in the future' }] };
 }
-
-/** In one history in eight with a broker that is away somebody cancels what waits for it, before it is back and while it comes back. */
-export function withCancels(plan: Plan): Plan {
-  const random = Random.of(plan.seed, 'cancelled');
-  const outages = plan.faults.filter(({ kind, transport }) => transport === undefined && isOutage(kind));
-  if (!random.chance(0.125) || outages.length === 0 || plan.lethal !== null || plan.rates === NO_RATES) return plan;
-  const keys = [...new Set(plan.writers.flatMap(({ key }) => key ?? []))];
-  const acts = outages.flatMap(({ at, ms }) =>
-    Array.from({ length: keys.length === 0 ? 0 : random.whole(2, 8) }, (): PlannedAct => {
-      return {
-        at: at + random.between(0, ms + 3_000),
-        what: 'cancel',
-        key: random.pick(keys),
-        limit: random.whole(1, 5),
-      };
-    }),
-  );
-  return { ...plan, acts: [...plan.acts, ...acts] };
-}
-const isOutage = (kind: PlannedFault['kind']): boolean => (BROKER_FAULTS as readonly string[]).includes(kind);
 
 /** In one history in sixteen a replica takes over that does not have the last commits. */
 export function withFailover(plan: Plan): Plan {

@@ -6,7 +6,6 @@ import { withMissing } from './plan-missing.js';
 import { withPauses } from './plan-pauses.js';
 import {
   withBytes,
-  withCancels,
   withFailover,
   withFewKeys,
   withFutureLease,
@@ -109,7 +108,7 @@ export function drawPlan(seed: number, noScan = false): Plan {
 }
 
 function drawWhole(seed: number): Plan {
-  const plan = withCancels(withNumbers(withFewKeys(withBytes(withPauses(drawBase(seed))))));
+  const plan = withNumbers(withFewKeys(withBytes(withPauses(drawBase(seed)))));
   const later = withLateLoad(withScans(withFutureLease(withFailover(plan))));
   return withHours(withMissing(withHeldSnapshot(later)));
 }

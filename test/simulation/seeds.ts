@@ -102,16 +102,6 @@ export const SEEDS: readonly KeptSeed[] = [
     convictedBy: 'destination-that-is-back-frees-nobody',
   },
   {
-    seed: 1202,
-    found: 'what was cancelled while the broker was away went out when it was back (11)',
-    convictedBy: 'reads-while-it-says-idle',
-  },
-  {
-    seed: 935,
-    found: 'what had a receipt that was not written yet was cancelled (11)',
-    convictedBy: 'idle-with-messages-in-memory',
-  },
-  {
     seed: 6657,
     found:
       'cancelled while its second publish failed; a crash had lost that the first one was written: the judge took its receipt for one (11)',
@@ -237,5 +227,11 @@ export const SEEDS: readonly KeptSeed[] = [
     found:
       'a sequence was set back below ten million rows that are gone: each read walked over all of them until it was cancelled (15)',
     convictedBy: 'above-the-last-to-the-end',
+  },
+  {
+    seed: 68066,
+    found:
+      'leases of a day were waited for until the heartbeats of the dead had run out, and for a lease behind that: nobody wanted more before (15)',
+    convictedBy: 'future-for-who-wants-more-alone',
   },
 ];

@@ -9,7 +9,6 @@ import type { MemoryDatabase } from './store/memory-database.js';
 import { isVisible } from './store/memory-rows.js';
 import { MemoryStore } from './store/memory-store.js';
 import type { World } from './world.js';
-import { NO_PROCESSES } from '../../lib/relay/leases/host-process.js';
 
 interface Stood {
   readonly id: string;
@@ -96,8 +95,7 @@ export class Watchdog {
   /** @internal */ askOf(dispatcher: Relay['dispatcher'], relay: boolean): Ask {
     const { store, clock, fleet } = this;
     const options = { ...this.options, relay };
-    return reportOf({ store, dispatcher, options, transportIds: fleet.transportIds, clock, processes: NO_PROCESSES })
-      .health;
+    return reportOf({ store, dispatcher, options, transportIds: fleet.transportIds, clock }).health;
   }
 }
 

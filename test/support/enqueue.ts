@@ -58,7 +58,7 @@ export function enqueueRuntime(
     transportIds: idsOf(options),
     hooks: { emit: () => undefined, has: () => false },
     events: { on: unused, once: unused, dropped: 0 },
-    report: { stats: unused, health: unused, isOver: unused },
+    report: { stats: unused, health: unused },
     committed: () => undefined,
     ...parts,
   };

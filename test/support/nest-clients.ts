@@ -1,10 +1,8 @@
-import { setTimeout as pause } from 'node:timers/promises';
-import { ClientMqtt, ClientNats, type ClientProxy, ClientRedis, ClientTCP, ServerTCP } from '@nestjs/microservices';
+import { ClientMqtt, ClientNats, type ClientProxy, ClientRedis } from '@nestjs/microservices';
 import { connect } from '@nats-io/transport-node';
 import { Redis } from 'ioredis';
 import { connectAsync } from 'mqtt';
 import { requiredUrl, type Service } from './services.js';
-import { until } from './until.js';
 
 /** The server of one kind of Nest client, heard by a listener of its own library. */
 export interface NestServer {
@@ -18,8 +16,6 @@ export interface KindOfClient {
   readonly kind: string;
   readonly services: readonly Service[];
   client(host: string, port: number): Pick<ClientProxy, 'connect' | 'emit' | 'close'>;
-  /** Whether an event makes it say anything. */
-  readonly answers: boolean;
   listen(topic: string): Promise<NestServer>;
 }
 
@@ -27,7 +23,6 @@ export const CLIENTS: readonly KindOfClient[] = [
   {
     kind: 'ClientRedis',
     services: ['redis'],
-    answers: true,
     client: (host, port) => new ClientRedis({ host, port, retryAttempts: 1_000, retryDelay: 100 }),
     listen: async (topic) => {
       const [heard, redis] = [[] as unknown[], new Redis(requiredUrl('redis'))];
@@ -39,7 +34,6 @@ export const CLIENTS: readonly KindOfClient[] = [
   {
     kind: 'ClientMqtt',
     services: ['mqtt'],
-    answers: true,
     client: (host, port) => new ClientMqtt({ url: `mqtt://${host}:${port}` }),
     listen: async (topic) => {
       const [heard, mqtt] = [[] as unknown[], await connectAsync(requiredUrl('mqtt'))];
@@ -51,7 +45,6 @@ export const CLIENTS: readonly KindOfClient[] = [
   {
     kind: 'ClientNats',
     services: ['nats'],
-    answers: true,
     client: (host, port) => new ClientNats({ servers: `nats://${host}:${port}` }),
     listen: async (topic) => {
       const [heard, nats] = [[] as unknown[], await connect({ servers: requiredUrl('nats') })];
@@ -62,28 +55,4 @@ export const CLIENTS: readonly KindOfClient[] = [
       return { address: requiredUrl('nats'), heard, close: () => nats.close() };
     },
   },
-  {
-    kind: 'ClientTCP',
-    services: [],
-    answers: false,
-    client: (host, port) => new ClientTCP({ host, port }),
-    listen: async (topic) => {
-      const [heard, server] = [[] as unknown[], new ServerTCP({ host: '127.0.0.1', port: 0 })];
-      server.addHandler(topic, async (data: unknown) => void heard.push(data), true);
-      await new Promise<void>((resolve) => server.listen(() => resolve()));
-      const { port } = server.unwrap<{ address(): { port: number } }>().address() as { port: number };
-      return { address: `tcp://127.0.0.1:${port}`, heard, close: async () => server.close() };
-    },
-  },
 ];
-
-/** What arrives arrives within moments: waits until nothing has come for `ms`. */
-export async function quiet({ heard }: NestServer, ms = 300): Promise<void> {
-  let before = -1;
-  await until(async () => {
-    if (heard.length === before) return true;
-    before = heard.length;
-    await pause(ms);
-    return false;
-  });
-}

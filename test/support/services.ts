@@ -79,10 +79,3 @@ export function describeWithRegistry(name: string, body: () => void): void {
   if (found) describe(name, body);
   else describe.skip(`${name} (no registry of npm)`, body);
 }
-
-/** A clone without the history lacks what an earlier release is built from; none of its servers can bring it. */
-export function describeWithCommit(commit: string, name: string, body: () => void): void {
-  const found = spawnSync('git', ['cat-file', '-e', `${commit}^{commit}`]).status === 0;
-  if (found) describe(name, body);
-  else describe.skip(`${name} (no commit ${commit.slice(0, 7)} in this clone)`, body);
-}

@@ -47,7 +47,6 @@ interface StubLease {
   epoch: bigint;
   crashes: number;
   trial: string | null;
-  idleEpoch: bigint | null;
 }
 
 /**
@@ -84,12 +83,6 @@ export class StubStore implements StoreParts {
     if (lease?.owner !== owner || String(lease.epoch) !== epoch) return false;
     lease.trial = id;
     return true;
-  };
-  noteIdle: OutboxStore['leases']['noteIdle'] = async (owner, leases, idle) => {
-    for (const { bucket, epoch } of leases) {
-      const lease = this.leases.get(bucket);
-      if (lease?.owner === owner && String(lease.epoch) === epoch) lease.idleEpoch = idle ? lease.epoch : null;
-    }
   };
   lasted: OutboxStore['leases']['lasted'] = async (_owner, leases) => {
     for (const { bucket } of leases) Object.assign(this.leases.get(bucket) as object, { crashes: 0, trial: null });
@@ -135,7 +128,7 @@ export class StubStore implements StoreParts {
 
   constructor(buckets: number) {
     for (let bucket = 0; bucket < buckets; bucket += 1)
-      this.leases.set(bucket, { owner: null, epoch: 0n, crashes: 0, trial: null, idleEpoch: null });
+      this.leases.set(bucket, { owner: null, epoch: 0n, crashes: 0, trial: null });
   }
 
   remove(rows: readonly { seq: string }[]): WriteReport {

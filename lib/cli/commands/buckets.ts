@@ -26,7 +26,7 @@ const COLUMNS: readonly Column<BucketState>[] = [
   { title: 'BUCKET', cell: ({ bucket }) => String(bucket), align: 'right' },
   {
     title: 'LEASE',
-    cell: ({ lease, paused }) => (paused ? `${lease}, paused` : lease),
+    cell: ({ lease }) => lease,
     style: ({ lease }) => STYLES[lease],
   },
   { title: 'OWNER', cell: ({ owner }) => owner ?? '-', mayBeCut: true },

@@ -33,7 +33,7 @@ export const MIGRATE: CliCommand = {
       help: 'how long to try while others lock the tables; default: 60s',
       read: readDuration,
     },
-    { flags: '--way <way>', help: 'print: up (default), back or down', choices: ['up', 'back', 'down'] },
+    { flags: '--way <way>', help: 'print: up (default) or down', choices: ['up', 'down'] },
     { flags: '--buckets <number>', help: 'of tables that are made; default: 32', read: readCount },
     { flags: '--ordering <kind>', help: 'the same; default: key', choices: ['key', 'strict', 'none', 'global'] },
     { flags: '--coordination <kind>', help: 'the same; default: buckets', choices: ['buckets', 'rowLock', 'leader'] },
@@ -126,7 +126,7 @@ async function print(context: CliContext, given: Given): Promise<ExitCode> {
   const dialect = DIALECTS[given.args[1] ?? ''];
   if (dialect === undefined) refuseUsage(`Name the database: migrate print ${Object.keys(DIALECTS).join(' | ')}.`);
   const { outboxSql } = await loadPackage<typeof TypeOrmEntry>('nestjs-outbox/typeorm', process.cwd());
-  const { way = 'up' } = given.options as { way?: 'up' | 'back' | 'down' };
+  const { way = 'up' } = given.options as { way?: 'up' | 'down' };
   const sql = outboxSql(dialect, await namedBy(context, given))[way].trimEnd();
   context.terminal.out(context.json ? jsonLine({ dialect, way, sql }) : sql);
   return EXIT.ok;

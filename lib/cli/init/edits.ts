@@ -1,99 +1,90 @@
-import { importOf } from './sources.js';
-import type { Api, TypeScript } from './typescript.js';
+import { spawnSync } from 'node:child_process';
+import { renameSync, rmSync, writeFileSync } from 'node:fs';
+import type * as TypeScript from 'typescript';
+import { errorText } from '../../observe/redact/error-text.js';
+import { CliError, EXIT, refuseUsage } from '../exit-code.js';
+import type { Application } from './application.js';
 
-/** A text that comes into a file: nothing of it is taken away, so its formatting stays. */
-export interface Insertion {
-  readonly at: number;
-  readonly text: string;
+/** Of a file that is new, or that has another text `before`. */
+export interface Change {
+  readonly path: string;
+  readonly before?: string;
+  readonly after: string;
 }
 
-type List = TypeScript.NodeArray<TypeScript.Node>;
+/** Texts that come into files. Nothing of a file is taken away, so its formatting stays. */
+export class Edits {
+  private readonly files = new Map<TypeScript.SourceFile, { readonly at: number; readonly text: string }[]>();
 
-/** As the last of a list or object: on a line of its own where the others are. */
-export function append(
-  ts: Api,
-  owner: TypeScript.ArrayLiteralExpression | TypeScript.ObjectLiteralExpression,
-  text: string,
-): Insertion[] {
-  const file = owner.getSourceFile();
-  const list: List = ts.isArrayLiteralExpression(owner) ? owner.elements : owner.properties;
-  const last = list.at(-1);
-  const isObject = ts.isObjectLiteralExpression(owner);
-  if (last === undefined) return [{ at: owner.getStart() + 1, text: isObject ? ` ${text} ` : text }];
-  const isOneLine = lineOf(file, last.getStart()) === lineOf(file, owner.getStart());
-  if (isOneLine) return [{ at: last.end, text: `, ${text}` }];
-  const indent = indentOf(file, last);
-  const [own, ...rest] = text.split('\n') as [string, ...string[]];
-  const lines = [own, ...rest.map((line) => indent + line)].join('\n');
-  const comma = list.hasTrailingComma === true ? list.end : last.end;
-  const after = ts.getTrailingCommentRanges(file.text, comma)?.at(-1)?.end ?? comma;
-  if (list.hasTrailingComma === true) return [{ at: after, text: `\n${indent}${lines},` }];
-  return after === comma
-    ? [{ at: comma, text: `,\n${indent}${lines}` }]
-    : [
-        { at: comma, text: ',' },
-        { at: after, text: `\n${indent}${lines}` },
-      ];
-}
+  constructor(private readonly app: Application) {}
 
-/** Each name of the package: in an import that is there, or in one more. */
-export function importNames(
-  ts: Api,
-  file: TypeScript.SourceFile,
-  specifier: string,
-  names: readonly string[],
-): Insertion[] {
-  const missing = names.filter((name) => importOf(ts, file, name)?.specifier !== specifier);
-  if (missing.length === 0) return [];
-  const imports = file.statements.filter((statement) => ts.isImportDeclaration(statement));
-  for (const { moduleSpecifier, importClause } of imports) {
-    const bindings = importClause?.namedBindings;
-    if (!ts.isStringLiteral(moduleSpecifier) || moduleSpecifier.text !== specifier) continue;
-    if (importClause?.isTypeOnly === true || bindings === undefined || !ts.isNamedImports(bindings)) continue;
-    const last = bindings.elements.at(-1);
-    if (last !== undefined) return [{ at: last.end, text: `, ${missing.join(', ')}` }];
+  insert(file: TypeScript.SourceFile, at: number, text: string): void {
+    this.files.set(file, [...(this.files.get(file) ?? []), { at, text }]);
   }
-  const { quote, end } = styleOf(ts, file);
-  const line = `import { ${missing.join(', ')} } from ${quote}${specifier}${quote}${end}`;
-  const last = imports.at(-1);
-  return [last === undefined ? { at: file.getFullStart(), text: `${line}\n\n` } : { at: last.end, text: `\n${line}` }];
-}
 
-/** Quotes and semicolons as the imports of the file have them. */
-export function styleOf(ts: Api, file: TypeScript.SourceFile): { quote: string; end: string } {
-  const first = file.statements.find((statement) => ts.isImportDeclaration(statement));
-  if (first === undefined) return { quote: `'`, end: ';' };
-  return { quote: first.moduleSpecifier.getText().charAt(0), end: first.getText().endsWith(';') ? ';' : '' };
-}
-
-/** Whether the name already stands for something else in the file. */
-export function isTaken(ts: Api, file: TypeScript.SourceFile, name: string, specifier: string): boolean {
-  const imported = importOf(ts, file, name);
-  if (imported !== undefined) return imported.specifier !== specifier;
-  return file.statements.some((statement) => {
-    if (ts.isVariableStatement(statement))
-      return statement.declarationList.declarations.some((one) => one.name.getText() === name);
-    return (ts.isClassDeclaration(statement) || ts.isFunctionDeclaration(statement)) && statement.name?.text === name;
-  });
-}
-
-export function withInsertions(text: string, insertions: readonly Insertion[]): string {
-  const isCrLf = text.includes('\r\n');
-  let from = 0;
-  const parts: string[] = [];
-  // Two at one place keep the order in which they were asked for.
-  for (const { at, text: added } of insertions.toSorted((a, b) => a.at - b.at)) {
-    parts.push(text.slice(from, at), isCrLf ? added.replaceAll('\n', '\r\n') : added);
-    from = at;
+  /** To the list of this name, or with one. */
+  appendTo(options: TypeScript.ObjectLiteralExpression, name: string, text: string): void {
+    const list = this.app.list(options, name);
+    this.append(list ?? options, list === undefined ? `${name}: [${text}]` : text);
   }
-  return parts.join('') + text.slice(from);
-}
 
-const lineOf = (file: TypeScript.SourceFile, position: number): number =>
-  file.getLineAndCharacterOfPosition(position).line;
+  /** As the last, behind all comments: on a line of its own where the closing bracket has one. */
+  append(owner: TypeScript.ArrayLiteralExpression | TypeScript.ObjectLiteralExpression, text: string): void {
+    const file = owner.getSourceFile();
+    const list: TypeScript.NodeArray<TypeScript.Node> = 'elements' in owner ? owner.elements : owner.properties;
+    const last = list.at(-1);
+    if (last === undefined) return this.insert(file, owner.getStart() + 1, text);
+    if (!list.hasTrailingComma) this.insert(file, last.end, ',');
+    const before = file.text.slice(0, owner.end - 1);
+    const lead = /\n\s*$/.test(before) ? `\n${indentOf(last)}` : ' ';
+    this.insert(file, before.trimEnd().length, lead + text + (list.hasTrailingComma ? ',' : ''));
+  }
+
+  /** After the last import. */
+  import(file: TypeScript.SourceFile, specifier: string, names: string): void {
+    const taken = names.split(', ').find((name) => this.app.mentions(name, file));
+    if (taken !== undefined) this.app.refuse(file, `the name ${taken} stands for something else in this file.`);
+    const last = file.statements.findLast((statement) => this.app.ts.isImportDeclaration(statement));
+    this.insert(file, last?.end ?? 0, `\nimport { ${names} } from '${specifier}';`);
+  }
+
+  changes(): Change[] {
+    return [...this.files].map(([{ fileName: path, text: before }, insertions]) => {
+      const newline = before.includes('\r\n') ? '\r\n' : '\n';
+      // Two at one place keep the order in which they were asked for.
+      const sorted = insertions.toSorted((a, b) => a.at - b.at);
+      const after = sorted.reduceRight(
+        (text, { at, text: added }) => text.slice(0, at) + added.replace('\n', newline) + text.slice(at),
+        before,
+      );
+      return { path, before, after };
+    });
+  }
+}
 
 /** The white space before the first thing on its line. */
-function indentOf(file: TypeScript.SourceFile, node: TypeScript.Node): string {
-  const start = file.getPositionOfLineAndCharacter(lineOf(file, node.getStart()), 0);
-  return /^[\t ]*/.exec(file.text.slice(start))?.[0] ?? '';
+export function indentOf(node: TypeScript.Node): string {
+  const before = node.getSourceFile().text.slice(0, node.getStart());
+  return /^[\t ]*/.exec(before.slice(before.lastIndexOf('\n') + 1))?.[0] ?? '';
+}
+
+/** Files whose changes Git does not have could not be brought back. Without Git, or outside of a repository: none. */
+export function refuseUncommitted(root: string, changes: readonly Change[]): void {
+  const paths = changes.filter(({ before }) => before !== undefined).map(({ path }) => path);
+  const ask = ['status', '--porcelain', '--untracked-files=no', '--', ...paths];
+  const { status, stdout } = spawnSync('git', ask, { cwd: root, encoding: 'utf8', timeout: 30_000 });
+  if (status !== 0 || stdout === '' || paths.length === 0) return;
+  const files = stdout.trimEnd().replaceAll(/^.{3}/gm, '').replaceAll('\n', ', ');
+  refuseUsage(`Not committed: ${files}. Commit first, so that you can go back, or give --yes.`);
+}
+
+/** All of them, or none: each is beside its file before the first one takes its place. @throws CliError */
+export function writeAll(changes: readonly Change[]): void {
+  try {
+    for (const { path, after } of changes) writeFileSync(`${path}.init.tmp`, after);
+  } catch (error) {
+    for (const { path } of changes) rmSync(`${path}.init.tmp`, { force: true });
+    throw new CliError(EXIT.failed, `Nothing was changed: ${errorText(error)}`, { cause: error });
+  }
+  for (const { path } of changes) renameSync(`${path}.init.tmp`, path);
 }

@@ -3,12 +3,12 @@ import { OutboxConfigurationError } from '../../outbox.errors.js';
 import { connectionSchema, dialectOf } from './dialect.js';
 import { oneAtATime } from '../../store/mysql/schema/lock.js';
 import { patiently } from '../../store/mysql/schema/patience.js';
-import { mysqlSchemaDown, mysqlSchemaUp, mysqlVersion2, mysqlVersion3 } from '../../store/mysql/schema/schema.js';
-import { checkNames, SCHEMA_VERSION, tableNames, type SchemaDefinition, type SchemaScript } from '../../store/names.js';
-import { runBeside, storedVersion, type IndexBeside } from '../../store/postgres/schema/online.js';
-import type { OpenBeside } from '../../store/schema-session.js';
-import { refuseUnpublished, tellCopies } from './unpublished.js';
-import { buildBeside, postgresSchema, postgresVersion2, postgresVersion3 } from '../../store/postgres/schema/schema.js';
+import { mysqlSchemaDown, mysqlSchemaUp } from '../../store/mysql/schema/schema.js';
+import { checkNames, tableNames, type SchemaDefinition, type SchemaScript } from '../../store/names.js';
+import { runBeside, type IndexBeside } from '../../store/postgres/schema/online.js';
+import { oneAtATime as postgresTurn, postgresSchema } from '../../store/postgres/schema/schema.js';
+import type { OpenBeside } from '../../store/schema/session.js';
+import { refuseUnpublished } from './unpublished.js';
 
 export type OutboxDialect = 'postgres' | 'mysql';
 
@@ -35,42 +35,23 @@ export interface OutboxSchemaOptions {
 const MAX_BUCKETS = 32_767;
 
 type ScriptOf = Readonly<Record<OutboxDialect, (definition: SchemaDefinition) => SchemaScript>>;
-/** All of this release, for tables that are not there yet, or of an earlier version. */
+/** All of this release, for tables that are not there yet. */
 const TABLES: ScriptOf = {
   postgres: postgresSchema,
   mysql: (definition) => ({ up: mysqlSchemaUp(definition), down: mysqlSchemaDown(definition) }),
 };
-interface Version {
-  readonly name: string;
-  /** TypeORM reads the last 13 characters of a name as a time. */
-  readonly time: string;
-  /** Of the tables, once it has run. The first makes those of this release. */
+/** From one version of the tables to the next, and back, while others use them: what is in them stays. */
+export interface Upgrade {
   readonly version: number;
+  /** Ends the name of its migration: TypeORM reads the last 13 characters of a name as a time. */
+  readonly time: string;
+  /** Each statement may run again. The version itself is written behind them. */
   readonly script: ScriptOf;
-  /** PostgreSQL: what `up` would build while others wait. */
-  readonly beside?: (definition: SchemaDefinition) => IndexBeside;
+  /** PostgreSQL: what `up` builds first, without making others wait. */
+  readonly indexes?: (definition: SchemaDefinition) => readonly IndexBeside[];
 }
-const UPGRADES: readonly Version[] = [
-  {
-    name: 'OutboxVersion2',
-    time: '1795478400000',
-    version: 2,
-    script: { postgres: postgresVersion2, mysql: mysqlVersion2 },
-    beside: (definition) => buildBeside('dedup', definition),
-  },
-  {
-    name: 'OutboxVersion3',
-    time: '1795737600000',
-    version: 3,
-    script: { postgres: postgresVersion3, mysql: mysqlVersion3 },
-    beside: (definition) => buildBeside('parked', definition),
-  },
-];
-/** In the order in which they came. */
-const MIGRATIONS: readonly Version[] = [
-  { name: 'OutboxTables', time: '1795219200000', version: SCHEMA_VERSION, script: TABLES },
-  ...UPGRADES,
-];
+/** In the order of their versions, and behind the first migration: none yet. */
+const UPGRADES: readonly Upgrade[] = [];
 
 export interface OutboxMigrationOptions extends OutboxSchemaOptions {
   /** Default: what the DataSource is. */
@@ -84,83 +65,96 @@ export interface OutboxMigrationOptions extends OutboxSchemaOptions {
  * the first one drops the tables; while messages in them are not published it is refused (`TABLES_NOT_EMPTY`).
  */
 export function outboxMigrations(options: OutboxMigrationOptions = {}): (new () => MigrationInterface)[] {
+  return migrationsOf(options, UPGRADES);
+}
+
+/** The first makes the tables of the last version; one that finds its version there has nothing to do. */
+export function migrationsOf(
+  options: OutboxMigrationOptions,
+  upgrades: readonly Upgrade[],
+): (new () => MigrationInterface)[] {
   const { dialect, dropUnpublished = false } = options;
   if (typeof dropUnpublished !== 'boolean') throw invalid('dropUnpublished', dropUnpublished, 'true or false');
   const definition = definitionOf(options);
-  return MIGRATIONS.map((migration) => {
-    const run = async (runner: QueryRunner, way: 'up' | 'down'): Promise<void> => {
+  const first: Step = {
+    name: 'OutboxTables',
+    time: '1795219200000',
+    run: (change, way) => (way === 'up' ? makeTables(change) : dropTables(change, dropUnpublished)),
+  };
+  const later = upgrades.map((upgrade): Step => ({
+    name: `OutboxVersion${upgrade.version}`,
+    time: upgrade.time,
+    run: (change, way) => changeVersion(change, upgrade, way),
+  }));
+  return [first, ...later].map(({ name, time, run }) => {
+    const migrate = async (runner: QueryRunner, way: Way): Promise<void> => {
       const dataSource = dataSourceOf(runner);
-      const schema = definition.schema ?? connectionSchema(dataSource);
-      const server = dialect ?? dialectOf(dataSource);
-      const tables = { ...definition, schema };
-      if (server === 'postgres' && (await changeBeside(runner, tables, migration, way))) return;
-      const first =
-        way === 'down' && migration.script === TABLES && !dropUnpublished
-          ? () => refuseUnpublished((sql) => runner.query(sql), server, tables)
-          : undefined;
-      const query = (sql: string): Promise<Record<string, unknown>[]> => runner.query(sql);
-      await runAll(runner, server, tables, migration.script[server](tables)[way], first).catch(
-        async (error: unknown) => {
-          throw way === 'down' && server === 'mysql' ? await tellCopies(error, query, tables) : error;
-        },
-      );
+      const tables = { ...definition, schema: definition.schema ?? connectionSchema(dataSource) };
+      await run({ runner, dialect: dialect ?? dialectOf(dataSource), tables }, way);
     };
-    // The middle keeps several outboxes of one DataSource apart.
-    const name = `${migration.name}_${definition.schema ?? ''}_${definition.prefix}${migration.time}`;
     return class implements MigrationInterface {
-      readonly name = name;
+      /** The middle keeps several outboxes of one DataSource apart. */
+      readonly name = `${name}_${definition.schema ?? ''}_${definition.prefix}${time}`;
       async up(runner: QueryRunner): Promise<void> {
-        await run(runner, 'up');
+        await migrate(runner, 'up');
       }
       async down(runner: QueryRunner): Promise<void> {
-        await run(runner, 'down');
+        await migrate(runner, 'down');
       }
     };
   });
 }
 
-/**
- * PostgreSQL: tables of another version are changed while others use them. What a migrator's transaction makes is nobody's
- * yet, and has this release's version.
- * @returns whether there is nothing left to do
- */
-async function changeBeside(
-  runner: QueryRunner,
-  tables: SchemaDefinition,
-  { version, script }: Version,
-  way: 'up' | 'down',
-): Promise<boolean> {
-  const stored = await storedVersion(runner, tableNames(tables, '"'));
-  if (stored === undefined) return false;
-  const openBeside = besideOf(runner);
-  if (way === 'down') {
-    if (script === TABLES || stored !== version) return false;
-    await runBeside(runner, openBeside, [], script.postgres(tables).down);
-    return true;
-  }
-  const steps = UPGRADES.filter((upgrade) => upgrade.version > stored && upgrade.version <= version);
-  for (const step of steps) {
-    const indexes = step.beside === undefined ? [] : [step.beside(tables)];
-    await runBeside(runner, openBeside, indexes, step.script.postgres(tables).up);
-  }
-  return steps.length > 0 && script !== TABLES;
+type Way = 'up' | 'down';
+interface Step {
+  readonly name: string;
+  readonly time: string;
+  run(change: Change, way: Way): Promise<void>;
+}
+/** Of the tables of one outbox. */
+interface Change {
+  readonly runner: QueryRunner;
+  readonly dialect: OutboxDialect;
+  readonly tables: SchemaDefinition;
+}
+type Run = (sql: string) => Promise<unknown>;
+
+function makeTables(change: Change): Promise<void> {
+  return inTurn(change, (run) => runAll(run, TABLES[change.dialect](change.tables).up));
 }
 
-/**
- * On PostgreSQL the lock is the script's first statement.
- * @param first is awaited before it, under the lock of the others
- */
-function runAll(
-  runner: QueryRunner,
-  dialect: OutboxDialect,
-  tables: { schema?: string | undefined; prefix: string },
-  script: readonly string[],
-  first: () => Promise<void> = async () => undefined,
-): Promise<void> {
-  const work = async (run: (sql: string) => Promise<unknown>): Promise<void> => {
-    await first();
-    for (const text of script) await run(text);
+function dropTables(change: Change, dropUnpublished: boolean): Promise<void> {
+  const { runner, dialect, tables } = change;
+  return inTurn(change, async (run) => {
+    if (!dropUnpublished) await refuseUnpublished((sql, values) => runner.query(sql, values), dialect, tables);
+    await runAll(run, TABLES[dialect](tables).down);
+  });
+}
+
+async function changeVersion(change: Change, upgrade: Upgrade, way: Way): Promise<void> {
+  const { runner, dialect, tables } = change;
+  const { meta } = tableNames(tables, dialect === 'postgres' ? '"' : '`');
+  const [from, to] = way === 'up' ? [upgrade.version - 1, upgrade.version] : [upgrade.version, upgrade.version - 1];
+  const isThere = async (): Promise<boolean> => {
+    const [row] = await runner.query(`select value from ${meta} where name = 'version'`);
+    return Number(row?.value) === from;
   };
+  const statements = [
+    ...upgrade.script[dialect](tables)[way],
+    `update ${meta} set value = '${to}' where name = 'version' and value = '${from}'`,
+  ];
+  if (dialect === 'mysql')
+    return inTurn(change, async (run) => {
+      await run('commit'); // the migrator's transaction reads what was there when it began; a change of a table ends it too
+      if (await isThere()) await runAll(run, statements);
+    });
+  if (!(await isThere())) return;
+  const indexes = way === 'up' ? (upgrade.indexes?.(tables) ?? []) : [];
+  await runBeside(runner, besideOf(runner), { lock: postgresTurn(tables), indexes, statements });
+}
+
+/** PostgreSQL: the lock is the script's first statement. */
+function inTurn({ runner, dialect, tables }: Change, work: (run: Run) => Promise<void>): Promise<void> {
   if (dialect === 'postgres') return work((sql) => runner.query(sql));
   const ask = async (sql: string, values: readonly unknown[]): Promise<unknown> => {
     const [row] = (await runner.query(sql, [...values])) as readonly Record<string, unknown>[];
@@ -169,22 +163,20 @@ function runAll(
   return oneAtATime(ask, tables, () => patiently(runner, besideOf(runner), work));
 }
 
+async function runAll(run: Run, statements: readonly string[]): Promise<void> {
+  for (const text of statements) await run(text);
+}
+
 /**
  * The same as text, for other migration tools. Without a schema in the options names are not qualified: run it with the
  * right default schema, and let plain SQL writers have the same.
- * @returns `up` makes the tables, or upgrades those of an earlier version, and may run again; `down` drops them; `back` leads
- *   to those of the version before, with what is in them
+ * @returns `up` makes what is missing of the tables, and may run again; `down` drops them
  */
-export function outboxSql(
-  dialect: OutboxDialect,
-  options: OutboxSchemaOptions = {},
-): { up: string; down: string; back: string } {
+export function outboxSql(dialect: OutboxDialect, options: OutboxSchemaOptions = {}): { up: string; down: string } {
   const script = TABLES[dialect];
   if (script === undefined) throw invalid('dialect', dialect, `one of ${Object.keys(TABLES).join(', ')}`);
-  const definition = definitionOf(options);
-  const { up, down } = script(definition);
-  const [latest] = UPGRADES.slice(-1) as [Version];
-  return { up: asText(up), down: asText(down), back: asText(latest.script[dialect](definition).down) };
+  const { up, down } = script(definitionOf(options));
+  return { up: asText(up), down: asText(down) };
 }
 
 function definitionOf(options: OutboxSchemaOptions): SchemaDefinition {

@@ -1,7 +1,7 @@
 import { systemClock } from '../../time/clock.js';
 import { OutboxError } from '../../outbox.errors.js';
 import { PLAIN, type TransactionBounds } from '../../store/mysql/capabilities.js';
-import type { MysqlError } from '../../store/mysql/retry.js';
+import type { MysqlError } from '../../store/mysql/errors.js';
 import type { Sql } from '../../store/sql.js';
 import type { SqlConnection, SqlExecutor, SqlResult } from '../../store/executor.js';
 import { IdleClose } from './idle-close.js';

@@ -3,13 +3,12 @@ import type { Lease, LeaseStore } from '../../store/lease-store.js';
 import { AbandonedLeases } from './abandoned-leases.js';
 import { fairShare } from './fair-share.js';
 import { forgive } from './forgive.js';
-import { NO_PROCESSES } from './host-process.js';
 import { LeaseDeadline } from './lease-deadline.js';
 import type { Held, LeaseListener, LeaseSettings } from './lease-listener.js';
 import { LiveInstances } from './live-instances.js';
 import { LookPace } from './look-pace.js';
-import { PassingOn } from './passing-on.js';
 import { Pauses } from '../pauses/pauses.js';
+import { withTroubles } from '../../store/instance-info.js';
 import type { OutboxReason } from '../../observe/reason-codes.js';
 
 export type { LeaseListener } from './lease-listener.js';
@@ -31,14 +30,13 @@ export class BucketLeases {
   readonly pauses = new Pauses();
   readonly pace: LookPace;
   renewedAt = -Infinity;
-  /** A statement failed, and may have happened all the same. @internal */
+  /** A statement failed, and may have happened all the same. */
   isUnsure = false;
   /** Milliseconds that the last renewal took, where it left no time to begin a publish in; else `null`. */
   slowRenewal: number | null = null;
   draining = new Set<string>();
   /** Times that the database answered. */
   answers = 0;
-  readonly passingOn: PassingOn;
   /** Buckets were given back, or are to be. Set by the dispatcher. */
   freed: () => void = () => undefined;
   /** Others have something to look at: who is there, who takes part, or what is free. Set by the dispatcher. */
@@ -56,13 +54,11 @@ export class BucketLeases {
     readonly owner: string,
     readonly info: string,
     readonly settings: LeaseSettings,
-    processes = NO_PROCESSES,
   ) {
-    this.passingOn = new PassingOn(clock, settings, () => this.freed());
-    this.abandoned = new AbandonedLeases(store, clock, owner, settings.lease, processes);
+    this.abandoned = new AbandonedLeases(store, clock, owner, settings.lease);
     this.alive = Math.min(settings.lease, Math.max(MOST_SILENCE, settings.need * 2));
     this.pace = new LookPace(clock, settings, this.alive);
-    this.living = new LiveInstances(store, clock, owner, this.alive, this.abandoned.voids, this.pauses);
+    this.living = new LiveInstances(store, clock, owner, this.alive, this.abandoned, this.pauses);
   }
 
   register(transport: number, holder: LeaseListener): void {
@@ -74,11 +70,6 @@ export class BucketLeases {
   /** For a transport without leases: the others, and health, see that somebody publishes to it. */
   announce(transport: number, holder: Pick<LeaseListener, 'participates'>): void {
     this.present.set(transport, holder);
-  }
-
-  /** @returns whether another instance can handle this: the bucket goes there for a while, as soon as it was held for one */
-  passOn(transport: number, bucket: number, what: string): boolean {
-    return !this.settings.leader && this.passingOn.want(transport, bucket, what, this.living.others);
   }
 
   of(transport: number): ReadonlyMap<number, { readonly epoch: string }> {
@@ -119,24 +110,23 @@ export class BucketLeases {
     });
   }
 
-  /** @internal */ async pass(): Promise<number> {
+  private async pass(): Promise<number> {
     this.dropExpired();
     if (this.isUnsure || this.clock.monotonic() - this.renewedAt >= this.renewEvery) await this.renew();
     if (this.living.dueIn(this.lookEvery) <= 0) await this.tell('look');
-    await this.endDead();
     let hungry = false;
     for (const [transport, holder] of this.holders) hungry = (await this.balance(transport, holder)) || hungry;
     this.pace.isHungry = hungry;
     const freeIn = await this.abandoned.look(this.living.list, hungry, this.holders);
     const dueIn = Math.max(SOON, this.living.dueIn(this.lookEvery));
-    return Math.min(this.renewEvery, this.abandoned.dead.endsIn, freeIn, dueIn);
+    return Math.min(this.renewEvery, freeIn, dueIn);
   }
 
-  /** @internal */ get lookEvery(): number {
+  private get lookEvery(): number {
     return this.pace.every(this.holders.size > 0, this.living.others.length > 0);
   }
 
-  /** Often enough that a lease is always good for one more publish, also when a renewal comes late. @internal */
+  /** Often enough that a lease is always good for one more publish, also when a renewal comes late. */
   get renewEvery(): number {
     return Math.max(100, Math.min(this.alive / 3, (this.alive - this.settings.need) / 2));
   }
@@ -168,7 +158,7 @@ export class BucketLeases {
     this.changed();
   }
 
-  /** @internal */ async renew(): Promise<void> {
+  private async renew(): Promise<void> {
     const deadline = new LeaseDeadline(this.clock, this.alive);
     await this.sayAlive();
     const renewed = new Map<string, string>();
@@ -199,44 +189,36 @@ export class BucketLeases {
     if (orphans.length > 0) await this.store.giveBack(this.owner, orphans);
   }
 
-  /** A lease that is longer than that is only good while others see that its owner lives: they are told first. @internal */
-  async sayAlive(): Promise<void> {
+  /** A lease that is longer than that is only good while others see that its owner lives: they are told first. */
+  private async sayAlive(): Promise<void> {
     if (this.alive < this.settings.lease) await this.tell('beat');
   }
 
-  /** @internal */ dropExpired(): void {
+  private dropExpired(): void {
     for (const [transport, buckets] of this.held) {
       const expired = [...buckets.keys()].filter((bucket) => (buckets.get(bucket) as Held).deadline.remaining <= 0);
       this.lose(transport, expired);
     }
   }
 
-  /** Of these, those that are held. @internal */
-  lose(transport: number, buckets: readonly number[]): void {
+  /** Of these, those that are held. */
+  private lose(transport: number, buckets: readonly number[]): void {
     const lost = buckets.filter((bucket) => this.held.get(transport)?.delete(bucket));
     if (lost.length > 0) this.holders.get(transport)?.lost(lost);
   }
 
-  /** Says what this instance is, now or where that is due, and looks who else is there. @internal */
+  /** Says what this instance is, now or where that is due, and looks who else is there. */
   async tell(how: 'beat' | 'look'): Promise<void> {
     const transports = [...this.present].filter(([, holder]) => holder.participates).map(([transport]) => transport);
-    const isNews = await this.living[how]({ transports, info: this.passingOn.announced(this.info, this.troubles()) });
+    const isNews = await this.living[how]({ transports, info: withTroubles(this.info, this.troubles()) });
     this.answers += 1;
     if (isNews) this.changed();
   }
 
-  /** @internal */ async endDead(): Promise<void> {
-    const { list, others } = this.living;
-    if (others.length > 0) this.living.list = await this.abandoned.endDead(list);
-    if (this.living.list.length < list.length) this.changed();
-  }
-
-  /** @returns whether this instance still wants more than it has @internal */
-  async balance(transport: number, holder: LeaseListener): Promise<boolean> {
-    const all = this.held.get(transport) as Map<number, Held>;
+  /** @returns whether this instance still wants more than it has */
+  private async balance(transport: number, holder: LeaseListener): Promise<boolean> {
+    const mine = this.held.get(transport) as Map<number, Held>;
     const share = this.share(transport, holder);
-    if (!this.settings.leader) await this.exchange(transport, holder, all);
-    const mine = this.passingOn.withoutGuests(transport, all);
     if (mine.size > share) {
       this.giveBack(transport, holder, [...mine.keys()].slice(share));
       return false;
@@ -249,20 +231,12 @@ export class BucketLeases {
         return true;
       }
     }
-    await this.acquire(transport, holder, share - mine.size, this.passingOn.allBut(transport) ?? this.used);
-    return this.passingOn.withoutGuests(transport, all).size < share;
+    await this.acquire(transport, holder, share - mine.size);
+    return mine.size < share;
   }
 
-  /** Gives buckets away whose messages others can handle, and takes those of others, beside its share. @internal */
-  async exchange(transport: number, holder: LeaseListener, mine: ReadonlyMap<number, Held>): Promise<void> {
-    this.giveBack(transport, holder, this.passingOn.give(transport, mine));
-    const offered = holder.participates ? this.passingOn.offered(transport, mine, this.living.others) : [];
-    if (offered.length > 0) await this.acquire(transport, holder, offered.length, offered);
-    this.passingOn.took(transport, offered, mine);
-  }
-
-  /** In a global order all messages are in one bucket, and any other one would be leased in vain. @internal */
-  get used(): readonly number[] | undefined {
+  /** In a global order all messages are in one bucket, and any other one would be leased in vain. */
+  private get used(): readonly number[] | undefined {
     return this.settings.buckets === 1 ? [0] : undefined;
   }
 
@@ -272,8 +246,8 @@ export class BucketLeases {
     return fairShare(this.settings, this.owner, this.living.list, transport, holder, held);
   }
 
-  /** @internal */
-  async acquire(transport: number, holder: LeaseListener, limit: number, only = this.used): Promise<void> {
+  /** */
+  private async acquire(transport: number, holder: LeaseListener, limit: number, only = this.used): Promise<void> {
     const deadline = new LeaseDeadline(this.clock, this.alive);
     await this.sayAlive();
     const request = { owner: this.owner, leaseMs: this.settings.lease, transport, limit };
@@ -295,7 +269,7 @@ export class BucketLeases {
     if (holder !== undefined) this.giveBack(transport, holder, buckets);
   }
 
-  /** Drains first, then frees; not awaited by the loop, so that renewal goes on meanwhile. @internal */
+  /** Drains first, then frees; not awaited by the loop, so that renewal goes on meanwhile. */
   giveBack(transport: number, holder: LeaseListener, buckets: readonly number[]): void {
     const fresh = buckets.filter((bucket) => !this.draining.has(`${transport}/${bucket}`));
     if (fresh.length === 0) return;
@@ -314,7 +288,6 @@ export class BucketLeases {
       .catch(() => (this.isUnsure = true))
       .finally(() => {
         for (const bucket of fresh) this.draining.delete(`${transport}/${bucket}`);
-        if (this.passingOn.isOffering(transport)) this.lookAgain(); // and tells the others
         this.freed();
       });
   }

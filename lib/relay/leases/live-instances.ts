@@ -1,7 +1,7 @@
 import type { Clock } from '../../time/clock.js';
 import type { Beat, Instance, LeaseStore, LiveInstance } from '../../store/lease-store.js';
 import type { Pauses } from '../pauses/pauses.js';
-import type { VoidLeases } from './void-leases.js';
+import type { AbandonedLeases } from './abandoned-leases.js';
 
 /**
  * Who lives: says that this instance does and what it takes part in, and looks who else does. What it says is written when it
@@ -9,13 +9,13 @@ import type { VoidLeases } from './void-leases.js';
  */
 export class LiveInstances {
   list: LiveInstance[] = [];
-  /** @internal */ lookedAt = -Infinity;
-  /** Whether something changed that a look under way may have missed. @internal */
-  isNews = true;
-  /** @internal */ writtenAt = -Infinity;
-  /** @internal */ said = '';
-  /** What the database's clock said at the last look, and when that was. @internal */
-  databaseClock = { now: -Infinity, at: 0 };
+  private lookedAt = -Infinity;
+  /** Whether something changed that a look under way may have missed. */
+  private isNews = true;
+  private writtenAt = -Infinity;
+  private said = '';
+  /** What the database's clock said at the last look, and when that was. */
+  private databaseClock = { now: -Infinity, at: 0 };
 
   constructor(
     readonly store: Pick<LeaseStore, 'beat' | 'living' | 'leave'>,
@@ -23,7 +23,7 @@ export class LiveInstances {
     readonly owner: string,
     /** Milliseconds for which a word counts. */
     readonly alive: number,
-    readonly voids: Pick<VoidLeases, 'living'>,
+    readonly abandoned: Pick<AbandonedLeases, 'heard'>,
     readonly pauses?: Pick<Pauses, 'heard'>,
   ) {}
 
@@ -56,21 +56,20 @@ export class LiveInstances {
   async look(word: Omit<Instance, 'owner'>): Promise<boolean> {
     const isSaid = this.said === JSON.stringify(word) && this.clock.monotonic() - this.writtenAt < this.alive / 3;
     if (!isSaid) return this.beat(word);
-    const asked = this.clock.monotonic();
     this.isNews = false; // what comes from now on may be missed
     const answer = await this.store.living();
     if (!answer.instances.some(({ owner }) => owner === this.owner)) return this.beat(word); // somebody removed it
-    await this.take(answer, asked);
+    await this.take(answer);
     return false;
   }
 
   /** @returns whether that is news for the others */
   async beat(word: Omit<Instance, 'owner'>): Promise<boolean> {
-    const [asked, said] = [this.clock.monotonic(), JSON.stringify(word)];
+    const said = JSON.stringify(word);
     this.isNews = false;
     const answer = await this.store.beat({ owner: this.owner, ...word }, this.alive);
     const isNews = said !== this.said;
-    await this.take(answer, asked);
+    await this.take(answer);
     [this.said, this.writtenAt] = [said, this.lookedAt]; // what fails before is news the next time
     return isNews;
   }
@@ -80,15 +79,16 @@ export class LiveInstances {
     await this.store.leave(this.owner);
   }
 
-  /** @internal */ async take({ instances, now, pauses }: Beat, asked: number): Promise<void> {
+  private async take({ instances, now, pauses }: Beat): Promise<void> {
     this.pauses?.heard(pauses);
-    this.list = await this.voids.living(instances, now, asked);
+    this.list = instances;
     this.lookedAt = this.clock.monotonic();
     // Taken after the answer: what is measured by it seems younger than it is, never older.
     this.databaseClock = { now, at: this.lookedAt };
+    await this.abandoned.heard(instances, now);
   }
 
-  /** @internal */ get ends(): number {
+  private get ends(): number {
     return Math.min(...this.others.map(({ until = Infinity }) => until));
   }
 }

@@ -46,13 +46,13 @@ export class Absence {
 
   /** A message failed. Over its destination: health names that, and so does an event. */
   failed(message: OutboxMessage, failure: ToldFailure): void {
-    const { destination, suspect, certain, missing, text } = failure;
+    const { destination, suspect, certain, text } = failure;
     const { clock, hooks, name, random } = this.deps;
     const { destinations } = this;
     if (destination === undefined) return destinations.failedOfItself(message, clock.monotonic());
     const isNews = destinations.failed(destination, text, clock.monotonic(), random(), message.topic);
-    const isKnown = certain === true || missing !== undefined || destinations.isProved(destination);
-    if (isKnown && (suspect === 'destination' || missing !== undefined)) destinations.guard(destination, failure);
+    const isKnown = certain === true || (suspect === 'destination' && destinations.isProved(destination));
+    if (isKnown) destinations.guard(destination, failure);
     if (certain === true && suspect === 'destination' && destinations.askAbout(destination, message)) this.asks();
     if (isNews) hooks.emit('destinationAway', { transport: name, destination, error: text });
   }
@@ -89,8 +89,7 @@ export class Absence {
     if (dead !== undefined) return dead;
     this.destinations.untried(away, message);
     this.freeing.without(message.topic);
-    const failure = away.failure as PublishFailure;
-    const long = this.passOn(message, failure) ?? this.untilFreed(message);
+    const long = this.untilFreed(message);
     const left = timeLeft(message, options.retry, leases.now);
     return { kind: 'retry', attempts: message.attempts, delay: Math.round(Math.min(long, Math.max(SHORT, left))) };
   }
@@ -114,8 +113,6 @@ export class Absence {
     const { leases, random, clock } = this.deps;
     const now = clock.monotonic();
     if (retryIn !== undefined) return retryIn;
-    const passed = this.passOn(message, failure);
-    if (passed !== undefined) return passed;
     if (suspect === 'key') return this.turns.next(now);
     if ((suspect === 'destination' || suspect === 'handler') && destination !== undefined)
       return this.destinations.delay(destination, now);
@@ -164,11 +161,6 @@ export class Absence {
     if (topics.size > 0) this.freeing.add(topics);
     if (among.size > 0) this.freeing.gain([...among]);
     this.wakeUps.parked();
-  }
-
-  /** @internal */ passOn({ bucket }: OutboxMessage, { missing }: PublishFailure): number | undefined {
-    const { leases, id } = this.deps;
-    return missing !== undefined && leases.passOn(id, bucket, missing) ? leases.passingOn.retryIn : undefined;
   }
 
   /** @internal */ isBack(

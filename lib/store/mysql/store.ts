@@ -93,7 +93,7 @@ export class MysqlStore implements OutboxStore {
     const unowned = new MysqlUnowned(database, names, keys);
     this.admin = new MysqlAdmin(database, names, settings, { wake, stats, glance, keys, unowned });
     this.diagnose = new MysqlDiagnose(database, names, settings, holder);
-    const parts = { names, reads, lookup, rows: this.admin, writer: this.writer };
+    const parts = { reads, lookup, rows: this.admin, writer: this.writer };
     const roles = operatorRoles(new OperatorDatabase(database, MYSQL), operatorSql(names), parts);
     ({ bulk: this.bulk, edits: this.edits, purge: this.purge, replay: this.replay, pauses: this.pauses } = roles);
     this.aging = new MysqlAging(database, names);

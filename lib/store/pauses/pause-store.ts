@@ -46,7 +46,7 @@ export interface PauseStore {
   pause(action: PauseAction & { readonly reason: string }): Promise<PauseReport>;
   /** Ends a pause, with a row of the audit in the same transaction. */
   resume(action: PauseAction): Promise<PauseReport>;
-  /** The oldest first. Tables that have no pauses yet have none. */
+  /** The oldest first. */
   list(): Promise<NamedPause[]>;
 }
 

@@ -79,7 +79,7 @@ export class PostgresStore implements OutboxStore {
     this.inspect = new Inspection(reads, POSTGRES, inspectSql(names, settings), settings);
     this.diagnose = new PostgresDiagnose(database, names, settings);
     const { lookup } = this.inspect;
-    const parts = { names, reads, lookup, rows: this.admin, writer: this.writer };
+    const parts = { reads, lookup, rows: this.admin, writer: this.writer };
     const roles = operatorRoles(new OperatorDatabase(database, POSTGRES), operatorSql(names), parts);
     ({ bulk: this.bulk, edits: this.edits, purge: this.purge, replay: this.replay, pauses: this.pauses } = roles);
     this.partitions = new PostgresPartitions(database, names, settings.prefix);

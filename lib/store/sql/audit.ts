@@ -1,7 +1,5 @@
-import { ActionEnded, auditMissing, type AuditOutcome, type AuditRow, type NewAction } from '../bulk-store.js';
-import { isMissingTable } from '../database-errors.js';
+import { ActionEnded, type AuditOutcome, type AuditRow, type NewAction } from '../bulk-store.js';
 import type { SqlExecutor, SqlResult } from '../executor.js';
-import type { TableNames } from '../names.js';
 import type { Sql, Statement } from '../sql.js';
 import type { Dialect } from './dialect.js';
 import type { OperatorDatabase } from './operator-database.js';
@@ -28,13 +26,12 @@ export class AuditTable {
   constructor(
     private readonly database: OperatorDatabase,
     private readonly sql: AuditSql,
-    private readonly names: TableNames,
   ) {
     this.dialect = database.dialect;
   }
 
   begin(action: NewAction): Promise<string> {
-    return this.told(this.database.transaction((tx) => this.beginIn(tx, action)));
+    return this.database.transaction((tx) => this.beginIn(tx, action));
   }
 
   beginIn(tx: SqlExecutor, { action, actor, filter }: NewAction): Promise<string> {
@@ -61,27 +58,13 @@ export class AuditTable {
     return (await this.run(sql)).rows.map((row) => this.read(row));
   }
 
-  /** @returns how many rows were deleted; none where the table is not there yet */
+  /** @returns how many rows were deleted */
   async clean(age: number, limit: number): Promise<number> {
-    try {
-      return (await this.database.run(this.sql.clean(age, limit))).affected;
-    } catch (error) {
-      if (isMissingTable(error)) return 0;
-      throw error;
-    }
+    return (await this.run(this.sql.clean(age, limit))).affected;
   }
 
   run(sql: Sql): Promise<SqlResult> {
-    return this.told(this.database.run(sql));
-  }
-
-  /** What asks for the table, and is told when there is none. */
-  async told<T>(work: Promise<T>): Promise<T> {
-    try {
-      return await work;
-    } catch (error) {
-      throw isMissingTable(error) ? auditMissing(this.names.audit, error) : error;
-    }
+    return this.database.run(sql);
   }
 
   private ended(audit: string, outcome: AuditOutcome, error: string | null): Sql {

@@ -84,7 +84,7 @@ export class EditTable implements EditStore {
   }
 
   edit(request: EditRequest): Promise<EditOutcome> {
-    return this.audits.told(this.database.transaction((tx) => this.editIn(tx, request)));
+    return this.database.transaction((tx) => this.editIn(tx, request));
   }
 
   async kept(request: KeptRequest): Promise<KeptRow[]> {

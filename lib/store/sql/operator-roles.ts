@@ -1,5 +1,4 @@
 import type { OutboxStore, MessageWriter } from '../outbox-store.js';
-import type { TableNames } from '../names.js';
 import { AuditTable, type AuditSql } from './audit.js';
 import { BulkTable, type BulkSql, type RowChanges } from './bulk.js';
 import { EditTable, type EditSql, type ParkedRows } from './edit.js';
@@ -20,7 +19,6 @@ export interface OperatorSql {
   readonly replay: ReplaySql;
 }
 export interface OperatorParts {
-  readonly names: TableNames;
   readonly reads: TimedSelects;
   readonly rows: RowChanges & ParkedRows;
   readonly writer: MessageWriter;
@@ -29,8 +27,8 @@ export interface OperatorParts {
 
 /** The roles of operators, and the table that says what they did. */
 export function operatorRoles(database: OperatorDatabase, sql: OperatorSql, parts: OperatorParts) {
-  const { names, reads, rows, writer, lookup } = parts;
-  const audits = new AuditTable(database, sql.audit, names);
+  const { reads, rows, writer, lookup } = parts;
+  const audits = new AuditTable(database, sql.audit);
   return {
     audits,
     bulk: new BulkTable(database, reads, sql.bulk, rows, audits, lookup),

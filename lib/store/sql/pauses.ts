@@ -1,4 +1,3 @@
-import { isMissingTable } from '../database-errors.js';
 import {
   readNamedPause,
   scopeColumns,
@@ -37,22 +36,16 @@ export class PauseTable implements PauseStore {
   }
 
   async list(): Promise<NamedPause[]> {
-    try {
-      return (await this.database.run(this.sql.list.bind())).rows.map(readNamedPause);
-    } catch (error) {
-      if (isMissingTable(error)) return [];
-      throw error;
-    }
+    return (await this.database.run(this.sql.list.bind())).rows.map(readNamedPause);
   }
 
   private change(action: 'pause' | 'resume', { actor, filter }: PauseAction, sql: Sql): Promise<PauseReport> {
-    const work = this.database.transaction(async (tx) => {
+    return this.database.transaction(async (tx) => {
       const audit = await this.audits.beginIn(tx, { action, actor, filter });
       const { affected } = await tx.run(sql);
       await this.audits.count(tx, audit, affected, 0);
       await this.audits.endIn(tx, audit);
       return { audit, changed: affected > 0 };
     });
-    return this.audits.told(work);
   }
 }

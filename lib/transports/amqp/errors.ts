@@ -100,18 +100,6 @@ export function missingExchange(error: unknown): string | undefined {
   return /no exchange '(.*)' in vhost '/.exec(message)?.[1];
 }
 
-/** A channel was closed over the exchange that something was published to: there is none, or no right to write there. */
-export function isOfExchange(error: unknown): boolean {
-  const { message, classId, methodId } = (error ?? {}) as { message?: unknown; classId?: unknown; methodId?: unknown };
-  if (replyCodeOf(error) !== 403 || typeof message !== 'string') return missingExchange(error) !== undefined;
-  const isOfPublish = classId === BASIC && methodId === PUBLISH && /access to (exchange|topic) '/.test(message);
-  // Before RabbitMQ 3.11 the text does not say which access.
-  return isOfPublish || message.includes('write access to');
-}
-/** AMQP's numbers of what the channel was closed over. */
-const BASIC = 60;
-const PUBLISH = 40;
-
 /** DOM exceptions, as an AbortSignal gives, have a number too: below 100. */
 export function replyCodeOf(error: unknown): number | undefined {
   const code = (error as { code?: unknown } | null | undefined)?.code;

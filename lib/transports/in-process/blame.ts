@@ -30,7 +30,7 @@ export type HandlerTrouble =
  *
  * - A handler that hangs is a failed one. While that call still runs the message is put off, which is nobody's attempt.
  * - One that a stop does not wait for has done nothing wrong: no attempt, or every deployment would cost long handlers one.
- * - A missing handler is nobody's attempt, and never a success: another instance may have it, another deployment bring it.
+ * - A missing handler is nobody's attempt, and never a success: the next deployment may bring it.
  */
 export function blameFor(trouble: HandlerTrouble): PublishFailure {
   switch (trouble.kind) {
@@ -61,7 +61,7 @@ export function blameFor(trouble: HandlerTrouble): PublishFailure {
         'Provide the handler in this application (one in a lazily loaded module is found once that is loaded), or discard the message.';
       const error = new OutboxError('HANDLER_MISSING', text, { hint });
       const destination = typeName(trouble.message);
-      return { ok: false, blame: 'transport', suspect: 'handler', destination, missing: `${version} ${type}`, error };
+      return { ok: false, blame: 'transport', suspect: 'handler', destination, certain: true, error };
     }
     case 'not-started': {
       const error = new OutboxError('PUBLISH_TIMEOUT', 'There was no time left for this handler.');

@@ -26,12 +26,6 @@ export class InProcessHandlers {
     this.byType.set(handler.type, [...all, handler]);
   }
 
-  /** As `OutboxTransport.handles` says it. */
-  get names(): readonly string[] {
-    this.lookAgain();
-    return [...this.byType.values()].flat().map(({ type, version }) => `${version ?? '*'} ${type}`);
-  }
-
   of(type: string, version: number): readonly InProcessHandler[] {
     this.lookAgain();
     return (this.byType.get(type) ?? []).filter(

@@ -97,10 +97,6 @@ export class InProcessTransport extends OutboxTransport {
     return [typeName(message), ...handlers.map(({ id }) => handlerName(id))];
   }
 
-  override handles(): readonly string[] {
-    return this.handlers.names;
-  }
-
   /**
    * @param through called when its handlers are through after all
    * @internal

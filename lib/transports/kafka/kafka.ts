@@ -20,10 +20,17 @@ import {
 import type { KafkaAsker } from './diagnose.js';
 import { byKey, pinning } from './partitioner.js';
 import { KafkaProducer, type SendSettings } from './producer.js';
+import type { RecordSettings } from './records.js';
 import { KafkaTransport } from './transport.js';
 
 /** Publishes to Apache Kafka with kafkajs. Inert until a relay runs. */
 export function kafka(options: KafkaOptions): TransportDefinition {
+  return kafkaSending(options);
+}
+markFactory(kafka, 'kafka({ … })');
+
+/** @param given topics and records that are sent in place of our own: those of a key may go to several partitions */
+export function kafkaSending(options: KafkaOptions, given?: RecordSettings['given']): TransportDefinition {
   checkKafkaOptions(options);
   const { client } = options;
   const { topicPrefix, maxMessageBytes, headers } = options;
@@ -31,18 +38,21 @@ export function kafka(options: KafkaOptions): TransportDefinition {
   const warnings = deliveryWarnings(options);
   const broker = brokersOf(client);
   const definition = { kind: 'kafka', ...broker, receipt: 'broker' as const, limits, warnings };
-  if (isClient(client)) return { ...definition, create: () => createTransport(options, client, limits) };
+  if (isClient(client)) return { ...definition, create: () => createTransport(options, client, limits, given) };
   if (isFactory(client)) {
     const useFactory = client.useFactory as (...dependencies: unknown[]) => Client | Promise<Client>;
     return {
       ...definition,
       inject: client.inject ?? [],
-      create: async (...dependencies) => createTransport(options, await useFactory(...dependencies), limits),
+      create: async (...dependencies) => createTransport(options, await useFactory(...dependencies), limits, given),
     };
   }
-  return { ...definition, inject: [client], create: (given) => createTransport(options, given as Client, limits) };
+  return {
+    ...definition,
+    inject: [client],
+    create: (found) => createTransport(options, found as Client, limits, given),
+  };
 }
-markFactory(kafka, 'kafka({ … })');
 
 /** Of a configuration; a Kafka object keeps them to itself. */
 function brokersOf(client: unknown): { broker?: string } {
@@ -55,6 +65,7 @@ async function createTransport(
   options: KafkaOptions,
   client: Client,
   limits: KafkaTransport['limits'],
+  given: RecordSettings['given'],
 ): Promise<KafkaTransport> {
   if (!isClient(client)) throw invalid('client', 'is neither a Kafka object nor a configuration with `brokers`');
   const problem = 'producer' in client ? undefined : brokersProblem(client.brokers);
@@ -65,11 +76,8 @@ async function createTransport(
   const clientId = 'brokers' in client ? client.clientId : undefined;
   const maxBytes = options.maxMessageBytes ?? MAX_MESSAGE_BYTES;
   const envelope = createEnvelope({ headers: options.headers, cloudEvents: cloudEventsOf(options, clientId) });
-  const settings: SendSettings = {
-    acks: options.acks ?? -1,
-    compression,
-    transactional: Boolean(options.transactional),
-  };
+  const { acks = -1, transactional } = options;
+  const settings: SendSettings = { acks, compression, transactional: Boolean(transactional) };
   const fenced = { ...settings, transactional: true };
   const configOf = producerConfig(options, pinning(await partitionerOf(options)));
   return new KafkaTransport({
@@ -79,9 +87,10 @@ async function createTransport(
       timestamp: options.timestamp,
       maxBytes,
       fixedHeaderBytes: fixedHeaderBytes(options, clientId),
+      given,
     },
     limits,
-    atomicRuns: typeof options.partitioner !== 'function',
+    atomicRuns: given === undefined && typeof options.partitioner !== 'function',
     producers: options.producers ?? 4,
     checkDestinations: options.checkDestinations ?? true,
     openProducer: (slot) => new KafkaProducer(guarded, configOf(slot), settings),

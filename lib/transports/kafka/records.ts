@@ -11,6 +11,10 @@ export interface KafkaRecord extends Message {
   /** Set by the partitioner: the partition that the message fixes does not exist. */
   nowhere?: boolean;
 }
+export interface GivenRecord {
+  readonly topic: string;
+  readonly record: KafkaRecord;
+}
 export interface TopicRecords {
   readonly records: KafkaRecord[];
   /** Index in the batch of each record. */
@@ -31,6 +35,8 @@ export interface RecordSettings {
   readonly maxBytes: number;
   /** Bytes of the headers that are the same on every message. */
   readonly fixedHeaderBytes: number;
+  /** What is sent in place of a record of ours. */
+  readonly given?: ((message: OutboxMessage) => GivenRecord | undefined) | undefined;
 }
 
 /** Lengths, offsets and attributes of a record, and the lengths and names of the standard headers, rounded up. */
@@ -65,10 +71,11 @@ export class RecordPlan {
     const chunk: Chunk = { topics: new Map(), size: 0, bytes: 0 };
     for (; this.position < batch.length; this.position += 1) {
       const message = batch[this.position]!;
-      const bytes = estimate(message, settings);
+      const given = settings.given?.(message);
+      const bytes = given === undefined ? estimate(message, settings) : sizeOf(given.record);
       if (chunk.size > 0 && chunk.bytes + bytes > settings.maxBytes) break;
       try {
-        this.put(chunk, message, bytes);
+        this.put(chunk, message, bytes, given);
       } catch (error) {
         this.unreadable.push({ index: this.position, error });
         this.block(this.position);
@@ -83,11 +90,12 @@ export class RecordPlan {
     if (message.key !== null) this.runs.set(runOf(message), BLOCKED);
   }
 
-  /** @internal */ put(chunk: Chunk, message: OutboxMessage, bytes: number): void {
+  /** @internal */ put(chunk: Chunk, message: OutboxMessage, bytes: number, given: GivenRecord | undefined): void {
     const { topicPrefix } = this.settings;
     const options = message.optionsJson === null ? undefined : message.options.kafka;
-    const topic = topicPrefix + message.topic;
+    const topic = given?.topic ?? topicPrefix + message.topic;
     if (topic === '') throw noTopic();
+    if (given !== undefined) return add(chunk, topic, given.record, this.position, bytes);
     if (this.waits(message, options?.partition)) this.skipped.push(this.position);
     else add(chunk, topic, toRecord(message, options, this.settings), this.position, bytes);
   }
@@ -105,10 +113,10 @@ export class RecordPlan {
 
 const runOf = ({ topic, key }: OutboxMessage): string => `${topic}\0${key}`;
 
-function toRecord(
+export function toRecord(
   message: OutboxMessage,
   options: KafkaMessageOptions | undefined,
-  { envelope, timestamp }: RecordSettings,
+  { envelope, timestamp }: Pick<RecordSettings, 'envelope' | 'timestamp'>,
 ): KafkaRecord {
   refuseReplies(message);
   // By its time a topic keeps, removes or refuses a record: what waited in an outage must not arrive expired.
@@ -156,4 +164,11 @@ function estimate(message: OutboxMessage, settings: RecordSettings): number {
     (key === null ? 0 : 6 * key.length) +
     (headersJson === null ? 0 : Buffer.byteLength(headersJson))
   );
+}
+
+function sizeOf({ key, value, headers = {} }: KafkaRecord): number {
+  let bytes = RECORD_OVERHEAD + Buffer.byteLength(key ?? '') + Buffer.byteLength(value ?? '');
+  for (const [name, one] of Object.entries(headers))
+    for (const each of [one].flat()) bytes += Buffer.byteLength(name) + Buffer.byteLength(each ?? '') + 8;
+  return bytes;
 }

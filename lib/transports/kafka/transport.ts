@@ -89,8 +89,9 @@ export class KafkaTransport extends OutboxTransport {
     this.apart = new KafkaSlots(1, () => open(settings.producers));
   }
 
-  override destinationOf({ topic }: OutboxMessage): string {
-    return topicName(this.settings.records.topicPrefix + topic);
+  override destinationOf(message: OutboxMessage): string {
+    const { given, topicPrefix } = this.settings.records;
+    return topicName(given?.(message)?.topic ?? topicPrefix + message.topic);
   }
 
   override async connect(signal: AbortSignal): Promise<void> {

@@ -135,7 +135,8 @@ export function fromConfig({ Kafka }: KafkaModule, config: KafkaConfig): Guarded
 }
 
 /** The producers are ours, the application's Kafka object and its other clients are not touched. */
-export function fromInstance(kafka: Kafka, seeds = new Seeds()): GuardedKafka {
+export function fromInstance(kafka: Kafka): GuardedKafka {
+  const seeds = new Seeds();
   const guarded = (guard: SocketGuard): Kafka | undefined =>
     withCluster(kafka, (cluster) => {
       watchPools(cluster, guard, (connections) => guardSockets(connections, guard));

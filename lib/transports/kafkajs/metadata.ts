@@ -1,4 +1,3 @@
-import { chainOf } from '../chain-of.js';
 import type { ProtocolRequest, RequestSender } from './produce-response.js';
 
 const METADATA = 3;
@@ -63,9 +62,6 @@ export async function askAbout(
   await question.addMultipleTargetTopics([...topics]).catch(() => undefined);
 }
 
-/** Topics by the error that kafkajs made of them. */
-const topics = new WeakMap<object, string>();
-
 /** What brokers say of topics to whoever asks for one of a producer's. */
 export interface TopicNews {
   /** Whether no records are on their way there now. */
@@ -100,7 +96,6 @@ function judgingTopics(protocol: ProtocolRequest, news: TopicNews): ProtocolRequ
       topicMetadata.push(problem === undefined ? each : { ...each, topicErrorCode: 0, partitionMetadata: [] });
       if (problem === undefined || first !== undefined || news.isIdle(each.topic)) continue;
       first = problem;
-      topics.set(problem as object, each.topic);
       // kafkajs' word for "not again".
       if (news.isRefused(each.topic)) Object.assign(problem as object, { retriable: false });
     }
@@ -121,10 +116,4 @@ async function thrownBy(parse: () => Promise<unknown>): Promise<unknown> {
   } catch (error) {
     return error;
   }
-}
-
-/** The topic that a rejected send failed over before anything was sent there; not always its own. */
-export function topicBehind(error: unknown): string | undefined {
-  const one = chainOf(error).find((each) => topics.has(each));
-  return one && topics.get(one);
 }

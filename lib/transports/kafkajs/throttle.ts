@@ -3,28 +3,19 @@ import type { OutboxTransport } from '../transport.js';
 
 /** Milliseconds: what is shorter passes unnoticed between two batches. */
 const SHORT = 100;
-/** Milliseconds. */
-const NEAR = 60_000;
 
 /**
  * A client that sends more than its quota allows is answered, and then not heard for as long as the answer says. That is no
  * outage: until then nothing more is handed over, which would wait for its timeout behind a connection that is not read.
  */
 export class KafkaThrottle {
-  /** By the monotonic clock. @internal */ until = -Infinity;
-  /** The end of the last one, by the monotonic clock. */
-  last = -Infinity;
-  /** @internal */ cancel: (() => void) | undefined;
+  /** By the monotonic clock. */ private until = -Infinity;
+  private cancel: (() => void) | undefined;
 
   constructor(
     /** Who hears of it. */
-    public transport: { readonly onState?: OutboxTransport['onState'] | undefined },
+    private readonly transport: { readonly onState?: OutboxTransport['onState'] | undefined },
   ) {}
-
-  /** Lately it sent more than it may: what it sends at once is not read for long. */
-  get isNear(): boolean {
-    return systemClock.monotonic() - this.last < NEAR;
-  }
 
   /** Milliseconds for which the broker does not listen yet. */
   get left(): number {
@@ -41,7 +32,7 @@ export class KafkaThrottle {
   /** @param ms what an answer of a broker said */
   hear(ms: number): void {
     if (!(ms > SHORT) || ms <= this.left) return;
-    this.until = this.last = systemClock.monotonic() + ms;
+    this.until = systemClock.monotonic() + ms;
     this.cancel?.();
     this.cancel = systemClock.after(ms, () => this.end());
     this.transport.onState?.('blocked', `${this.text}.`);

@@ -1,3 +1,4 @@
+import type { OutboxMessage } from '../../outbox-message.js';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 
 /**
@@ -30,6 +31,16 @@ export interface AmqpChannel extends AmqpEmitter {
   bindQueue(queue: string, exchange: string, pattern: string, args?: object): Promise<unknown>;
   close(): Promise<void>;
 }
+
+/** What `publish` takes. */
+export interface RabbitMqPublish {
+  readonly exchange: string;
+  readonly routingKey: string;
+  readonly content: Buffer;
+  readonly properties: object;
+}
+/** Throws when AMQP cannot carry the message. */
+export type RabbitMqEncoder = (message: OutboxMessage) => RabbitMqPublish;
 
 export interface Amqplib {
   connect(url: string | object, socketOptions?: object): Promise<AmqpConnection>;

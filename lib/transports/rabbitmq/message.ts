@@ -5,24 +5,20 @@ import { createEnvelope, type Headers } from '../envelope.js';
 import { RoutingKeyError } from '../amqp/blame.js';
 import { MAX_HEADER_TABLE, namesProblem, optionsProblem, tableProblem, tableSize } from '../amqp/limits.js';
 import { KEY_HEADER, TOMBSTONE_HEADER } from '../amqp/names.js';
+import type { RabbitMqEncoder } from './client.js';
 import { isShortText } from './option-checks.js';
 import type { RabbitMqSettings } from './options.js';
 
-/** What amqplib's `publish` takes. */
-export interface RabbitMqPublish {
-  readonly exchange: string;
-  readonly routingKey: string;
-  readonly content: Buffer;
-  readonly properties: object;
-}
-/** Throws when AMQP cannot carry the message. */
-export type RabbitMqEncoder = (message: OutboxMessage) => RabbitMqPublish;
+type EncoderSettings = Pick<
+  RabbitMqSettings,
+  'exchange' | 'routingKey' | 'mandatory' | 'persistent' | 'appId' | 'headers' | 'cloudEvents'
+>;
 
 const EMPTY = Buffer.alloc(0);
 
 /** @param maxTable bytes of a header table that the connection carries */
 export function createEncoder(
-  settings: RabbitMqSettings,
+  settings: EncoderSettings,
   maxTable: () => number = () => MAX_HEADER_TABLE,
 ): RabbitMqEncoder {
   const { exchange, routingKey, mandatory, persistent, appId } = settings;

@@ -2,7 +2,7 @@ import type { InjectionToken } from '@nestjs/common';
 import type { Duration, HeaderValue, OutboxMessage } from '../../outbox-message.js';
 import { isMisread } from '../broker-address.js';
 import type { CloudEventsOptions } from '../envelope.js';
-import type { AmqpChannel, AmqpConnection } from './client.js';
+import type { AmqpChannel, AmqpConnection, RabbitMqEncoder } from './client.js';
 
 /** `amqp://user:password@host:port/vhost`, or amqplib's object of the same. */
 export type RabbitMqUrl = string | RabbitMqServer;
@@ -106,6 +106,8 @@ export interface RabbitMqSettings extends Omit<RabbitMqOptions, 'url' | 'urls' |
   readonly maxUnconfirmed: number;
   readonly pipelineKeys: boolean;
   readonly maxPayloadBytes: number;
+  /** Absent: our own. */
+  readonly encode?: RabbitMqEncoder | undefined;
 }
 
 /** The value is not shown: it may hold a password. */

@@ -2,7 +2,7 @@ import type { TransportDefinition } from '../../outbox.options.js';
 import { markFactory } from '../../options/factory-options.js';
 import type { OutboxTransport } from '../transport.js';
 import { brokerAddress } from '../broker-address.js';
-import { loadAmqplib, type Amqplib } from './client.js';
+import { loadAmqplib, type Amqplib, type RabbitMqEncoder } from './client.js';
 import { openConnection, serverOf } from './connection.js';
 import { givenConnection } from './application-connection.js';
 import { rabbitMqLimits } from './limits.js';
@@ -14,7 +14,13 @@ import { RabbitMqTransport } from './transport.js';
 
 /** Publishes to RabbitMQ through amqplib, which is loaded when a relay starts. */
 export function rabbitmq(options: RabbitMqOptions): TransportDefinition {
-  const settings = resolveRabbitMqOptions(options);
+  return rabbitmqSending(options);
+}
+markFactory(rabbitmq, 'rabbitmq({ … })');
+
+/** @param encode gives what is sent in place of what we make of a message */
+export function rabbitmqSending(options: RabbitMqOptions, encode?: RabbitMqEncoder): TransportDefinition {
+  const settings: RabbitMqSettings = { ...resolveRabbitMqOptions(options), encode };
   const limits = rabbitMqLimits(settings);
   const { connection } = options;
   const given = connection === undefined ? undefined : givenConnection(connection, settings.connectTimeout);
@@ -34,7 +40,6 @@ export function rabbitmq(options: RabbitMqOptions): TransportDefinition {
       ),
   };
 }
-markFactory(rabbitmq, 'rabbitmq({ … })');
 
 function deliveryWarnings({ mandatory, persistent }: RabbitMqSettings): string[] {
   return [...(mandatory ? [] : [MANDATORY_WARNING]), ...(persistent ? [] : [PERSISTENT_WARNING])];

@@ -15,7 +15,7 @@ import {
 import { Aside } from './aside.js';
 import { blameFor } from '../amqp/blame.js';
 import { PublishCall } from './call.js';
-import type { AmqpChannel } from './client.js';
+import type { AmqpChannel, RabbitMqEncoder } from './client.js';
 import { closeReason, replyCodeOf } from '../amqp/errors.js';
 import { ChannelWriter, type ChannelOwner } from './channel-writer.js';
 import { RabbitMqLink, type ConnectionSource } from './link.js';
@@ -36,7 +36,7 @@ import { Suspects } from './suspects.js';
 export class RabbitMqTransport extends OutboxTransport implements ChannelOwner {
   readonly receipt = 'broker';
   override readonly atomicRuns: boolean;
-  readonly encode;
+  readonly encode: RabbitMqEncoder;
   readonly silence: Silence;
   /** @internal */ readonly aside: Aside | undefined;
   /** @internal */ readonly main: ChannelWriter;
@@ -61,7 +61,8 @@ export class RabbitMqTransport extends OutboxTransport implements ChannelOwner {
     const connect = (): OutboxTransport => new RabbitMqTransport(settings, limits, source, this);
     this.aside = asksFor ? undefined : new Aside(connect, () => this.silence.patience);
     this.atomicRuns = settings.pipelineKeys;
-    this.encode = createEncoder(settings, () => this.link.connection?.maxHeaderTable ?? MAX_HEADER_TABLE);
+    const maxTable = (): number => this.link.connection?.maxHeaderTable ?? MAX_HEADER_TABLE;
+    this.encode = settings.encode ?? createEncoder(settings, maxTable);
     this.main = new ChannelWriter(this, settings.maxUnconfirmed);
     this.probe = new ChannelWriter(this, 1);
     this.link = new RabbitMqLink(settings, source, {

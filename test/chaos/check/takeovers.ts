@@ -16,7 +16,7 @@ export interface TakeoverReport {
 /** Of what is done to one relay that has buckets then: looks at the leases, beyond those of a take-over. */
 const LOOKS: Readonly<Record<string, number>> = {
   'relay-kill': 0,
-  // Void once it stood for a lease: from the first look that sees it to the one that is over a lease later.
+  // Shortened by the first look that sees it, and taken a lease later.
   'lease-ahead': 1,
 };
 

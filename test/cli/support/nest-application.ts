@@ -1,7 +1,9 @@
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { promisify } from 'node:util';
+import { until } from '../../support/until.js';
 import { Cli, type Ended } from './cli.js';
 import type { WarmCli } from './warm-cli.js';
 
@@ -85,4 +87,18 @@ export class NestApplication {
   remove(): void {
     rmSync(this.folder, { recursive: true, force: true });
   }
+}
+
+/** Starts an application that is built, and stops it with a signal when it has said all of this. @returns what it said */
+export async function runUntil(folder: string, url: string, texts: readonly string[]): Promise<string> {
+  const { PATH, HOME } = process.env;
+  const env = { PATH, HOME, PORT: '0', NO_COLOR: '1', DATABASE_URL: url };
+  const app = spawn(process.execPath, ['dist/main.js'], { cwd: folder, env });
+  const ended = once(app, 'exit');
+  let log = '';
+  for (const stream of [app.stdout, app.stderr]) stream.setEncoding('utf8').on('data', (part) => (log += part));
+  const isThrough = (): boolean => app.exitCode !== null || texts.every((text) => log.includes(text));
+  await until(isThrough, TIMEOUT).finally(() => app.kill());
+  await ended;
+  return log;
 }

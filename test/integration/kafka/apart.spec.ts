@@ -1,9 +1,5 @@
-import { ClientKafka } from '@nestjs/microservices';
-import { logLevel } from 'kafkajs';
-import { clientProxy } from '../../../lib/transports/nest-client/index.js';
 import type { OutboxDispatcher } from '../../../lib/relay/dispatcher.js';
 import { kafka } from '../../../lib/transports/kafka/index.js';
-import type { OutboxTransport } from '../../../lib/transports/transport.js';
 import { kafkaConfig, messages, publish, TestTopics } from '../../support/kafka.js';
 import { KafkaNode } from '../../support/kafka-node.js';
 import { createHarness, type Harness, type RecordedHooks } from '../../support/relay.js';
@@ -13,17 +9,6 @@ import { until } from '../../support/until.js';
 const BAD = 40;
 /** Some of the good ones, and the next when these are out. */
 const [ROUNDS, EACH] = [40, 2];
-
-const CLIENTS: [string, () => OutboxTransport | Promise<OutboxTransport>][] = [
-  ['kafka()', () => kafka({ client: kafkaConfig() }).create()],
-  [
-    'clientProxy() over ClientKafka',
-    () => {
-      const client = { ...kafkaConfig(), brokers: kafkaConfig().brokers as string[], logLevel: logLevel.NOTHING };
-      return clientProxy({ client: new ClientKafka({ client, producerOnlyMode: true } as never) }).create();
-    },
-  ],
-];
 
 describeWith(['kafka', 'postgres'], 'topics that Kafka refuses', () => {
   let harness: Harness;
@@ -52,24 +37,21 @@ describeWith(['kafka', 'postgres'], 'topics that Kafka refuses', () => {
     }
   };
 
-  it.each(CLIENTS)(
-    'N1: 40 messages to a missing topic leave messages to another one alone, which go out all the time, and health names it (%s)',
-    async (_, create) => {
-      const [good, missing] = [await topics.create(3), TestTopics.name()];
-      const { dispatcher, hooks } = harness.relay({ default: await create() });
-      running = dispatcher;
-      await dispatcher.start();
-      await harness.enqueue(Array.from({ length: BAD }, (__, n) => ({ topic: missing, key: `bad ${n}` })));
-      await trickle(good, hooks);
-      expect(dispatcher.status().transports[0]!.away).toMatchObject([{ name: `topic "${missing}"` }]);
-      expect(hooks.of('circuitOpened')).toEqual([]);
-      expect(new Set(hooks.of('failed').map(({ blame }) => blame))).toEqual(new Set(['transport']));
-      await topics.create(1, {}, missing);
-      await until(async () => (await harness.count('ready')) + (await harness.count('parked')) === 0);
-      expect(await topics.total(missing)).toBe(BAD);
-      expect(dispatcher.status().transports[0]!.away).toEqual([]);
-    },
-  );
+  it('N1: 40 messages to a missing topic leave messages to another one alone, which go out all the time, and health names it', async () => {
+    const [good, missing] = [await topics.create(3), TestTopics.name()];
+    const { dispatcher, hooks } = harness.relay({ default: await kafka({ client: kafkaConfig() }).create() });
+    running = dispatcher;
+    await dispatcher.start();
+    await harness.enqueue(Array.from({ length: BAD }, (__, n) => ({ topic: missing, key: `bad ${n}` })));
+    await trickle(good, hooks);
+    expect(dispatcher.status().transports[0]!.away).toMatchObject([{ name: `topic "${missing}"` }]);
+    expect(hooks.of('circuitOpened')).toEqual([]);
+    expect(new Set(hooks.of('failed').map(({ blame }) => blame))).toEqual(new Set(['transport']));
+    await topics.create(1, {}, missing);
+    await until(async () => (await harness.count('ready')) + (await harness.count('parked')) === 0);
+    expect(await topics.total(missing)).toBe(BAD);
+    expect(dispatcher.status().transports[0]!.away).toEqual([]);
+  });
 });
 
 describeUnlessMissing(KafkaNode.isInstalled ? [] : ['kafka'], 'topics that may not be written to', () => {

@@ -1,9 +1,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { Logger } from '@nestjs/common';
-import { ClientKafka } from '@nestjs/microservices';
 import { type ISocketFactoryArgs, Kafka } from 'kafkajs';
-import { clientProxy } from 'nestjs-outbox/client-proxy';
 import { kafka } from 'nestjs-outbox/kafka';
 import type { OutboxTransport } from '../../../lib/transports/transport.js';
 import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
@@ -20,7 +18,6 @@ interface Providers {
 const transports: [string, (client: any) => OutboxTransport | Promise<OutboxTransport>][] = [
   ['kafka({ client: a configuration })', (client) => kafka({ client, idempotent: false }).create()],
   ['kafka({ client: a Kafka object })', (client) => kafka({ client: new Kafka(client), idempotent: false }).create()],
-  ['ClientKafka', (client) => clientProxy({ client: new ClientKafka({ client, producerOnlyMode: true }) }).create()],
 ];
 
 describe.each(transports)('C16: %s, connecting again within a send, charges no message', (_name, create) => {

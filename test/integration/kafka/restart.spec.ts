@@ -1,8 +1,6 @@
 import 'reflect-metadata';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
-import { ClientKafka } from '@nestjs/microservices';
-import { clientProxy } from 'nestjs-outbox/client-proxy';
 import { kafka } from '../../../lib/transports/kafka/index.js';
 import type { OutboxTransport } from '../../../lib/transports/transport.js';
 import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
@@ -73,14 +71,6 @@ describeUnlessMissing(KafkaNode.isInstalled ? [] : ['kafka'], 'a Kafka that is k
     const open: (() => Promise<OutboxTransport>)[] = [
       async () => kafka({ client: config, producer: { retry: AT_ONCE } }).create(),
       async () => kafka({ client: config, producer: { retry: AT_ONCE } }).create(),
-      async () => {
-        const client = new ClientKafka({
-          client: config as never,
-          producer: { retry: AT_ONCE },
-          producerOnlyMode: true,
-        });
-        return clientProxy({ client }).create();
-      },
     ];
     const probers = await Promise.all(open.map(async (create) => new Prober(await create(), topic)));
     const running = probers.map((prober) => prober.run());

@@ -118,7 +118,6 @@ describeOnMysqlFamily('locks in small tables', (kind) => {
     ['renew', 2, async () => (await run.store.leases.renew(run.owner, 60_000)).length],
     ['give back and acquire', 2, acquire],
     ['say that a lease lasted', 1, () => unless(run.store.leases.lasted(run.owner, mine.leases))],
-    ['say that nothing goes out', 1, () => unless(run.store.leases.noteIdle(run.owner, mine.leases, true))],
     [
       'note a trial',
       1,

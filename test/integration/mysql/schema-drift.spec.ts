@@ -107,6 +107,8 @@ describeOnMysqlFamily('tables that are not as they were made', (kind) => {
       'alter table outbox_parked drop last_error, drop key by_key',
       'alter table outbox_ready drop key by_seq, add key by_seq (seq), add tenant int not null',
       'alter table outbox_leases drop primary key, add primary key (bucket, transport)',
+      'alter table outbox_parked drop key by_id, add unique key by_id (id, transport)',
+      'alter table outbox_ready drop constraint outbox_ready_limits',
     ]) {
       await stores.application.query(change);
       const found = await refusal();
@@ -159,8 +161,8 @@ describeOnMysqlFamily('tables that are not as they were made', (kind) => {
     await stores.application.query('alter table outbox_parked rename column last_error to mine');
     expect(await create()).toMatch(/outbox_parked.*last_error.*missing.*"create" adds what is missing/s);
     await stores.application.query('alter table outbox_parked rename column mine to last_error');
-    expect(await create({ buckets: 7 })).toContain('made with buckets 32; this process has 7');
-    expect(await create({ ordering: 'strict' })).toContain('made with ordering key; this process has strict');
+    expect(await create({ buckets: 7 })).toContain('buckets is 7 in the options and 32');
+    expect(await create({ ordering: 'strict' })).toContain('ordering is strict in the options and key');
     expect(await stores.application.query(`show tables like '%key_locks'`)).toEqual([]);
     await stores.application.query('delete from outbox_meta'); // as if who made them had died before the last statement
     expect(await create()).toBe('made');

@@ -48,7 +48,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ, whatever the record is',
     ['a function that gives a record with an id of its own', ownId],
   ];
 
-  it.each(records)('C8: what no queue takes is a failure: %s', async (_name, record) => {
+  it.each(records)('C8, X1: what no queue takes is a failure, of its destination: %s', async (_name, record) => {
     await start(record);
     expect(await publish(contractMessage({ topic: 't' }))).toEqual({ ok: true });
     await reader.drop();
@@ -56,6 +56,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ, whatever the record is',
       ok: false,
       blame: 'transport',
       suspect: 'destination',
+      destination: `queue "${reader.queue}"`,
       certain: true,
       error: { code: 'PUBLISH_REJECTED' },
     });
@@ -89,14 +90,22 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ, whatever the record is',
     expect(reader.packets().map(({ data }) => data)).toEqual([{ topic: 't' }, { topic: 'u' }]);
   });
 
-  it('N5: a serializer that promises costs no attempt, and nothing empty is sent for it', async () => {
-    await start('plain', { serializer: { serialize: async (packet: unknown) => packet } });
-    expect(await publish(contractMessage({ topic: 't' }))).toMatchObject({
-      ok: false,
-      blame: 'transport',
-      error: { code: 'TRANSPORT_UNAVAILABLE', message: expect.stringContaining('serializer') },
-    });
-    expect(reader.messages).toEqual([]);
+  it('N5: a serializer that promises is waited for; what it fails with is the message’s, or nobody’s', async () => {
+    const errors: Record<string, Error> = {
+      type: new TypeError('x'),
+      net: Object.assign(new Error('x'), { code: 'ECONNREFUSED' }),
+    };
+    const serialize = async (packet: { pattern: string }): Promise<unknown> => {
+      const error = errors[packet.pattern];
+      if (error !== undefined) throw error;
+      return packet;
+    };
+    await start('plain', { serializer: { serialize } });
+    expect(await publish(contractMessage({ topic: 't' }))).toEqual({ ok: true });
+    await until(() => reader.messages.length === 1);
+    expect(reader.packets()).toEqual([{ pattern: 't', data: {} }]);
+    expect(await publish(contractMessage({ topic: 'type' }))).toMatchObject({ ok: false, blame: 'message' });
+    expect(await publish(contractMessage({ topic: 'net' }))).toMatchObject({ blame: 'transport', suspect: 'message' });
   });
 
   it('keeps what a serializer of the application makes, its toJSON() included', async () => {

@@ -8,18 +8,13 @@ import {
   ClientRMQ,
   ClientTCP,
 } from '@nestjs/microservices';
-import { Logger } from '@nestjs/common';
 import { createServer, type Server, type Socket } from 'node:net';
 import { once } from 'node:events';
-import { inspect } from 'node:util';
 import { clientProxy } from 'nestjs-outbox/client-proxy';
-import { errorText } from '../../../lib/observe/redact/error-text.js';
-import type { OutboxTransport } from '../../../lib/transports/transport.js';
 import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
 import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';
 import { assertAllOk } from '../../../lib/testing/transport-contract/run.js';
 import { OwnClient } from '../../support/own-client.js';
-import { describeWith, requiredUrl } from '../../support/services.js';
 import { until } from '../../support/until.js';
 
 class ShopRmqClient extends ClientRMQ {}
@@ -33,7 +28,6 @@ const unconfirmed = (): [string, Client][] => [
   ['Redis', new ClientRedis({})],
   ['NATS', nats],
   ['MQTT', Object.create(ClientMqtt.prototype) as never],
-  ['Kafka without acks', new ClientKafka({ client: { brokers: ['127.0.0.1:1'] }, send: { acks: 0 } })],
   ['a client of the application', new OwnClient()],
 ];
 
@@ -94,48 +88,6 @@ describe('clientProxy() and clients that confirm nothing', () => {
     });
   });
 
-  it.each([false, true])(
-    'C8: refuses an idempotent producer, whose sequence numbers many sends at once mix up (allowUnconfirmed: %s)',
-    async (allowUnconfirmed) => {
-      const client = new ClientKafka({ client: { brokers: ['127.0.0.1:1'] }, producer: { idempotent: true } });
-      for (const create of [
-        () => clientProxy({ client, allowUnconfirmed }).create(),
-        () => clientProxy({ client: 'TOKEN', allowUnconfirmed }).create(client),
-      ]) {
-        await expect(async () => create()).rejects.toMatchObject({
-          code: 'INVALID_OPTIONS',
-          message: expect.stringContaining('idempotent'),
-          hint: expect.stringContaining('kafka()'),
-        });
-      }
-    },
-  );
-
-  // The second would tear down the connection of the first, and the returns of the first be heard by nobody.
-  it.each<[string, () => Client]>([
-    ['ClientRMQ', () => new ClientRMQ({ urls: ['amqp://127.0.0.1:1'], queue: 'q' })],
-    ['ClientKafka', () => new ClientKafka({ client: { brokers: ['127.0.0.1:1'] } })],
-    ['a client of the application', () => new OwnClient()],
-  ])('C8: refuses a second transport on %s until the first is closed', async (_, make) => {
-    const client = make();
-    const options = { allowUnconfirmed: true };
-    const create = async () => clientProxy({ client, ...options }).create();
-    const byToken = async () => clientProxy({ client: 'TOKEN', ...options }).create(client);
-    const first = await create();
-    for (const another of [create, byToken]) {
-      await expect(another).rejects.toMatchObject({
-        code: 'INVALID_OPTIONS',
-        message: expect.stringContaining('another transport'),
-        hint: expect.stringContaining('one of its own'),
-      });
-    }
-    await first.close?.();
-    const second = await byToken();
-    await first.close?.(); // takes nothing from who has it now
-    await expect(create).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
-    await second.close?.();
-  });
-
   it('publishes the payload as a value through TCP when that was allowed', async () => {
     const [server, received] = await tcpServer();
     const { port } = server.address() as { port: number };
@@ -165,26 +117,49 @@ async function tcpServer(): Promise<[Server, Buffer[]]> {
   return [server, received];
 }
 
-/** amqp-connection-manager rejects with the error and the URL, with the password in it. */
-describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
-  beforeAll(() => Logger.overrideLogger(false));
-  afterAll(() => Logger.overrideLogger(new Logger()));
+const own = (client: Client, name: string): Client => Object.assign(client, { [name]: () => undefined });
+const rmq = (options: object): Client => new ClientRMQ({ urls: ['amqp://127.0.0.1:1'], queue: 'q', ...options });
+const kafka = (options: object): Client => new ClientKafka({ client: { brokers: ['127.0.0.1:1'] }, ...options });
 
-  it('says why it cannot connect, and not with which password', async () => {
-    const { host } = new URL(requiredUrl('rabbitmq'));
-    for (const [server, why] of [
-      ['127.0.0.1:1', /ECONNREFUSED/],
-      [host, /ACCESS_REFUSED/],
-    ] as const) {
-      const client = new ClientRMQ({ urls: [`amqp://shop:a-secret-word@${server}`], queue: 'none', noAssert: true });
-      const transport = clientProxy({ client }).create() as OutboxTransport;
-      const error: unknown = await transport.connect?.(AbortSignal.timeout(60_000)).then(
-        () => undefined,
-        (reason: unknown) => reason,
-      );
-      expect(errorText(error)).toMatch(why);
-      expect(inspect(error, { depth: 9, showHidden: true })).not.toContain('a-secret-word');
-      await transport.close?.();
+describe('clientProxy() and what the options of a client say that the transport below cannot do', () => {
+  it.each<[what: string, instead: string, client: () => Client]>([
+    ['neither queue nor exchange', 'rabbitmq()', () => new ClientRMQ({})],
+    ['socketOptions.findServers', 'rabbitmq()', () => rmq({ socketOptions: { findServers: () => 'amqp://other' } })],
+    ['heartbeatIntervalInSeconds', 'rabbitmq()', () => rmq({ socketOptions: { heartbeatIntervalInSeconds: 0 } })],
+    ['`url` in urls', 'rabbitmq()', () => rmq({ urls: [{ url: 'amqp://127.0.0.1:1', connectionOptions: {} }] })],
+    ['the option mirrorTo', 'rabbitmq()', () => rmq({ mirrorTo: 'other' })],
+    ['a dispatchEvent() of its own', 'rabbitmq()', () => own(rmq({}), 'dispatchEvent')],
+    ['a setupChannel() of its own', 'rabbitmq()', () => own(rmq({}), 'setupChannel')],
+    ['send.acks: 0', 'kafka()', () => kafka({ send: { acks: 0 } })],
+    ['the option send.topic', 'kafka()', () => kafka({ send: { topic: 'elsewhere' } })],
+    ['the option producer.transactionalId', 'kafka()', () => kafka({ producer: { transactionalId: 't' } })],
+    ['the option mirrorTo', 'kafka()', () => kafka({ mirrorTo: 'other' })],
+    ['a createClient() of its own', 'kafka()', () => own(kafka({}), 'createClient')],
+  ])('is refused by name: %s (%s)', async (what, instead, make) => {
+    for (const create of [() => clientProxy({ client: make() }), () => clientProxy({ client: 'T' }).create(make())]) {
+      await expect(async () => create()).rejects.toMatchObject({
+        code: 'INVALID_OPTIONS',
+        message: expect.stringContaining(what),
+        hint: expect.stringContaining(instead),
+      });
     }
+  });
+
+  it.each<[string, () => Client]>([
+    [
+      'ClientRMQ',
+      () => rmq({ prefetchCount: 5, noAck: false, replyQueue: 'r', socketOptions: { reconnectTimeInSeconds: 1 } }),
+    ],
+    [
+      'ClientKafka',
+      () =>
+        kafka({
+          consumer: { groupId: 'g' },
+          producerOnlyMode: true,
+          producer: { idempotent: true, maxInFlightRequests: 5 },
+        }),
+    ],
+  ])('what concerns consumers, replies and connections of Nest’s own is none of it: %s', async (_, make) => {
+    expect((await clientProxy({ client: make() }).create()).receipt).toBe('broker');
   });
 });

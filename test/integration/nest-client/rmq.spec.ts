@@ -1,9 +1,8 @@
 import 'reflect-metadata';
 import { randomBytes } from 'node:crypto';
-import type { EventEmitter } from 'node:events';
 import { Controller, Logger, type INestMicroservice, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { ClientRMQ, Ctx, EventPattern, Payload, RmqContext, Transport } from '@nestjs/microservices';
+import { ClientRMQ, Ctx, EventPattern, Payload, RmqContext, RmqRecord, Transport } from '@nestjs/microservices';
 import amqp from 'amqplib';
 import { clientProxy } from 'nestjs-outbox/client-proxy';
 import { assertAllOk } from '../../../lib/testing/transport-contract/run.js';
@@ -13,6 +12,7 @@ import { probePublish } from '../../../lib/testing/transport-contract/publish-pr
 import type { OutboxTransport } from '../../../lib/transports/transport.js';
 import type { ContractRunner, ReceivedMessage } from '../../../lib/testing/transport-contract/harness.js';
 import { describeWith, requiredUrl } from '../../support/services.js';
+import { RabbitMqObserver } from '../../support/rabbitmq.js';
 import { QueueReader } from '../../support/queue-reader.js';
 import { TcpProxy } from '../../support/tcp-proxy.js';
 import { until } from '../../support/until.js';
@@ -146,115 +146,69 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
       expect(reader.packets().map(({ data }) => data)).toEqual(['plain', { type: 'Buffer', data: [0, 255] }, null]);
     });
 
-    it('does not disturb what the application sends through the same client', async () => {
+    it('N6: the application sends through the same client beside it, and after its end', async () => {
       const client = rmqClient(reader.queue);
       const own = await transportOf(client);
-      await own.connect?.(AbortSignal.timeout(60_000));
+      assertAllOk(await probePublish(own, [contractMessage({ topic: 'ours' })], { timeout: 60_000 }));
       await client.emit('mine', { plain: true }).toPromise();
-      await until(() => reader.messages.length === 1);
-      expect(reader.packets()[0]).toEqual({ pattern: 'mine', data: { plain: true } });
-      expect(reader.messages[0]!.properties.messageId).toBeUndefined();
       await own.close?.();
+      await client.emit('later', { plain: true }).toPromise();
+      await until(() => reader.messages.length === 3);
+      expect(reader.packets().slice(1)).toEqual(
+        ['mine', 'later'].map((pattern) => ({ pattern, data: { plain: true } })),
+      );
+      await client.close();
     });
   });
 
-  describe('failures', () => {
-    it('owns the errors of every channel, also when the application had connected the client before', async () => {
-      const reader = await new QueueReader().start(false);
-      const client = rmqClient(reader.queue);
-      await client.connect();
-      const transport = await transportOf(client);
-      await transport.connect?.(AbortSignal.timeout(60_000));
-      const { _channels: channels } = (client as unknown as { client: { _channels: EventEmitter[] } }).client;
-      expect(channels.length).toBeGreaterThan(0);
-      expect(channels.filter((channel) => channel.listenerCount('error') === 0)).toEqual([]);
-      assertAllOk(await probePublish(transport, [contractMessage({ topic: 'a' })], { timeout: 60_000 }));
-      await transport.close?.();
-      await reader.stop();
-    });
+  describe('what is sent is what emit() sends', () => {
+    const record = (): unknown => new RmqRecord({ n: 1 }, { headers: { 'x-own': '1' }, priority: 2, messageId: 'own' });
+    class Packet {
+      constructor(readonly packet: object) {}
+      toJSON(): unknown {
+        return { wrapped: this.packet };
+      }
+    }
+    const wrapping = { serialize: (packet: object) => new Packet(packet) };
 
-    it('says so when the broker has no queue for a confirmed message', async () => {
-      const reader = await new QueueReader().start(false);
-      const transport = await transportOf(rmqClient(reader.queue));
-      assertAllOk(await probePublish(transport, [contractMessage({ topic: 'a' })], { timeout: 60_000 }));
-      await reader.drop();
-      const { results } = await probePublish(transport, [contractMessage({ topic: 'b' })], { timeout: 60_000 });
-      expect(results[0]).toMatchObject({ ok: false, error: { code: 'PUBLISH_REJECTED' } });
-      await transport.close?.();
-      await reader.stop();
-    });
-
-    it('F8: gives each of two messages with one id its result, and what came back is never ok', async () => {
-      const [reader, exchange] = [await new QueueReader().start(), `outbox-proxy-${random()}`];
-      const client = rmqClient(reader.queue, undefined, { exchange, wildcards: true }); // pattern = routing key
-      const transport = await transportOf(client, { concurrency: 1_000 });
+    it.each<[what: string, client: (queue: string, exchange: string) => object, record?: () => unknown]>([
+      ['to its queue', () => ({ headers: { 'x-client': 'app' } })],
+      ['to its queue, which is bound to an exchange', (_, exchange) => ({ exchange, routingKey: 'bound' })],
+      ['by the pattern to its exchange', (_, exchange) => ({ exchange, wildcards: true })],
+      ['to the exchange of the name of its queue', (queue) => ({ queue: `${queue}.x`, wildcards: true })],
+      ['to a fanout exchange', (_, exchange) => ({ exchange: `${exchange}.all`, exchangeType: 'fanout' })],
+      ['with a serializer of its own', () => ({ serializer: wrapping }), () => ({ n: 1 })],
+      ['with a record that has an id', () => ({ headers: { 'x-client': 'app', 'x-own': '0' } }), record],
+    ])('%s', async (_, more, make = () => new RmqRecord({ n: 1 }, { messageId: 'own' })) => {
+      const [reader, observer] = [
+        await new QueueReader().start(),
+        await RabbitMqObserver.connect(requiredUrl('rabbitmq')),
+      ];
+      const options = more(reader.queue, await observer.exchange()) as { queue?: string; exchange?: string };
+      const client = rmqClient(reader.queue, undefined, { persistent: true, ...options });
+      client.setOnDispatchHook?.((packet) => Object.assign(packet, { metadata: { trace: 'tr' } }));
+      const transport = await transportOf(client, { record: make });
       await transport.connect!(AbortSignal.timeout(60_000)); // makes the exchange
-      await reader.bind(exchange, 'taken');
-      const taken = Array.from({ length: 1_000 }, () => contractMessage({ topic: 'taken' }));
-      const batch = taken.flatMap((message) => [message, contractMessage({ topic: 'nowhere', id: message.id })]);
-      const { results } = await probePublish(transport, batch, { timeout: 60_000 });
-      const blames = results.map((result) => (result.ok ? 'ok' : (result.suspect ?? result.blame)));
-      expect(new Set(blames.filter((_, index) => index % 2 === 1))).toEqual(new Set(['destination']));
-      expect(blames).not.toContain('transport');
-      await transport.close?.();
-      await reader.dropExchange(exchange);
-      await reader.stop();
-    });
-
-    it('C6: sends nothing after the timeout, although amqp-connection-manager resends after its reconnect', async () => {
-      const reader = await new QueueReader().start(false);
-      const link = await TcpProxy.start(requiredUrl('rabbitmq'));
-      const client = rmqClient(reader.queue, through(link));
-      const transport = await transportOf(client);
-      assertAllOk(await probePublish(transport, [contractMessage({ topic: 'before' })], { timeout: 60_000 }));
-      const accepted = link.accepted;
-      link.set({ up: 'drop' });
-      const outcome = await probePublish(transport, [contractMessage({ topic: 'lost' })], { timeout: 500 });
-      expect(outcome.results[0]).toMatchObject({ ok: false, blame: 'transport', error: { code: 'PUBLISH_TIMEOUT' } });
-      link.cut();
-      link.heal();
-      // Longer than the reconnect time of the client: a living one would be back and resend.
-      await expect(until(() => link.accepted > accepted, 2_500)).rejects.toThrow('not so within');
-      expect(link.open).toBe(0);
-      expect(await reader.depth()).toBe(1);
-      // The same Nest client works again with the next publish.
-      assertAllOk(await probePublish(transport, [contractMessage({ topic: 'after' })], { timeout: 60_000 }));
-      expect(await reader.depth()).toBe(2);
-      await transport.close?.();
-      await link.close();
-      await reader.stop();
-    });
-
-    it('leaves no connection behind when a broker that says nothing is given up', async () => {
-      const link = await TcpProxy.start(requiredUrl('rabbitmq'));
-      link.set({ down: 'drop' });
-      const transport = await transportOf(rmqClient('nowhere', through(link)));
-      const { results } = await probePublish(transport, [contractMessage({ topic: 'a' })], { timeout: 500 });
-      expect(results[0]).toMatchObject({ ok: false, blame: 'transport' });
-      await until(() => link.open === 0, 60_000);
-      const accepted = link.accepted;
-      // Longer than the reconnect time of the client.
-      await expect(until(() => link.accepted > accepted, 2_500)).rejects.toThrow('not so within');
-      await transport.close?.();
-      await link.close();
-    });
-
-    it('tells the error behind what ClientRMQ rejects with, and blames the transport', async () => {
-      const transport = await transportOf(rmqClient('nowhere', 'amqp://127.0.0.1:1'));
-      const { rejection, results } = await probePublish(transport, [contractMessage({ topic: 'a' })], {
-        timeout: 60_000,
+      const exchange = options.exchange ?? options.queue;
+      if (exchange !== undefined) await reader.bind(exchange, 'order.placed');
+      await client.emit('order.placed', make()).toPromise();
+      assertAllOk(await probePublish(transport, [contractMessage({ topic: 'order.placed' })], { timeout: 60_000 }));
+      await until(() => reader.messages.length === 2);
+      const [nest, ours] = reader.messages.map(({ content, properties, fields: { exchange: to, routingKey } }) => ({
+        content: content.toString(),
+        properties,
+        ...{ to, routingKey },
+      }));
+      const { messageId } = ours!.properties;
+      expect(ours).toEqual({
+        ...nest,
+        properties: { ...nest!.properties, headers: ours!.properties.headers, messageId },
       });
-      expect(rejection ?? (results[0] as { error?: unknown }).error).toMatchObject({ code: 'ECONNREFUSED' });
-      expect(results[0]).toMatchObject({ ok: false, blame: 'transport' });
-      expect(transport.health!()).toMatchObject({ up: false });
+      expect(ours!.properties.headers).toEqual(nest!.properties.headers ?? {});
       await transport.close?.();
-    });
-
-    it('survives a queue that exists with other arguments', async () => {
-      const reader = await new QueueReader().start(false);
-      const transport = await transportOf(rmqClient(reader.queue, undefined, { queueOptions: { durable: false } }));
-      await expect(transport.connect!(AbortSignal.timeout(60_000))).rejects.toThrow(/PRECONDITION|closed|406/i);
-      await transport.close?.();
+      await client.close();
+      if (exchange !== undefined) await reader.dropExchange(exchange);
+      await observer.close();
       await reader.stop();
     });
   });

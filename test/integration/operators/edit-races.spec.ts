@@ -24,7 +24,6 @@ describe.each(DATABASES)('An edit beside a relay on %s', (kind) => {
       const sources = { options, transportIds };
       admin = new OutboxAdmin({
         ...{ store, options, numberOf, pausesChanged: () => undefined, changed: () => undefined },
-        isOver: async () => false,
         rewrite: (...edit) => rewrite(sources, ...edit),
       });
     };

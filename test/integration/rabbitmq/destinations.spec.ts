@@ -1,6 +1,4 @@
 import { Logger } from '@nestjs/common';
-import { ClientRMQ } from '@nestjs/microservices';
-import { clientProxy } from 'nestjs-outbox/client-proxy';
 import type { OutboxMessage } from '../../../lib/outbox-message.js';
 import type { OutboxTransport, PublishResult } from '../../../lib/transports/transport.js';
 import { rabbitmq, type RabbitMqOptions } from '../../../lib/transports/rabbitmq/index.js';
@@ -133,29 +131,6 @@ describeUnlessMissing(missing, 'a queue that confirms nothing, as a quorum queue
       expect(transportRelay?.away).toEqual([expect.objectContaining({ name: `queue "${stuck}"` })]);
       await resume(suspended.pop()!);
       await observer.receivedAll(stuck, bad);
-      expect(hooks.of('dead')).toEqual([]);
-      expect(hooks.of('retried').filter(({ attempts }) => attempts > 0)).toEqual([]);
-    } finally {
-      await dispatcher.stop();
-    }
-  });
-
-  it('through a ClientRMQ: the others wait with it, nobody is charged, and nothing is lost', async () => {
-    const [exchange, good, stuck] = [await observer.exchange(), await observer.queue(), await stuckQueue()];
-    await observer.channel.bindQueue(good, exchange, 'good');
-    await observer.channel.bindQueue(stuck, exchange, 'bad');
-    await observer.consume(good);
-    const client = new ClientRMQ({ urls: [node.url], exchange, wildcards: true });
-    const transport = await clientProxy({ client }).create();
-    const { dispatcher, hooks } = harness.relay({ default: transport }, { publishTimeout: 3_000 });
-    await dispatcher.start();
-    try {
-      const [bad] = await harness.enqueue([{ topic: 'bad', key: 'b' }]);
-      await until(() => hooks.of('circuitOpened').length > 0, 60_000);
-      const goods = await harness.enqueue([{ topic: 'good', key: 'g' }, { topic: 'good' }]);
-      await resume(suspended.pop()!);
-      await observer.receivedAll(good, goods);
-      await observer.receivedAll(stuck, [bad!]);
       expect(hooks.of('dead')).toEqual([]);
       expect(hooks.of('retried').filter(({ attempts }) => attempts > 0)).toEqual([]);
     } finally {

@@ -46,7 +46,7 @@ describe.each(DATABASES)('%s: leases that change while they are waited for', (ki
         await other.commit();
         const answer = await working;
         const [row] = (await harness.dataSource.query(
-          'select owner, crashes, trial, idle_epoch as idle from outbox_leases where bucket = 0',
+          'select owner, crashes, trial from outbox_leases where bucket = 0',
         )) as [LeaseRow];
         return [answer, row];
       };
@@ -54,7 +54,6 @@ describe.each(DATABASES)('%s: leases that change while they are waited for', (ki
         readonly owner: unknown;
         readonly crashes: unknown;
         readonly trial: unknown;
-        readonly idle: unknown;
       }
 
       it('by a renewal', async () => {
@@ -77,11 +76,6 @@ describe.each(DATABASES)('%s: leases that change while they are waited for', (ki
           harness.store.leases.noteTrial(owner, lease as Lease, randomUUID()),
         );
         expect([noted, row.trial]).toEqual([true, expect.anything()]);
-      });
-
-      it('when its owner has nothing ready', async () => {
-        const [, row] = await beside((leases) => harness.store.leases.noteIdle(owner, leases, true));
-        expect(row.idle).not.toBeNull();
       });
     });
   });

@@ -253,24 +253,25 @@ describe.each(DATABASES)('a transport that is paused, on %s', (kind) => {
       }
     });
 
-    it('lets an operator cancel what is ready, as nobody can begin to send it', async () => {
+    it('of a topic lets an operator cancel its messages, as they are parked', async () => {
       const harness = await createHarness(kind, { buckets: 4, pollInterval: 50 });
       try {
         const transport = new ScriptedTransport();
         const { dispatcher, hooks } = harness.relay({ default: transport });
         await dispatcher.start();
         await until(() => dispatcher.status().transports[0]?.buckets.length === 4);
-        await harness.store.pauses?.pause({ ...ACTION, reason: 'wrong prices' });
+        const scope = { transport: 0, topic: 'prices', key: null };
+        await harness.store.pauses?.pause({ ...ACTION, scope, reason: 'wrong prices' });
         await until(() => hooks.of('paused').length === 1);
-        const ids = await harness.enqueue([{ key: 'a' }, { key: 'b' }]);
+        const ids = await harness.enqueue(['a', 'b'].map((key) => ({ key, topic: 'prices' })));
         const left = new Set(ids);
         await until(async () => {
           const { changed } = await operatorOf(harness.store).cancel({ ids: [...left] });
           for (const id of changed) left.delete(id);
           return left.size === 0;
         });
-        await harness.store.pauses?.resume(ACTION);
-        const [next] = await harness.enqueue([{ key: 'a' }]);
+        await harness.store.pauses?.resume({ ...ACTION, scope });
+        const [next] = await harness.enqueue([{ key: 'a', topic: 'prices' }]);
         await transport.until(() => transport.published.length === 1);
         expect(transport.published.map(({ id }) => id)).toEqual([next]);
       } finally {

@@ -13,7 +13,7 @@ describeOnMysqlFamily('a message that cannot be parked beside another of its id'
   let harness: Harness;
   afterEach(() => harness?.close());
 
-  /** As before version 3 of the tables, which a process with `setup: 'none'` works on. */
+  /** As somebody may make it, which a process with `setup: 'none'` works on. */
   const makeUnique = () =>
     harness.dataSource.query('alter table outbox_parked drop key by_id, add unique key by_id (id, transport)');
 

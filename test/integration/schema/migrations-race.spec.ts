@@ -6,9 +6,7 @@ import { openStore } from '../../support/open-store.js';
 import type { OutboxStore } from '../../../lib/store/outbox-store.js';
 import { outboxMigrations } from '../../../lib/data-layers/typeorm/index.js';
 import { createTestDatabase, type TestDatabase } from '../../support/databases.js';
-import { until } from '../../support/until.js';
-import { describeOnEach, describeWith } from '../../support/services.js';
-import { makeVersion1 } from '../../support/version-1.js';
+import { describeOnEach } from '../../support/services.js';
 
 const SETTINGS = { buckets: 8, ordering: 'key', coordination: 'buckets' } as const;
 /** Each as one process: a pool and connections of its own. */
@@ -29,12 +27,10 @@ describeOnEach([], 'Tables that several processes make at once', (kind) => {
   const options = (migrationsRun: boolean): DataSourceOptions =>
     ({ ...database.options, migrations: outboxMigrations(SETTINGS), migrationsRun }) as DataSourceOptions;
   /** TypeORM's own table of migrations is there: its race is TypeORM's. */
-  async function prepare(version: 'fresh' | 'version 1'): Promise<void> {
+  async function prepare(): Promise<void> {
     const first = await new DataSource(options(false)).initialize();
     processes.push(first);
     await first.showMigrations();
-    if (version === 'fresh') return;
-    await makeVersion1(first, kind, 'key');
   }
   async function withStore<T>(on: DataSource, work: (store: OutboxStore) => Promise<T>): Promise<T> {
     const own = {
@@ -69,90 +65,27 @@ describeOnEach([], 'Tables that several processes make at once', (kind) => {
     await expect(isRight()).rejects.toMatchObject({ code: 'SCHEMA_MISSING' });
   });
 
-  describe.each(['fresh', 'version 1'] as const)('in a database that is %s', (version) => {
-    it.each(Array.from({ length: ROUNDS }, (_, round) => round + 1))(
-      'I11: by migrations at the start of each: all start, and the tables are right (round %i)',
-      async () => {
-        await prepare(version);
-        const starting = Array.from({ length: PROCESSES }, () => new DataSource(options(true)));
-        processes.push(...starting);
-        expect(await failuresOf(starting.map((one) => one.initialize()))).toEqual([]);
-        await isRight();
-      },
-    );
+  it.each(Array.from({ length: ROUNDS }, (_, round) => round + 1))(
+    'I11: by migrations at the start of each: all start, and the tables are right (round %i)',
+    async () => {
+      await prepare();
+      const starting = Array.from({ length: PROCESSES }, () => new DataSource(options(true)));
+      processes.push(...starting);
+      expect(await failuresOf(starting.map((one) => one.initialize()))).toEqual([]);
+      await isRight();
+    },
+  );
 
-    it.each(Array.from({ length: ROUNDS }, (_, round) => round + 1))(
-      'I11: by setup "create": all start, and the tables are right (round %i)',
-      async () => {
-        await prepare(version);
-        const [first] = processes as [DataSource];
-        const starting = Array.from({ length: PROCESSES }, () =>
-          withStore(first, (store) => store.setup.create(SETTINGS)),
-        );
-        expect(await failuresOf(starting)).toEqual([]);
-        await isRight();
-      },
-    );
-  });
-});
-
-describeWith('postgres', 'An index that is built beside others', () => {
-  const INDEX = `'"public"."outbox_dedup_id"'`;
-  let database: TestDatabase;
-  let other: DataSource;
-  let migrator: DataSource;
-  beforeEach(async () => {
-    database = await createTestDatabase('postgres');
-    other = await new DataSource({ ...database.options, poolSize: 4 } as DataSourceOptions).initialize();
-    await makeVersion1(other, 'postgres', 'key');
-    migrator = new DataSource({
-      ...database.options,
-      migrations: outboxMigrations(SETTINGS),
-      migrationsRun: true,
-    } as DataSourceOptions);
-  });
-  afterEach(async () => {
-    for (const one of [migrator, other]) if (one.isInitialized) await one.destroy();
-    await database.drop();
-  });
-  const found = async (): Promise<{ oid: string; valid: boolean }[]> =>
-    other.query(
-      `select indexrelid::text as oid, indisvalid as valid from pg_index where indexrelid = to_regclass(${INDEX})`,
-    );
-  const running = async (query: string): Promise<{ began: string }[]> =>
-    other.query(
-      `select query_start::text as began from pg_stat_activity
-       where datname = current_database() and state = 'active' and query like '${query}%'`,
-    );
-
-  it('I11: is not dropped by a session that saw it unfinished while another one had the turn', async () => {
-    await other.query('create index outbox_dedup_id on outbox_dedup (id)');
-    await other.query(`update pg_index set indisvalid = false where indexrelid = to_regclass(${INDEX})`);
-    const [before] = await found();
-    const builder = other.createQueryRunner();
-    await builder.query(`select pg_advisory_lock(hashtext(${INDEX}))`);
-    const migrated = migrator.initialize();
-    await until(async () => (await running('select pg_catalog.pg_sleep')).length > 0);
-    await builder.query(`update pg_index set indisvalid = true where indexrelid = to_regclass(${INDEX})`);
-    await migrated;
-    expect(await found()).toEqual([{ oid: before?.oid, valid: true }]);
-    await builder.query(`select pg_advisory_unlock(hashtext(${INDEX}))`);
-    await builder.release();
-  });
-
-  it('I11: is tried once more where a transaction with a snapshot outlasts the first try', async () => {
-    const reader = other.createQueryRunner();
-    await reader.startTransaction('REPEATABLE READ');
-    await reader.query('select 1 from outbox_meta');
-    const migrated = migrator.initialize();
-    const tries = new Set<string>();
-    await until(async () => {
-      for (const { began } of await running('create index concurrently')) tries.add(began);
-      return tries.size === 2;
-    });
-    await reader.commitTransaction();
-    await reader.release();
-    await migrated;
-    expect(await found()).toMatchObject([{ valid: true }]);
-  });
+  it.each(Array.from({ length: ROUNDS }, (_, round) => round + 1))(
+    'I11: by setup "create": all start, and the tables are right (round %i)',
+    async () => {
+      await prepare();
+      const [first] = processes as [DataSource];
+      const starting = Array.from({ length: PROCESSES }, () =>
+        withStore(first, (store) => store.setup.create(SETTINGS)),
+      );
+      expect(await failuresOf(starting)).toEqual([]);
+      await isRight();
+    },
+  );
 });

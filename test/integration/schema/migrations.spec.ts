@@ -58,10 +58,6 @@ describe.each(DATABASES)('migrations', (kind) => {
       expect((await db.runMigrations()).map(({ name }) => name)).toEqual([
         'OutboxTables__a_1795219200000',
         'OutboxTables__b_1795219200000',
-        'OutboxVersion2__a_1795478400000',
-        'OutboxVersion2__b_1795478400000',
-        'OutboxVersion3__a_1795737600000',
-        'OutboxVersion3__b_1795737600000',
       ]);
       await check('a_');
       await check('b_');
@@ -75,8 +71,6 @@ describe.each(DATABASES)('migrations', (kind) => {
       await runner.release();
       expect(await db.getRepository<OutboxMessageRow>(entity as never).count()).toBe(1);
       await check('a_');
-      for (const _ of ['b_', 'a_', 'b_', 'a_']) await db.undoLastMigration();
-      await expect(check('a_')).rejects.toMatchObject({ code: 'SCHEMA_MISMATCH' }); // of the version before
       await db.undoLastMigration(); // of b_, which is empty
       await revertAll('a_');
       await expect(check('a_')).rejects.toMatchObject({ code: 'SCHEMA_MISSING' });
@@ -123,7 +117,6 @@ describe.each(DATABASES)('migrations', (kind) => {
           ? `insert into a_parked (bucket, id, topic, type, state) values (1, gen_random_uuid(), 't', 't', ${n})`
           : `insert into a_parked (bucket, id, topic, type, state, payload) values (1, uuid(), 't', 't', ${n}, '1')`;
       for (const n of [1, 2, 3, 4, 4]) await db.query(state(n));
-      for (const _ of ['b_', 'a_', 'b_', 'a_']) await db.undoLastMigration(); // their versions: what is in the tables stays
       await db.undoLastMigration(); // the tables of b_
       const refusal = {
         code: 'TABLES_NOT_EMPTY',

@@ -93,7 +93,7 @@ describe.each(DATABASES)('migrations of a strict order', (kind) => {
       const settings = { ...SETTINGS, ordering: 'global' } as const;
       const { message } = await failure(global.setup.check(settings));
       if (kind !== 'postgres') {
-        expect(message).toContain('make them anew');
+        expect(message).toContain('move to new tables');
         return run(outboxSql(dialect, { prefix: 'c_' }).down);
       }
       expect(message).toContain('drain until no message is left');

@@ -92,16 +92,15 @@ export class MemoryBulk implements BulkStore {
       return changed;
     });
 
-  /** Ready rows of buckets that nobody leases, or whose owner is idle: nobody can be sending them, but whoever locked them. */
+  /** Ready rows of buckets that nobody leases: nobody can be sending them, but whoever locked them. */
   cancelReady = (audit: string, rows: readonly StoredRow[]): Promise<string[] | undefined> =>
     this.counted('cancelReady', audit, rows.length, () => {
       const now = this.database.now();
       const cancelled = rows.flatMap(({ transport, bucket, seq }) => {
         const lease = this.database.lease(transport, bucket);
         const isLeased = lease !== undefined && lease.owner !== null && lease.expiresAt > now;
-        const isPublished = isLeased && lease.idleEpoch !== lease.epoch;
         const row = this.database.readyRow(transport, bucket, seq);
-        return isPublished || row === undefined || isLocked(row) ? [] : [row];
+        return isLeased || row === undefined || isLocked(row) ? [] : [row];
       });
       for (const row of cancelled) {
         this.database.removeReady(row);

@@ -47,10 +47,6 @@ export function noteTrial(database: MemoryDatabase, owner: string, lease: Lease,
   return true;
 }
 
-export function noteIdle(database: MemoryDatabase, owner: string, leases: readonly Lease[], idle: boolean): void {
-  for (const row of database.held(owner, leases)) row.idleEpoch = idle ? row.epoch : null;
-}
-
 export function lasted(database: MemoryDatabase, owner: string, leases: readonly Lease[]): void {
   for (const row of database.held(owner, leases)) {
     row.crashes = 0;
@@ -86,11 +82,11 @@ export function heldLeases(database: MemoryDatabase): HeldLease[] {
   );
 }
 
-export function endLeases(database: MemoryDatabase, leases: readonly HeldLease[]): Lease[] {
+export function endLeases(database: MemoryDatabase, leases: readonly HeldLease[], inMs: number): Lease[] {
   return leases.flatMap(({ transport, bucket, epoch, owner, until }) => {
     const row = database.lease(transport, bucket);
     if (row?.owner !== owner || String(row.epoch) !== epoch || String(row.expiresAt) !== until) return [];
-    row.expiresAt = -Infinity;
+    row.expiresAt = database.now() + inMs;
     return [leaseOf(row)];
   });
 }

@@ -51,7 +51,6 @@ export interface LeaseRow {
   expiresAt: number;
   crashes: number;
   trial: string | null;
-  idleEpoch: bigint | null;
 }
 export interface InstanceRow extends Instance {
   readonly expiresAt: number;

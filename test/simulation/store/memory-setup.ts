@@ -42,7 +42,6 @@ function addLeases({ leases, settings }: MemoryDatabase, transport: number): voi
       expiresAt: -Infinity,
       crashes: 0,
       trial: null,
-      idleEpoch: null,
     });
   }
 }

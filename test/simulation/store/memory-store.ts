@@ -103,7 +103,6 @@ export class MemoryStore implements OutboxStore {
   }
   noteTrial: LeaseStore['noteTrial'] = (...args) =>
     this.write('noteTrial', () => leases.noteTrial(this.database, ...args));
-  noteIdle: LeaseStore['noteIdle'] = (...args) => this.write('noteIdle', () => leases.noteIdle(this.database, ...args));
   lasted(owner: string, given: readonly Lease[]): Promise<void> {
     return this.write('lasted', () => leases.lasted(this.database, owner, given));
   }
@@ -114,8 +113,8 @@ export class MemoryStore implements OutboxStore {
   heard = (beat: Beat): Beat => beat;
   leave = (owner: string) => this.write('leave', () => void this.database.instances.delete(owner));
   heldLeases = () => this.call('heldLeases', () => leases.heldLeases(this.database));
-  endLeases = (given: readonly HeldLease[]) =>
-    this.writeFound('endLeases', () => leases.endLeases(this.database, given));
+  endLeases = (given: readonly HeldLease[], inMs: number) =>
+    this.writeFound('endLeases', () => leases.endLeases(this.database, given, inMs));
   expire = () => this.writeFound('expire', () => leases.expire(this.database));
 
   fetch(request: Parameters<ReadyStore['fetch']>[0]): Promise<FetchResult> {

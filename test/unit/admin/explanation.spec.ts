@@ -28,7 +28,7 @@ const row = (fields: Partial<StoredRow> = {}): StoredRow => ({
   rowId: null,
   ...fields,
 });
-const LEASE: RowLease = { owner: 'o', epoch: '5', expiresAt: LATER, isLive: true, isIdle: false, trial: null };
+const LEASE: RowLease = { owner: 'o', epoch: '5', expiresAt: LATER, isLive: true, trial: null };
 const around = (fields: Partial<RowSurroundings> = {}): RowSurroundings => ({
   now: NOW,
   lease: LEASE,
@@ -126,11 +126,6 @@ describe('why a message is not sent', () => {
       'owner-gone',
       of({}, {}, { relays: alive(['main'], { state: 'silent', heardAt: EARLIER }) }),
       "Bucket 3 of 'main' is leased until 2026-01-01T13:00:00.000Z by instance o (host pid 7), which last reported at 2026-01-01T11:00:00.000Z.",
-    ],
-    [
-      'circuit-open',
-      of({}, { lease: { ...LEASE, isIdle: true } }),
-      "Bucket 3 of 'main' is leased by instance o (host pid 7), which publishes nothing to 'main' now: its circuit is open.",
     ],
     [
       'ready',

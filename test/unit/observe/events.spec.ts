@@ -142,7 +142,7 @@ describe('the log', () => {
     resumed: { transport: 'kafka', topic: 'orders', key: 'k', by: 'ana', reason: 'audit', since: new Date(0) },
     leasesAcquired: { transport: 'kafka', buckets: [1, 2] },
     leasesLost: { transport: 'kafka', buckets: [1] },
-    leasesHeld: { buckets: 2, owners: ['o'], places: ['laptop pid 7'], runOutIn: 28_000, ofDead: 2 },
+    leasesHeld: { buckets: 2, owners: ['o'], places: ['laptop pid 7'], runOutIn: 28_000 },
     leasesExpired: { owner: 'o', buckets: 2 },
     snapshotHeld: { server: 'PostgreSQL', table: 'outbox_ready', holder: 'session 4711 (pg_dump)', heldFor: 840_000 },
     snapshotReleased: {
@@ -195,7 +195,7 @@ describe('the log', () => {
       "log the pause of key 'k' of topic 'orders' of transport 'kafka' is over transport=kafka topic=orders key=k by=ana reason=audit since=1970-01-01T00:00:00.000Z",
       'debug buckets taken transport=kafka buckets=2',
       'warn buckets lost transport=kafka buckets=1',
-      'log buckets are held by an instance whose process has ended: they are taken over within seconds buckets=2 owners=o places="laptop pid 7" runOutIn=28s ofDead=2',
+      'log buckets are held by other instances: those that live give back what is more than their share, of others the leases run out buckets=2 owners=o places="laptop pid 7" runOutIn=28s',
       'warn buckets of an instance that ended, or whose lease had run out, are free or taken over owner=o buckets=2',
       'warn PostgreSQL keeps dead rows of outbox_ready, as somebody holds a snapshot holder="session 4711 (pg_dump)" heldFor=14m',
       'log PostgreSQL may remove dead rows of outbox_ready again holder="session 4711 (pg_dump)" heldFor=15m',

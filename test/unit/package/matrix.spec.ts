@@ -50,7 +50,6 @@ const OTHERWISE: Readonly<Record<string, string>> = {
   'Debezium 3.3.0': 'pinned in tools/services/kafka-connect/pom.xml, which the tests of that page start',
   'Java 17': 'what the gate installs, and Kafka needs',
   'Kafka 3.9': 'not tested: the page says so',
-  'MQTT 5': 'the protocol',
   'kafkajs 1': 'the choice of partitions that it made, which another release is told to make',
   'MariaDB 10.6': 'not refused, and not tested: the README says so',
   'MySQL 8.4': 'what another module runs on, in compared.md',

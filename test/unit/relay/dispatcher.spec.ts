@@ -1,4 +1,3 @@
-import { NO_PROCESSES } from '../../../lib/relay/leases/host-process.js';
 import { OutboxDispatcher } from '../../../lib/relay/dispatcher.js';
 import type { OutboxOptions } from '../../../lib/outbox.options.js';
 import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
@@ -19,7 +18,6 @@ function relay(given: Partial<OutboxOptions> = {}) {
     store: storeOf(store),
     clock,
     random: () => 0.5,
-    processes: NO_PROCESSES,
     hooks,
     transportIds: new Map([['default', 0]]),
     createTransports: async () => {

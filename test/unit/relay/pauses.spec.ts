@@ -1,6 +1,5 @@
 import { OutboxMessage } from '../../../lib/outbox-message.js';
 import type { Pause } from '../../../lib/store/pauses/pause-store.js';
-import { WithPauses } from '../../../lib/store/pauses/with-pauses.js';
 import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
 import { createRowLockRelay } from '../../support/row-lock-relay.js';
 import { createTransportRelay, gate, leased, stored, turn } from '../../support/transport-relay.js';
@@ -218,35 +217,5 @@ describe('a pause, with row locks', () => {
     relay.deps.leases.pauses.heard();
     await relay.runPass();
     expect(stub.ready).toEqual([]);
-  });
-});
-
-describe('a heartbeat on tables without pauses', () => {
-  it('asks without them, and now and then whether they are there', async () => {
-    const missing = new Error('missing');
-    const asked = { whole: 0, old: 0 };
-    const pauses = new WithPauses((error) => error === missing);
-    let isThere = false;
-    const ask = () =>
-      pauses.ask(
-        async () => {
-          asked.whole += 1;
-          if (!isThere) throw missing;
-          return 'whole';
-        },
-        async () => ((asked.old += 1), 'old'),
-      );
-    for (let n = 0; n < 31; n += 1) expect(await ask()).toBe('old');
-    expect(asked).toEqual({ whole: 1, old: 31 });
-    isThere = true;
-    expect(await ask()).toBe('whole');
-    const another = new WithPauses(() => true);
-    await expect(
-      another.ask(
-        () => Promise.reject(missing),
-        () => Promise.reject(new Error('instances')),
-      ),
-    ).rejects.toThrow('instances');
-    expect(another.without).toBe(0);
   });
 });

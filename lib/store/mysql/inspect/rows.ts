@@ -44,5 +44,4 @@ export const readDate = (text: unknown): Date | null => {
   const time = text === null || text === undefined ? NaN : Math.floor(readTime(text));
   return Number.isNaN(time) ? null : new Date(time);
 };
-export const LEASE_COLUMNS = `l.owner, l.epoch, l.expires_at, l.owner is not null and l.expires_at > utc_timestamp(6),
-  l.idle_epoch <=> l.epoch, l.trial`;
+export const LEASE_COLUMNS = `l.owner, l.epoch, l.expires_at, l.owner is not null and l.expires_at > utc_timestamp(6), l.trial`;

@@ -6,9 +6,8 @@ import { inTransaction } from '../../retry.js';
 import { marks } from '../statements.js';
 
 /**
- * Deletes ready messages of buckets that nobody leases, or whose owner says that it publishes nothing of them. Only the owner of
- * a bucket publishes from it, not past the end of its lease, and not before it says otherwise: while the lease row is locked
- * nobody can begin to send what is deleted.
+ * Deletes ready messages of buckets that nobody leases. Only the owner of a bucket publishes from it, and not past the end of
+ * its lease: while the lease row is locked nobody can begin to send what is deleted.
  */
 export class MysqlUnowned {
   /** @internal */ readonly hold: Statement;
@@ -18,7 +17,7 @@ export class MysqlUnowned {
     readonly names: TableNames,
     /** @internal */ readonly keys: MysqlDedupKeys,
   ) {
-    const unowned = '(owner is null or expires_at <= utc_timestamp(6) or idle_epoch = epoch)';
+    const unowned = '(owner is null or expires_at <= utc_timestamp(6))';
     this.hold = statement(
       'hold bucket',
       `select 1 from ${names.leases} where transport = ? and bucket = ? and ${unowned} lock in share mode`,

@@ -3,7 +3,7 @@ import type { HeldLease, Lease } from '../../lease-store.js';
 import type { TableNames } from '../../names.js';
 import { statement } from '../../sql.js';
 import { LEASES, lookUp } from '../json-rows.js';
-import { leaseRows, LONG_AGO, NOW, readLeases } from './leases.js';
+import { EXPIRY, leaseRows, NOW, readLeases } from './leases.js';
 import { inTransaction } from '../../retry.js';
 
 /** Who holds what, and an end of what nobody living holds. */
@@ -27,14 +27,14 @@ export class MysqlHeldLeases {
     }));
   }
 
-  async end(leases: readonly HeldLease[]): Promise<Lease[]> {
+  async end(leases: readonly HeldLease[], inMs: number): Promise<Lease[]> {
     return inTransaction(this.database.connection('lease'), async (tx) => {
       const ended: Lease[] = [];
       for (const lease of leases) {
         const { transport, bucket, epoch, owner, until } = lease;
         ended.push(...readLeases(await tx.run(this.sql.lockHeld.bind(transport, bucket, epoch, owner, until))));
       }
-      if (ended.length > 0) await tx.run(this.sql.end.bind(leaseRows(ended)));
+      if (ended.length > 0) await tx.run(this.sql.end.bind(leaseRows(ended), Math.round(inMs * 1000)));
       return ended;
     });
   }
@@ -56,7 +56,7 @@ function heldStatements({ leases }: TableNames) {
     end: statement(
       'end leases',
       `update ${lookUp(LEASES, `${leases} l`)} on l.transport = k.t and l.bucket = k.b
-      set l.expires_at = ${LONG_AGO} where l.epoch = k.e`,
+      set l.expires_at = ${EXPIRY} where l.epoch = k.e`,
     ),
   };
 }

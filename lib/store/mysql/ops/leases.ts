@@ -1,9 +1,8 @@
-import { isMissingTable, waitedTooLong } from '../../database-errors.js';
+import { waitedTooLong } from '../../database-errors.js';
 import type { SqlDatabase, SqlExecutor } from '../../executor.js';
 import type { Acquired, Beat, HeldLease, Instance, Lease, LeaseStore } from '../../lease-store.js';
 import type { TableNames } from '../../names.js';
 import { readPause } from '../../pauses/pause-store.js';
-import { WithPauses } from '../../pauses/with-pauses.js';
 import { PAUSE_COLUMNS } from '../pauses/pauses.js';
 import { statement, type Statement } from '../../sql.js';
 import { shareOf } from '../capabilities.js';
@@ -12,7 +11,7 @@ import { inTransaction, retried } from '../../retry.js';
 import { marks, sized } from '../statements.js';
 
 export const NOW = 'utc_timestamp(6)';
-const EXPIRY = `${NOW} + interval ? microsecond`;
+export const EXPIRY = `${NOW} + interval ? microsecond`;
 export const LONG_AGO = `'1970-01-01 00:00:00'`;
 /** Columns of the row of an instance. */
 export const INSTANCE = `owner, transports, info, timestampdiff(microsecond, ${LONG_AGO}, ${NOW}) div 1000,
@@ -28,13 +27,12 @@ export const readInstances = (rows: readonly (readonly unknown[])[]): Beat['inst
 /** What is held, by whom, and an end of what nobody living holds. */
 interface HeldLeases {
   list(): Promise<HeldLease[]>;
-  end(leases: readonly HeldLease[]): Promise<Lease[]>;
+  end(leases: readonly HeldLease[], inMs: number): Promise<Lease[]>;
 }
 
 /** All times are the server's. Epochs grow at every acquisition, also by the same owner. */
 export class MysqlLeases implements LeaseStore {
   /** @internal */ readonly sql: ReturnType<typeof leaseStatements>;
-  /** @internal */ readonly withPauses = new WithPauses(isMissingTable);
 
   constructor(
     readonly database: SqlDatabase,
@@ -48,8 +46,8 @@ export class MysqlLeases implements LeaseStore {
     return this.held.list();
   }
 
-  endLeases(leases: readonly HeldLease[]): Promise<Lease[]> {
-    return this.held.end(leases);
+  endLeases(leases: readonly HeldLease[], inMs: number): Promise<Lease[]> {
+    return this.held.end(leases, inMs);
   }
 
   async acquire(request: Parameters<LeaseStore['acquire']>[0]): Promise<Acquired[]> {
@@ -106,12 +104,6 @@ export class MysqlLeases implements LeaseStore {
     return (await retried(() => connection.run(note))).affected > 0;
   }
 
-  async noteIdle(owner: string, leases: readonly Lease[], idle: boolean): Promise<void> {
-    if (leases.length === 0) return;
-    const note = this.sql.noteIdle.bind(leaseRows(leases), idle ? 1 : 0, owner);
-    await retried(() => this.database.connection('lease').run(note));
-  }
-
   async lasted(owner: string, leases: readonly Lease[]): Promise<void> {
     if (leases.length === 0) return;
     const rows = leaseRows(leases);
@@ -128,8 +120,7 @@ export class MysqlLeases implements LeaseStore {
   }
 
   async living(): Promise<Beat> {
-    const ask = (which: Statement) => () => this.database.connection('lease').run(which.bind());
-    const { rows: all } = await this.withPauses.ask(ask(this.sql.alive), ask(this.sql.aliveOnly));
+    const { rows: all } = await this.database.connection('lease').run(this.sql.alive.bind());
     const rows = all.filter(([owner]) => owner !== null);
     const pauses = all.filter(([owner]) => owner === null).map((row) => readPause(row.slice(5)));
     return { instances: readInstances(rows), now: Number(rows[0]?.[3]), pauses };
@@ -226,11 +217,6 @@ function trialStatements({ leases }: TableNames) {
       'end poison',
       `update ${leases} set trial = null where transport = ? and owner = ? and bucket <> ? and trial is not null`,
     ),
-    noteIdle: statement(
-      'note idle',
-      `update ${lookUp(LEASES, `${leases} l`)} on l.transport = k.t and l.bucket = k.b
-      set l.idle_epoch = if(?, l.epoch, null) where l.owner = ? and l.epoch = k.e`,
-    ),
     lasted: statement(
       'lasted',
       `update ${lookUp(LEASES, `${leases} l`)} on l.transport = k.t and l.bucket = k.b
@@ -240,8 +226,7 @@ function trialStatements({ leases }: TableNames) {
 }
 
 function instanceStatements({ instances, pauses }: TableNames) {
-  const alive = (more: string): string => `select ${INSTANCE}${more} from ${instances} where expires_at > ${NOW}`;
-  const none = ', null, null, null, null, null, null';
+  const none = 'null, null, null, null, null, null';
   return {
     beat: statement(
       'beat',
@@ -250,9 +235,9 @@ function instanceStatements({ instances, pauses }: TableNames) {
     ),
     alive: statement(
       'alive',
-      `${alive(none)} union all select null, null, null, null, null, ${PAUSE_COLUMNS} from ${pauses} p`,
+      `select ${INSTANCE}, ${none} from ${instances} where expires_at > ${NOW}
+      union all select null, null, null, null, null, ${PAUSE_COLUMNS} from ${pauses} p`,
     ),
-    aliveOnly: statement('alive only', `${alive('')} order by owner`), // tables of version 2
     leave: statement('leave', `delete from ${instances} where owner = ?`),
     dropInstances: statement('drop instances', `delete from ${instances} where expires_at <= ${NOW}`),
   };

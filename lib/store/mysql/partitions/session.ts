@@ -9,9 +9,9 @@ import type { SqlConnection, SqlExecutor } from '../../executor.js';
 import { quoteWith, type StoreSettings, type TableNames } from '../../names.js';
 import { statement } from '../../sql.js';
 import { jsonRows, jsonTable, lookUp } from '../json-rows.js';
-import { untilFree } from '../../partitions/until-free.js';
+import { untilFree } from '../../schema/until-free.js';
 import { errnoOf, inTransaction } from '../../retry.js';
-import { LOCK_WAIT_TIMEOUT } from '../retry.js';
+import { LOCK_WAIT_TIMEOUT } from '../errors.js';
 import { createPartitioned } from '../schema/archive.js';
 import { mysqlTables } from '../schema/tables.js';
 import { ASIDE, CATCH_ALL, readLayout } from './layout.js';
@@ -122,7 +122,8 @@ export class MysqlPartitionSession implements PartitionSession {
   /** @internal The servers count in seconds. */
   async patiently<T>(what: string, work: () => Promise<T>): Promise<T> {
     await this.run(this.connection, `set session lock_wait_timeout = ${Math.ceil(this.lockTimeout / 1000)}`);
-    return untilFree(what, this.lockTimeout, (error) => errnoOf(error) === LOCK_WAIT_TIMEOUT, work);
+    const isLockTimeout = (error: unknown): boolean => errnoOf(error) === LOCK_WAIT_TIMEOUT;
+    return untilFree({ what, lockTimeout: this.lockTimeout, isLockTimeout }, work);
   }
 
   /** @internal */ async run(

@@ -6,7 +6,7 @@ import type { Lookup } from '../../sql/lookup.js';
 import { updateOf } from '../capabilities.js';
 import { ID, jsonRows, jsonTable, lookUp } from '../json-rows.js';
 import { DEADLOCK, errnoOf, inTransaction } from '../../retry.js';
-import { LOCK_WAIT_TIMEOUT } from '../retry.js';
+import { LOCK_WAIT_TIMEOUT } from '../errors.js';
 
 /** Milliseconds to wait for those who hold a key. */
 const PATIENCE = 5_000;

@@ -9,7 +9,7 @@ import { statement, type Sql } from '../../sql.js';
 import { SCHEDULED } from '../../parked-state.js';
 import { MysqlKeyLocks } from './key-locks.js';
 import { DEADLOCK, errnoOf } from '../../retry.js';
-import { SNAPSHOT_TOO_OLD } from '../retry.js';
+import { SNAPSHOT_TOO_OLD } from '../errors.js';
 import { marks, sized, times } from '../statements.js';
 
 const COLUMNS = 'transport, bucket, id, topic, `key`, type, version, content_type, headers, options, payload';

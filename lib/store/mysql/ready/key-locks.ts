@@ -9,7 +9,7 @@ import { statement, type Statement } from '../../sql.js';
 import { updateOf } from '../capabilities.js';
 import { lookUp } from '../json-rows.js';
 import { DEADLOCK, errnoOf } from '../../retry.js';
-import { LOCK_WAIT_TIMEOUT } from '../retry.js';
+import { LOCK_WAIT_TIMEOUT } from '../errors.js';
 
 /** Numbers only, for it runs in the caller's session: the driver escapes quotes, and its sql_mode may know no escapes. */
 const SLOTS = `json_table(?, '$[*]' columns (s int path '$')) k`;

@@ -2,7 +2,7 @@ import { counted } from '../../../observe/plural.js';
 import type { SqlExecutor } from '../../executor.js';
 import { readLayout } from '../partitions/layout.js';
 import { inPartitions } from './archive.js';
-import { columnSql, keySql, TABLE_OPTIONS } from './create-table.js';
+import { checkSql, columnSql, keySql, TABLE_OPTIONS } from './create-table.js';
 import { UP_AGAIN } from './schema.js';
 import { mysqlTables, type MysqlColumn, type MysqlTable } from './tables.js';
 import { KEY_LOCK_TABLE, KEY_LOCKS } from './strict.js';
@@ -27,14 +27,20 @@ const KEYS = statement(
   `select table_name, index_name, non_unique, column_name
   from information_schema.statistics where table_schema = ${SCHEMA} order by table_name, index_name, seq_in_index`,
 );
+/** None of MySQL before 8.0.16, which takes a check and does not keep it. */
+const CONSTRAINTS = statement(
+  'constraints',
+  `select table_name, constraint_name from information_schema.table_constraints
+  where constraint_schema = ${SCHEMA} and (false /*!80016 or true */ /*M! or true */)`,
+);
 
 const ASCII_BIN = 'ascii_bin';
 
 /** What of the tables differs from what this version would create; empty when nothing does. */
 export async function compareSchema(connection: SqlExecutor, definition: SchemaDefinition): Promise<string[]> {
   const schema = definition.schema ?? null;
-  const [tables, columns, keys] = await Promise.all(
-    [TABLES, COLUMNS, KEYS].map(async (s) => (await connection.run(s.bind(schema))).rows),
+  const [tables, columns, keys, constraints] = await Promise.all(
+    [TABLES, COLUMNS, KEYS, CONSTRAINTS].map(async (s) => (await connection.run(s.bind(schema))).rows),
   );
   const tablesOf = mysqlTables(definition);
   const names = tableNames(definition, '`');
@@ -54,6 +60,7 @@ export async function compareSchema(connection: SqlExecutor, definition: SchemaD
       ...compareTable(table, found),
       ...compareColumns(table, columnsAndKeys, of(columns)),
       ...compareKeys(table, columnsAndKeys, of(keys)),
+      ...missingChecks(table, columnsAndKeys, of(constraints)),
     ];
     return drifts.map(([what, change]) => `${what} (run: alter table ${name} ${oneLine(change)})`);
   });
@@ -144,6 +151,14 @@ function compareKeys(table: string, wanted: MysqlTable, found: readonly (readonl
     }
     return [];
   });
+}
+
+/** Each table has a primary key: who is told of no constraint, as one who only inserts, may not see them. */
+function missingChecks(table: string, { checks = {} }: MysqlTable, found: readonly (readonly unknown[])[]): Drift[] {
+  const there = new Set(found.map(([, name]) => String(name)));
+  return Object.entries(checks)
+    .filter(([name]) => there.size > 0 && !there.has(name))
+    .map(([name, condition]) => [`${table} has no constraint ${name}`, `add ${checkSql(name, condition)}`]);
 }
 
 /** MariaDB prints the display width of integers, MySQL 8 does not. */

@@ -2,7 +2,7 @@ import type { SqlExecutor } from '../../executor.js';
 import { UP_AGAIN, VIEW_COLUMNS } from './schema.js';
 import { quoteWith, tableNames, type SchemaDefinition } from '../../names.js';
 import { statement } from '../../sql.js';
-import type { MysqlError } from '../retry.js';
+import type { MysqlError } from '../errors.js';
 
 const NO_SUCH_TABLE = 1146;
 const NO_SUCH_COLUMN = 1054;

@@ -8,6 +8,7 @@ export function createTable(name: string, table: MysqlTable): string {
   const lines = [
     ...table.columns.map(columnSql),
     ...Object.entries(table.keys).map(([key, columns]) => keySql(key, columns)),
+    ...Object.entries(table.checks ?? {}).map(([name, condition]) => checkSql(name, condition)),
   ];
   // A server may make tables whose keys hold no more than 767 bytes.
   return `create table if not exists ${name} (\n  ${lines.join(',\n  ')}\n) ${TABLE_OPTIONS} row_format=dynamic`;
@@ -18,6 +19,9 @@ export const columnSql = ([column, type, rest]: MysqlColumn): string =>
 
 export const keySql = (key: string, columns: readonly string[]): string =>
   `${keyKind(key)} (${columns.map((c) => quoteWith('`', c)).join(', ')})`;
+
+export const checkSql = (name: string, condition: string): string =>
+  `constraint ${quoteWith('`', name)} check (${condition})`;
 
 function keyKind(key: string): string {
   if (key === 'primary') return 'primary key';

@@ -1,19 +1,18 @@
-import { pause, stopwatch, systemClock, within } from '../../../time/clock.js';
-import { OutboxError } from '../../../outbox.errors.js';
-import type { OpenBeside, SchemaSession } from '../../schema-session.js';
+import { systemClock, within } from '../../../time/clock.js';
+import type { OpenBeside, SchemaSession } from '../../schema/session.js';
+import { errnoOf } from '../../retry.js';
+import { untilFree } from '../../schema/until-free.js';
 
 /** Seconds for which a table is asked for at a time: the least that the servers take. */
 const PATIENCE = 1;
 /** Milliseconds between two looks at a change: one that waits for its table at both is ended. Whoever comes meanwhile waits behind it. */
 const LOOK = 50;
-/** Milliseconds after which a table is asked for no more. */
+/** Milliseconds for which a table is asked for in all, with the pauses. */
 const TRIED = 60_000;
-/** Milliseconds between two times, at most: who waited behind the last one comes first. */
-const PAUSE = 250;
 /** Milliseconds that a pool may take to give another connection. */
 const CONNECT = 2_000;
 /** `ER_LOCK_WAIT_TIMEOUT`, `ER_QUERY_INTERRUPTED`. */
-const NOT_FREE: ReadonlySet<unknown> = new Set([1205, 1317]);
+const NOT_FREE: readonly unknown[] = [1205, 1317];
 
 type Run = (sql: string) => Promise<unknown>;
 
@@ -28,26 +27,19 @@ export async function patiently(
 ): Promise<void> {
   const [session] = await migrator.query('select connection_id() as id, @@session.lock_wait_timeout as patience');
   const watch = await openWatch(openBeside, Number(session?.['id']));
+  const lockTimeout = watch === undefined ? PATIENCE * 1_000 : 2 * LOOK;
+  const patience = {
+    what: 'The migration of the outbox tables',
+    lockTimeout,
+    tries: TRIED / (2.5 * lockTimeout),
+    isLockTimeout: (error: unknown) => NOT_FREE.includes(errnoOf(error)),
+  };
   try {
     await migrator.query(`set session lock_wait_timeout = ${PATIENCE}`);
-    await work((sql) => untilFree(() => watched(migrator.query(sql), watch)));
+    await work((sql) => untilFree(patience, () => watched(migrator.query(sql), watch)));
   } finally {
     await watch?.close();
     await migrator.query(`set session lock_wait_timeout = ${Number(session?.['patience'])}`).catch(() => undefined);
-  }
-}
-
-async function untilFree(change: () => Promise<unknown>): Promise<void> {
-  const elapsed = stopwatch(systemClock);
-  for (;;) {
-    try {
-      await change();
-      return;
-    } catch (error) {
-      if (!NOT_FREE.has((error as { errno?: unknown }).errno)) throw error;
-      if (elapsed() > TRIED) throw neverFree(error);
-    }
-    await pause(systemClock, PAUSE * Math.random());
   }
 }
 
@@ -86,12 +78,4 @@ async function openWatch(openBeside: OpenBeside, id: number): Promise<Watch | un
     end: async () => void (await quietly(`kill query ${id}`)),
     close: () => session.release(),
   };
-}
-
-function neverFree(cause: unknown): OutboxError {
-  return new OutboxError(
-    'TIMEOUT',
-    `For ${TRIED / 1000} s transactions of others had a table of the outbox, and it was not changed.`,
-    { hint: 'End those that stay open (information_schema.innodb_trx), and run the migration again.', cause },
-  );
 }

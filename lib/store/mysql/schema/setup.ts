@@ -1,11 +1,10 @@
 import { OutboxConfigurationError } from '../../../outbox.errors.js';
 import type { SqlDatabase, SqlExecutor } from '../../executor.js';
 import type { SchemaSettings, StoreSetup } from '../../outbox-store.js';
-import { ADDS_ONLY, isAsWanted, make, mendBy, RUN_MIGRATIONS, wrongVersion } from '../../is-as-wanted.js';
+import { ADDS_ONLY, checkMade, isAsWanted, make, mendBy, RUN_MIGRATIONS } from '../../schema/is-as-wanted.js';
 import { oneAtATime } from './lock.js';
-import { missingLimits } from './missing-limits.js';
 import { mysqlSchemaUp } from './schema.js';
-import { metaRows, SCHEMA_VERSION, type StoreSettings, type TableNames } from '../../names.js';
+import { metaRows, type StoreSettings, type TableNames } from '../../names.js';
 import { statement } from '../../sql.js';
 import { compareSchema } from './compare-schema.js';
 import { jsonRows, jsonTable } from '../json-rows.js';
@@ -52,7 +51,7 @@ export class MysqlSetup implements StoreSetup {
         (await tx.run(statement(undefined, sql).bind(...values))).rows[0]?.[0];
       await oneAtATime(ask, tables, async () => {
         const written = (await this.readMeta(tx).catch(unlessMissing)) ?? [];
-        checkMeta(new Map([...metaRows(settings), ...written]), settings, this.names.meta, 1);
+        checkMeta(new Map([...metaRows(settings), ...written]), settings, this.names.meta);
         if (await isAsWanted(this.compare(settings, RUN_MIGRATIONS, tx))) return;
         for (const text of mysqlSchemaUp({ ...tables, ...settings })) await tx.run(statement(undefined, text).bind());
       });
@@ -76,8 +75,8 @@ export class MysqlSetup implements StoreSetup {
     );
   }
 
-  async warnings(): Promise<string[]> {
-    return [...(await this.server.warnings()), ...(await missingLimits(this.database, this.names, this.settings))];
+  warnings(): Promise<string[]> {
+    return this.server.warnings();
   }
 
   /** The meta row is the lock that lets one instance at a time give out numbers. */
@@ -166,37 +165,13 @@ function unlessMissing(error: unknown): undefined {
   if (!(error instanceof OutboxConfigurationError)) throw error;
 }
 
-/**
- * Of other tables nothing else is worth comparing.
- * @param oldest the earliest version that will do: all that can be upgraded, before they are
- */
-function checkMeta(
-  stored: ReadonlyMap<string, string>,
-  settings: SchemaSettings,
-  meta: string,
-  oldest = SCHEMA_VERSION,
-): void {
-  const version = stored.get('version');
-  if (!(Number(version) >= oldest && Number(version) <= SCHEMA_VERSION)) throw wrongVersion(version);
-  const different = metaRows(settings).filter(([name, wanted]) => name !== 'version' && stored.get(name) !== wanted);
-  if (different.length === 0) return;
-  const made = different.map(([name]) => `${name} ${stored.get(name) ?? '(none)'}`).join(', ');
-  const wanted = different.map(([name, value]) => (different.length === 1 ? value : `${name} ${value}`)).join(', ');
-  const names = different.map(([name]) => name).join(' and ');
-  throw new OutboxConfigurationError(
-    'SCHEMA_MISMATCH',
-    `The outbox tables were made with ${made}; this process has ${wanted}.`,
-    {
-      hint: `Set ${names} to what the tables were made with, or drain the outbox and ${wayOut(names, stored, settings, meta)}.`,
-    },
+/** Of other tables nothing else is worth comparing. What a strict order needs can be added; the rest stands in the tables' defaults. */
+function checkMeta(stored: ReadonlyMap<string, string>, settings: SchemaSettings, meta: string): void {
+  checkMade(stored, settings, meta, (different) =>
+    different.join() === 'ordering' && settings.ordering === 'strict' && stored.get('ordering') === 'key'
+      ? `drain the outbox, stop every process that enqueues or publishes, run the up of outboxSql() with the new settings (it may run again), and run: update ${meta} set value = 'strict' where name = 'ordering'`
+      : undefined,
   );
-}
-
-/** What a strict order needs can be added; the rest stands in the tables' defaults. */
-function wayOut(names: string, stored: ReadonlyMap<string, string>, settings: SchemaSettings, meta: string): string {
-  if (names !== 'ordering' || settings.ordering !== 'strict' || stored.get('ordering') !== 'key')
-    return 'make them anew';
-  return `stop every process that enqueues or publishes, run the up of outboxSql() with the new settings (it may run again), and: update ${meta} set value = 'strict' where name = 'ordering'`;
 }
 
 function setupStatements({ meta, transports, leases, instances }: TableNames) {

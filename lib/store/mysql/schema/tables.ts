@@ -6,6 +6,8 @@ export interface MysqlTable {
   readonly columns: readonly MysqlColumn[];
   /** name of the index → what it is made of; `primary` is the primary key, a `!` before the name makes it unique. */
   readonly keys: Readonly<Record<string, readonly string[]>>;
+  /** name of the constraint → what holds for each row */
+  readonly checks?: Readonly<Record<string, string>>;
 }
 
 const ASCII = 'character set ascii collate ascii_bin';
@@ -48,6 +50,7 @@ export function mysqlTables(definition: SchemaDefinition): Readonly<Record<Table
     ready: {
       columns: message(definition, 'auto_increment'),
       keys: { primary: ['transport', 'bucket', 'seq'], '!by_seq': ['seq'] }, // InnoDB wants auto-increment first in a key
+      checks: limits('ready', definition),
     },
     parked: parkedTable(definition),
     archive: {
@@ -64,6 +67,11 @@ export function mysqlTables(definition: SchemaDefinition): Readonly<Record<Table
     pauses: PAUSES,
     ...coordinationTables(),
   };
+}
+
+/** Others may write rows: one with another bucket lies where nobody looks for it. */
+function limits(table: 'ready' | 'parked', { prefix, buckets }: SchemaDefinition): Readonly<Record<string, string>> {
+  return { [`${prefix}${table}_limits`]: `bucket between 0 and ${buckets - 1}` };
 }
 
 function parkedTable(definition: SchemaDefinition): MysqlTable {
@@ -86,11 +94,12 @@ function parkedTable(definition: SchemaDefinition): MysqlTable {
     ],
     keys: {
       primary: ['parked_id'],
-      by_id: ['id', 'transport'], // not unique since version 3: copies of a message, as of two replays, wait side by side
+      by_id: ['id', 'transport'], // not unique: copies of a message, as of two replays, wait side by side
       due: ['transport', 'bucket', 'due_at', 'seq'],
       by_key: ['transport', 'bucket', 'blocking', 'key', 'seq', 'parked_id'],
       by_state: ['transport', 'state', 'announced', 'died_at'],
     },
+    checks: limits('parked', definition),
   };
 }
 
@@ -105,7 +114,7 @@ const DEDUP: MysqlTable = {
   keys: { primary: ['dedup_key'], by_time: ['created_at'], by_id: ['id'] },
 };
 
-/** A row for each action of an operator. Version 2 had none. */
+/** A row for each action of an operator. */
 const AUDIT: MysqlTable = {
   columns: [
     ['audit_id', 'bigint unsigned', 'not null auto_increment'],
@@ -127,7 +136,7 @@ const AUDIT: MysqlTable = {
   keys: { primary: ['audit_id'], by_time: ['begun_at'], by_message: ['message_id', 'audit_id'] },
 };
 
-/** What is paused; an empty topic or key stands for all of them. Version 2 had none. */
+/** What is paused; an empty topic or key stands for all of them. */
 const PAUSES: MysqlTable = {
   columns: [
     ['transport', 'smallint', 'not null'],
@@ -140,9 +149,6 @@ const PAUSES: MysqlTable = {
   keys: { primary: ['transport', 'topic', 'key'] },
 };
 
-/** In this epoch nothing of the bucket is being published, nor read for that. Version 1 had none. */
-export const IDLE_EPOCH = ['idle_epoch', 'bigint unsigned', 'null'] as const;
-
 const LEASES: MysqlTable = {
   columns: [
     ['transport', 'smallint', 'not null'],
@@ -152,7 +158,6 @@ const LEASES: MysqlTable = {
     ['expires_at', 'datetime(6)', `not null default '1970-01-01 00:00:00'`],
     ['crashes', 'int', 'not null default 0'], // leases in a row that ran out
     ['trial', 'char(36)', `${ASCII} null`], // what its owner publishes by itself, after too many of them
-    IDLE_EPOCH,
   ],
   keys: { primary: ['transport', 'bucket'], by_owner: ['owner'] },
 };

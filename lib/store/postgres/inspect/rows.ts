@@ -29,5 +29,4 @@ export const ARCHIVE_ORDER: readonly OrderColumn[] = [
   { name: 'o.seq', part: 'number' },
 ];
 
-export const LEASE_COLUMNS = `l.owner, l.epoch, ${utc('l.expires_at')}, l.owner is not null and l.expires_at > clock_timestamp(),
-  l.idle_epoch is not distinct from l.epoch, l.trial`;
+export const LEASE_COLUMNS = `l.owner, l.epoch, ${utc('l.expires_at')}, l.owner is not null and l.expires_at > clock_timestamp(), l.trial`;

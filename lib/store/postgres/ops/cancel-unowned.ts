@@ -6,9 +6,8 @@ import type { PostgresDedupKeys } from '../ready/dedup-keys.js';
 import { statement } from '../statement.js';
 
 /**
- * Deletes ready messages of buckets that nobody leases, or whose owner says that it publishes nothing of them. Only the owner of
- * a bucket publishes from it, not past the end of its lease, and not before it says otherwise: while the lease row is locked
- * nobody can begin to send what is deleted.
+ * Deletes ready messages of buckets that nobody leases. Only the owner of a bucket publishes from it, and not past the end of
+ * its lease: while the lease row is locked nobody can begin to send what is deleted.
  */
 export class PostgresUnowned {
   /** @internal */ readonly hold: Statement;
@@ -48,4 +47,4 @@ export class PostgresUnowned {
   }
 }
 
-const UNOWNED = '(l.owner is null or l.expires_at <= clock_timestamp() or l.idle_epoch = l.epoch)';
+const UNOWNED = '(l.owner is null or l.expires_at <= clock_timestamp())';

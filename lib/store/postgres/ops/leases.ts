@@ -1,8 +1,7 @@
-import { isMissingTable, waitedTooLong } from '../../database-errors.js';
+import { waitedTooLong } from '../../database-errors.js';
 import type { SqlConnection } from '../../executor.js';
 import type { Acquired, Beat, HeldLease, Instance, Lease, LeaseStore } from '../../lease-store.js';
 import type { TableNames } from '../../names.js';
-import { WithPauses } from '../../pauses/with-pauses.js';
 import { parsePauses, pausesJson } from '../pauses/pauses.js';
 import type { Statement } from '../../sql.js';
 import { statement } from '../statement.js';
@@ -20,7 +19,6 @@ export class PostgresLeases implements LeaseStore {
     ReturnType<typeof heldStatements> &
     ReturnType<typeof trialStatements> &
     ReturnType<typeof instanceStatements>;
-  /** @internal */ readonly withPauses = new WithPauses(isMissingTable);
 
   constructor(
     readonly connection: () => SqlConnection,
@@ -72,10 +70,6 @@ export class PostgresLeases implements LeaseStore {
     return rows.some(([noted]) => Number(noted) === bucket);
   }
 
-  async noteIdle(owner: string, leases: readonly Lease[], idle: boolean): Promise<void> {
-    if (leases.length > 0) await this.connection().run(this.sql.noteIdle.bind(...leaseArrays(leases), owner, idle));
-  }
-
   async lasted(owner: string, leases: readonly Lease[]): Promise<void> {
     if (leases.length > 0) await this.connection().run(this.sql.lasted.bind(...leaseArrays(leases), owner));
   }
@@ -83,14 +77,11 @@ export class PostgresLeases implements LeaseStore {
   async beat(instance: Instance, ttlMs: number): Promise<Beat> {
     const { owner, transports, info } = instance;
     const values = [owner, plainArray(transports), storableText(info), ttlMs, owner] as const;
-    const { beat, beatOnly } = this.sql;
-    const ask = (statement: Statement) => () => this.connection().run(statement.bind(...values));
-    return readBeat(await this.withPauses.ask(ask(beat), ask(beatOnly)));
+    return readBeat(await this.connection().run(this.sql.beat.bind(...values)));
   }
 
   async living(): Promise<Beat> {
-    const ask = (statement: Statement) => () => this.connection().run(statement.bind());
-    return readBeat(await this.withPauses.ask(ask(this.sql.living), ask(this.sql.livingOnly)));
+    return readBeat(await this.connection().run(this.sql.living.bind()));
   }
 
   async leave(owner: string): Promise<void> {
@@ -107,12 +98,12 @@ export class PostgresLeases implements LeaseStore {
     }));
   }
 
-  async endLeases(leases: readonly HeldLease[]): Promise<Lease[]> {
+  async endLeases(leases: readonly HeldLease[], inMs: number): Promise<Lease[]> {
     if (leases.length === 0) return [];
     const sorted = [...leases].sort(byBucket);
     const [owners, untils] = [sorted.map(({ owner }) => owner), sorted.map(({ until }) => until)];
     const { rows } = await this.connection().run(
-      this.sql.end.bind(...leaseArrays(sorted), textArray(owners), textArray(untils)),
+      this.sql.end.bind(...leaseArrays(sorted), textArray(owners), textArray(untils), inMs),
     );
     return rows.map(readLease).sort(byBucket);
   }
@@ -198,7 +189,7 @@ function heldStatements({ leases }: TableNames): Record<'all' | 'end', Statement
       `with named as materialized (select x.transport, x.bucket from unnest(?::smallint[], ?::smallint[], ?::bigint[], ?::text[], ?::text[]) k(t, b, e, o, u)
          cross join lateral (select l.transport, l.bucket from ${leases} l where l.transport = k.t and l.bucket = k.b and l.epoch = k.e
            and l.owner = k.o and extract(epoch from l.expires_at)::text = k.u for update skip locked) x)
-       update ${leases} l set expires_at = '-infinity' from named where ${same('named')} returning l.transport, l.bucket, l.epoch`,
+       update ${leases} l set expires_at = ${INTERVAL} from named where ${same('named')} returning l.transport, l.bucket, l.epoch`,
     ),
   };
 }
@@ -220,17 +211,13 @@ function renew(leases: string, locked: '' | 'skip locked'): Statement {
 const same = (locked: string): string => `l.transport = ${locked}.transport and l.bucket = ${locked}.bucket`;
 
 /** What a crash leaves: the lease's row says who was on trial. */
-function trialStatements({ leases }: TableNames): Record<'noteTrial' | 'noteIdle' | 'lasted', Statement> {
+function trialStatements({ leases }: TableNames): Record<'noteTrial' | 'lasted', Statement> {
   return {
     noteTrial: statement(
       'outbox_note_trial',
       `with mine as materialized (select l.transport, l.bucket from ${leases} l where l.transport = ? and l.owner = ?
          and (l.bucket = ? and l.epoch = ? and l.expires_at > clock_timestamp() or l.bucket <> ? and l.trial is not null) order by l.bucket for update)
        update ${leases} l set trial = case when l.bucket = ? then ?::uuid end from mine where ${same('mine')} returning l.bucket`,
-    ),
-    noteIdle: statement(
-      'outbox_note_idle',
-      `${given(leases)} update ${leases} l set idle_epoch = case when ?::boolean then l.epoch end from mine where ${same('mine')}`,
     ),
     lasted: statement(
       'outbox_lasted',
@@ -246,24 +233,18 @@ function given(leases: string): string {
        where l.transport = k.t and l.bucket = k.b and l.epoch = k.e and l.owner = ? for update) x)`;
 }
 
-function instanceStatements(
-  names: TableNames,
-): Record<'beat' | 'beatOnly' | 'living' | 'livingOnly' | 'leave', Statement> {
+function instanceStatements(names: TableNames): Record<'beat' | 'living' | 'leave', Statement> {
   const { instances } = names;
-  const living = (pauses: string): string =>
-    `select ${INSTANCE}${pauses} from ${instances} i where i.expires_at > clock_timestamp()`;
-  const beat = (pauses: string): string =>
-    `with me as (insert into ${instances} as i (owner, transports, info, expires_at) values (?, ?, ?, ${INTERVAL})
+  const pauses = pausesJson(names);
+  const living = `select ${INSTANCE}, ${pauses} from ${instances} i where i.expires_at > clock_timestamp()`;
+  const beat = `with me as (insert into ${instances} as i (owner, transports, info, expires_at) values (?, ?, ?, ${INTERVAL})
          on conflict (owner) do update set transports = excluded.transports, info = excluded.info, expires_at = excluded.expires_at
          returning i.owner, i.transports, i.info, i.expires_at)
-       select me.owner, me.transports, me.info, ${MILLISECONDS}, ${UNTIL}${pauses} from me union all
-       ${living(pauses)} and i.owner <> ?`;
-  const pauses = `, ${pausesJson(names)}`;
+       select me.owner, me.transports, me.info, ${MILLISECONDS}, ${UNTIL}, ${pauses} from me union all
+       ${living} and i.owner <> ?`;
   return {
-    beat: statement('outbox_beat', beat(pauses)),
-    living: statement('outbox_living', living(pauses)),
-    beatOnly: statement('outbox_beat_only', beat('')), // tables of version 2
-    livingOnly: statement('outbox_living_only', living('')),
+    beat: statement('outbox_beat', beat),
+    living: statement('outbox_living', living),
     leave: statement('outbox_leave', `delete from ${instances} where owner = ?`),
   };
 }

@@ -7,7 +7,7 @@ import type {
 } from '../../partitions/partition-store.js';
 import type { SqlConnection } from '../../executor.js';
 import { literal, type TableNames } from '../../names.js';
-import { untilFree } from '../../partitions/until-free.js';
+import { untilFree } from '../../schema/until-free.js';
 import { MOVED } from '../columns.js';
 import { oidOf } from '../schema/catalog.js';
 import { convertArchive } from '../schema/archive.js';
@@ -159,7 +159,7 @@ export class PostgresPartitionSession implements PartitionSession {
 
   /** @internal */ change<T>(what: string, work: (step: Step) => Promise<T>): Promise<T> {
     const isLockTimeout = (error: unknown): boolean => NOT_FREE.has((error as { code?: unknown }).code);
-    return untilFree(what, this.lockTimeout, isLockTimeout, () =>
+    return untilFree({ what, lockTimeout: this.lockTimeout, isLockTimeout }, () =>
       this.connection.transaction(async (tx) => {
         const run: Step['run'] = async (text) => (await tx.run(statement(undefined, text).bind())).rows;
         await run(`set local lock_timeout = ${this.lockTimeout}`);

@@ -1,7 +1,6 @@
 import type { SqlExecutor } from '../../executor.js';
 import { literal, type SchemaDefinition, type TableNames } from '../../names.js';
-import { LIMITED, limitsName, limitsOf, type LimitedTable } from './limits.js';
-import { AGAIN } from './check-functions.js';
+import { LIMITED, limitsConstraint, limitsName, limitsOf, type LimitedTable } from './limits.js';
 import { statement } from '../statement.js';
 
 /** By their numbers, in order: servers print a condition each in a way of its own. */
@@ -25,11 +24,14 @@ export async function compareLimits(
   return wanted.flatMap((table) => {
     const [validated, text] = found.get(table) ?? [];
     const name = names.index(limitsName(table));
-    if (validated !== 't') return [`${names[table]} has no constraint ${name}, or it is not validated ${AGAIN}`];
-    if (numbersOf(text as string) === numbersOf(limitsOf(table, definition))) return [];
-    return [
-      `the constraint ${name} of ${names[table]} is another one (run: alter table ${names[table]} drop constraint ${name}, and the up of outboxSql() again)`,
-    ];
+    const alter = `alter table ${names[table]}`;
+    const add = `add ${limitsConstraint(names, table, definition)}`;
+    if (text === undefined) return [`${names[table]} has no constraint ${name} (run: ${alter} ${add})`];
+    if (validated !== 't') {
+      return [`the constraint ${name} of ${names[table]} is not validated (run: ${alter} validate constraint ${name})`];
+    }
+    if (numbersOf(text) === numbersOf(limitsOf(table, definition))) return [];
+    return [`the constraint ${name} of ${names[table]} is another one (run: ${alter} drop constraint ${name}, ${add})`];
   });
 }
 

@@ -1,8 +1,8 @@
 import { OutboxConfigurationError } from '../../../outbox.errors.js';
 import type { SqlExecutor } from '../../executor.js';
 import type { SchemaSettings } from '../../outbox-store.js';
-import { mendBy, wrongVersion } from '../../is-as-wanted.js';
-import { HASH_VERSION, SCHEMA_VERSION, TABLE_NAMES, type StoreSettings, type TableNames } from '../../names.js';
+import { checkMade, mendBy } from '../../schema/is-as-wanted.js';
+import { TABLE_NAMES, type StoreSettings, type TableNames } from '../../names.js';
 import { statement } from '../statement.js';
 import { BLOCKED, WAITING } from '../../parked-state.js';
 import { compareColumns, readColumns } from './check-columns.js';
@@ -49,54 +49,31 @@ async function schemasWith(db: SqlExecutor, table: string): Promise<string[]> {
   return rows.length === 1 ? [String((rows as readonly (readonly [string])[])[0]?.[0])] : [];
 }
 
-/**
- * What the tables were made with.
- * @param oldest the earliest version that will do: all that can be upgraded, before they are
- */
-export async function checkMeta(
-  db: SqlExecutor,
-  names: TableNames,
-  wanted: SchemaSettings,
-  oldest = SCHEMA_VERSION,
-): Promise<void> {
+/** What the tables were made with. */
+export async function checkMeta(db: SqlExecutor, names: TableNames, wanted: SchemaSettings): Promise<void> {
   const { rows } = await db.run(statement(undefined, `select name, value from ${names.meta}`).bind());
   const stored = new Map(rows as readonly (readonly [string, string])[]);
-  const version = stored.get('version');
-  if (!(Number(version) >= oldest && Number(version) <= SCHEMA_VERSION)) throw wrongVersion(version);
-  const settings = { ...wanted, hash: HASH_VERSION };
-  const different = SETTING_NAMES.filter((name) => stored.get(name) !== String(settings[name]));
-  if (different.length === 0) return;
-  const problems = different.map(
-    (name) => `${name} is ${settings[name]} in the options and ${stored.get(name) ?? 'unknown'}`,
-  );
-  throw new OutboxConfigurationError('SCHEMA_MISMATCH', `${problems.join(', ')} in ${names.meta}.`, {
-    hint: hintFor(different, settings, stored, names),
-  });
+  checkMade(stored, wanted, names.meta, (different) => wayOut(different, wanted, stored, names));
 }
 
-const SETTING_NAMES = ['buckets', 'hash', 'ordering', 'coordination'] as const;
-type SettingName = (typeof SETTING_NAMES)[number];
-
-/** One way out for all of them: what is fixed with the tables decides. */
-function hintFor(
-  different: readonly SettingName[],
-  settings: Readonly<Record<SettingName, unknown>>,
+/** What is fixed with the tables decides. */
+function wayOut(
+  different: readonly string[],
+  wanted: SchemaSettings,
   stored: ReadonlyMap<string, string>,
   names: TableNames,
-): string {
-  const fixed = different.filter((name) => name === 'buckets' || name === 'hash');
-  if (fixed.length > 0) {
-    const what = fixed.length === 1 ? `${fixed[0]} is` : `${fixed.join(' and ')} are`;
-    return `All processes must agree, and ${what} fixed when the tables are made: use the stored values, or move to new tables under another prefix.`;
-  }
-  const updates = different.map(
-    (name) => `update ${names.meta} set value = '${String(settings[name])}' where name = '${name}'`,
-  );
-  if (different.includes('ordering') && settings.ordering === 'none') updates.push(unblock(names));
-  const stop = different.includes('ordering')
-    ? `${drain(settings.ordering, stored)}, stop every process that enqueues or publishes, run the up of outboxSql() with the new settings (it may run again)`
+): string | undefined {
+  if (different.some((name) => name !== 'ordering' && name !== 'coordination')) return undefined;
+  const { ordering, coordination } = wanted;
+  const updates = Object.entries({ ordering, coordination })
+    .filter(([name]) => different.includes(name))
+    .map(([name, value]) => `update ${names.meta} set value = '${value}' where name = '${name}'`);
+  const isReordered = different.includes('ordering');
+  if (isReordered && ordering === 'none') updates.push(unblock(names));
+  const stop = isReordered
+    ? `${drain(ordering, stored)}, stop every process that enqueues or publishes, run the up of outboxSql() with the new settings (it may run again)`
     : 'stop every relay, let it drain';
-  return `All processes must agree: use the stored values, or ${stop}, and run: ${updates.join('; ')}.`;
+  return `${stop}, and run: ${updates.join('; ')}`;
 }
 
 /** Where nothing blocks nobody goes on with what is blocked: behind a dead message it is, however long the relays drain. */

@@ -1,7 +1,7 @@
 import { OutboxConfigurationError } from '../../../outbox.errors.js';
 import type { SqlConnection, SqlExecutor } from '../../executor.js';
 import type { SchemaSettings, StoreSetup } from '../../outbox-store.js';
-import { ADDS_ONLY, isAsWanted, make, RUN_MIGRATIONS } from '../../is-as-wanted.js';
+import { ADDS_ONLY, isAsWanted, make, RUN_MIGRATIONS } from '../../schema/is-as-wanted.js';
 import { literal, TABLE_NAMES, type StoreSettings, type TableNames } from '../../names.js';
 import { checkOrigin } from './origin.js';
 import { oneAtATime, postgresSchema } from './schema.js';
@@ -51,7 +51,7 @@ export class PostgresSetup implements StoreSetup {
     const { up } = postgresSchema({ ...this.settings, ...settings });
     await this.connection().transaction(async (tx) => {
       await tx.run(statement(undefined, oneAtATime(this.settings)).bind());
-      if (await this.hasMeta(tx)) await checkMeta(tx, this.names, settings, 1);
+      if (await this.hasMeta(tx)) await checkMeta(tx, this.names, settings);
       for (const text of up) await tx.run(new Statement(undefined, text).bind());
     });
   }

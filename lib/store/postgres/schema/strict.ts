@@ -1,7 +1,6 @@
 import { literal, type SchemaDefinition, type TableNames } from '../../names.js';
 import { oidOf } from './catalog.js';
 import { createFunction } from './function.js';
-import { whenFree } from './when-free.js';
 import { STAGED_COLUMNS } from './tables.js';
 
 /**
@@ -23,20 +22,18 @@ export function strictOrder(names: TableNames, definition: SchemaDefinition): st
     createFunction(definition, 'staged_move', moveFunction),
     `revoke all on function ${move}() from public`,
     // Never dropped and made again: what is staged in between would stay there.
-    whenFree({
-      table: names.staged,
-      when: `not exists (select ${there})`,
-      change: `create constraint trigger ${trigger} after insert on ${names.staged} deferrable initially deferred
+    unless(
+      there,
+      `create constraint trigger ${trigger} after insert on ${names.staged} deferrable initially deferred
       for each row when (new.leads) execute function ${move}()`,
-    }),
+    ),
     // Also in sessions with session_replication_role = replica: what they stage would stay there.
-    whenFree({
-      table: names.staged,
-      when: `exists (select ${there} and t.tgenabled <> 'A')`,
-      change: `alter table ${names.staged} enable always trigger ${trigger}`,
-    }),
+    unless(`${there} and t.tgenabled = 'A'`, `alter table ${names.staged} enable always trigger ${trigger}`),
   ];
 }
+
+const unless = (there: string, change: string): string =>
+  `do $outbox$ begin if not exists (select ${there}) then ${change}; end if; end $outbox$`;
 
 /** Also where they were never made: an outbox may have been strict once. */
 export function strictOrderDown(names: TableNames): string[] {

@@ -10,7 +10,7 @@ export interface Settings {
 }
 
 /** Short, because somebody is watching: after a crash, another relay waits for the end of the dead one's lease. */
-export const LEASE = 14_000;
+export const LEASE = 10_000;
 
 /** From the environment, as the processes of a deployment would get them. */
 export function settings(env: NodeJS.ProcessEnv = process.env): Settings {

@@ -75,6 +75,28 @@ describe('B17: others that come, free and leave', () => {
     expect(fleet.alive.size).toBe(0);
   });
 
+  it('S4: one that finds nothing free says once, at its start, whose leases it waits for, and for how long', async () => {
+    const fleet = new LeaseFleet();
+    await fleet.join('host pid 7').leases.runOnce();
+    fleet.store.heldLeases = async () =>
+      [1, 2].map((bucket) => ({
+        transport: 0,
+        bucket,
+        epoch: '1',
+        owner: 'host pid 7',
+        until: 'then',
+        remaining: 900,
+      }));
+    const { leases } = fleet.join('b');
+    const told: unknown[] = [];
+    leases.abandoned.news = { emit: (...news) => void told.push(news) };
+    await leases.runOnce();
+    await fleet.clock.advance(1_001);
+    await leases.runOnce();
+    const owner = 'host pid 7';
+    expect(told).toEqual([['leasesHeld', { buckets: 2, owners: [owner], places: [owner], runOutIn: 900 }]]);
+  });
+
   it('what it hears while it looks at them is news for the next look', async () => {
     const fleet = new LeaseFleet();
     const [a, b] = [fleet.join('a'), fleet.join('b')];

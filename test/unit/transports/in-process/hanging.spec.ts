@@ -151,9 +151,11 @@ describe('a handler that goes on past its time', () => {
   });
 });
 
-it('K8: a handler that is missing is no attempt of the message, and says what is missing', async () => {
+it('K8: a handler that is missing is no attempt of the message, and says of which type', async () => {
   const publisher = new Publisher(new InProcessTransport(new InProcessHandlers(), 10), systemClock, 1_000);
   const results: PublishResult[] = [];
   await publisher.publish([stored()], (_index, result) => result === 'late' || results.push(result));
-  expect(results).toMatchObject([{ ok: false, blame: 'transport', suspect: 'handler', missing: '1 t' }]);
+  expect(results).toMatchObject([
+    { ok: false, blame: 'transport', suspect: 'handler', certain: true, destination: 'type "t" version 1' },
+  ]);
 });
