@@ -101,7 +101,7 @@ export const MARIADB = [
     file: SETTLE,
     from: "from ${there(PLACES)} ${updateOf('h')}`",
     to: 'from ${there(PLACES)}`',
-    contract: 'test/integration/mysql/store.spec.ts',
+    contract: 'test/contract/store-mariadb.spec.ts',
   },
   {
     name: 'mariadb-look-up-unforced',

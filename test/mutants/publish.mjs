@@ -189,7 +189,7 @@ export const PUBLISH = [
     file: 'lib/transports/rabbitmq/channel-writer.ts',
     from: "call.set(index, blameFor({ kind: 'nacked', destination: to.name }, this.owner.recovering));",
     to: 'call.set(index, PUBLISHED);',
-    contract: 'test/integration/rabbitmq/publish.spec.ts',
+    contract: 'test/integration/rabbitmq/blame.spec.ts',
     chaos: false,
   },
   {

@@ -6,8 +6,6 @@ import { describeWith } from '../support/services.js';
 import { Applications } from './support/app.js';
 import { startRefusing } from './support/refusing.js';
 
-@OutboxEvent({ type: 'patient', retry: { backoff: 'fixed', jitter: 'none', initial: '20m' } })
-class Patient {}
 @OutboxEvent({ type: 'plain' })
 class Plain {}
 
@@ -54,11 +52,5 @@ describeWith('postgres', 'retry.backoff', () => {
     expect(errors).toEqual(['no table of delays']);
     expect(minutes).toBeGreaterThan(4);
     expect(minutes).toBeLessThanOrEqual(10);
-  });
-
-  it('is not asked about an event that says its own', async () => {
-    const { minutes } = await afterFailure(new Patient(), () => '2h');
-    expect(minutes).toBeGreaterThan(18);
-    expect(minutes).toBeLessThanOrEqual(20);
   });
 });

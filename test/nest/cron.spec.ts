@@ -40,7 +40,8 @@ describeWith('postgres', 'retention.every with a cron expression', () => {
     expect(await Promise.all(passes)).toEqual([]);
     expect(await left()).toBe(1);
 
-    const job = compiled.get(SchedulerRegistry).getCronJob('outbox:default:clean');
+    const registry = compiled.get(SchedulerRegistry);
+    const job = registry.getCronJob('outbox:default:clean');
     void job.fireOnTick();
     void job.fireOnTick(); // while that pass runs: another one behind it, not beside it
     expect(await passes[0]).toMatchObject({ published: 1 });
@@ -50,6 +51,8 @@ describeWith('postgres', 'retention.every with a cron expression', () => {
     await clock.advance(25 * 3_600_000); // a pass by the cron sets no timer either
     expect(passes).toHaveLength(2);
     expect(await left()).toBe(1);
+    await applications.close();
+    expect(registry.getCronJobs().size).toBe(0);
   });
 
   it('L13: takes the class that it is given, as in a bundle, where there is nothing to look for it in', async () => {

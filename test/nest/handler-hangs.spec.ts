@@ -67,23 +67,4 @@ describeOnFewer([], 'one type of handler that hangs', (kind) => {
     const health = await countedHealth(outbox, ({ status }) => status === 'degraded');
     expect(textsOf(health)).toContainEqual(expect.stringContaining('handler "Work.hang"'));
   });
-
-  it('K7: a message whose call still runs waits for that without an attempt, and dies of calls that were made', async () => {
-    const begun: OutboxMessage[] = [];
-    @Injectable()
-    class Work {
-      @OnOutboxEvent({ type: 'hang' })
-      hang(_event: unknown, message: OutboxMessage): Promise<void> {
-        begun.push(message);
-        return never();
-      }
-    }
-    const outbox = await start([Work], { retry: { initial: 1, max: 1, maxAttempts: 2 } });
-    const id = await outbox.enqueueOutsideTransaction({ type: 'hang', topic: 't', key: 'k', payload: {} });
-    await until(async () => (await outbox.stats()).total.dead === 1);
-    expect(begun.map((message) => [message.id, message.attempts])).toEqual([
-      [id, 0],
-      [id, 1],
-    ]);
-  });
 });

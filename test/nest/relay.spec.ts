@@ -1,16 +1,7 @@
 // @tier fast
 import { Module } from '@nestjs/common';
 import { ScheduleModule, SchedulerRegistry } from '@nestjs/schedule';
-import { DataSource } from 'typeorm';
-import {
-  OutboxDispatcher,
-  OutboxModule,
-  OutboxService,
-  OutboxTransport,
-  type OutboxMessage,
-  type OutboxOptions,
-  type PublishResult,
-} from '../../lib/index.js';
+import { OutboxDispatcher, OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
 import { describeOnMysqlFamily, describeWith } from '../support/services.js';
 import {
   build,
@@ -185,25 +176,6 @@ describeWith('postgres', 'the relay in an application', () => {
       expect(registry.getIntervals()).toEqual([]);
     });
 
-    it('shows a cleaner with a cron expression as a cron job, which runs it', async () => {
-      const options = { onPublished: 'archive', retention: { published: '1s', every: { cron: '0 3 1 1 *' } } } as const;
-      const app = await start({ ...options, database: { setup: 'create', prefix: 'cron_' } }, ScheduleModule.forRoot());
-      const registry = app.get(SchedulerRegistry);
-      expect([...registry.getCronJobs().keys()]).toEqual(['outbox:default:clean']);
-      const outbox = app.get(OutboxService);
-      const published = outbox.events.once('published');
-      await outbox.enqueueOutsideTransaction(new OrderPlaced('1'));
-      await published;
-      let cleaned = 0;
-      outbox.events.on('cleaned', (event) => (cleaned += event.published));
-      await until(() => {
-        void registry.getCronJob('outbox:default:clean').fireOnTick();
-        return cleaned === 1;
-      });
-      await applications.close();
-      expect(registry.getCronJobs().size).toBe(0);
-    });
-
     it('is not needed, neither for cron', async () => {
       await start({ retention: { every: { cron: '0 3 * * *' } } });
       await applications.close();
@@ -214,66 +186,14 @@ describeWith('postgres', 'the relay in an application', () => {
     });
   });
 
-  describe('shutdown', () => {
-    /** Publishes when the test says so. */
-    class Gated extends OutboxTransport {
-      readonly receipt = 'broker';
-      readonly handed: string[] = [];
-      open: () => void = () => {};
-      readonly opened = new Promise<void>((resolve) => (this.open = resolve));
-      override async publish(batch: readonly OutboxMessage[]): Promise<PublishResult[]> {
-        this.handed.push(...batch.map(({ id }) => id));
-        await this.opened;
-        return batch.map(() => ({ ok: true }));
-      }
-    }
-
-    it('finishes what is in flight, and settles it', async () => {
-      const transport = new Gated();
-      const app = await start({ transports: { default: transport }, onPublished: 'delete', shutdownTimeout: '1m' });
-      const id = await app.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('1'));
-      await until(() => transport.handed.includes(id));
-      const closed = applications.close();
-      transport.open();
-      await closed;
-      const dataSource = await new DataSource(used.database.options).initialize();
-      const [{ count }] = await dataSource.query(`select count(*)::int from outbox_ready where id = $1`, [id]);
-      await dataSource.destroy();
-      expect(count).toBe(0);
-    });
-
-    it('is bounded when a broker hangs, and leaves the message to the next', async () => {
-      const hung = new Gated();
-      const app = await start({ transports: { default: hung }, shutdownTimeout: 200 });
-      const id = await app.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('1'));
-      await until(() => hung.handed.includes(id));
-      await applications.close(); // the publish never ends
-      const transport = new CollectingTransport();
-      await start({ transports: { default: transport } });
-      await until(() => transport.ids.includes(id));
-    });
-
-    it('also when nothing was started', async () => {
-      const compiled = await build([typeOrm(used.database), OutboxModule.forRoot(quiet())]).compile();
-      await compiled.close();
-    });
+  it('closes when nothing was started', async () => {
+    const compiled = await build([typeOrm(used.database), OutboxModule.forRoot(quiet())]).compile();
+    await compiled.close();
   });
 });
 
 describeOnMysqlFamily('the relay in an application', (kind) => {
   const used = useApplications(kind);
-  const { applications } = used;
-
-  it('publishes what was committed', async () => {
-    const transport = new CollectingTransport();
-    const app = await applications.start(
-      build([typeOrm(used.database), OutboxModule.forRoot(quiet({ transports: { default: transport } }))]),
-    );
-    const outbox = app.get(OutboxService);
-    const id = await outbox.transaction(() => outbox.enqueue(new OrderPlaced('1')));
-    await until(() => transport.ids.includes(id));
-    await countedHealth(outbox, ({ status }) => status === 'up');
-  });
 
   it('cannot notify', async () => {
     const error = await failure(build([typeOrm(used.database), OutboxModule.forRoot(quiet({ wakeUp: 'notify' }))]));

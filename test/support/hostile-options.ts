@@ -12,7 +12,7 @@ class Never {
     throw new Error('subscribed');
   }
 }
-export const Thing = new EntitySchema({ name: 'thing', columns: { id: { type: Number, primary: true } } });
+const Thing = new EntitySchema({ name: 'thing', columns: { id: { type: Number, primary: true } } });
 
 /** All that acts on a database when a DataSource with these options connects to it: the relay's own must not. */
 export const HOSTILE = {

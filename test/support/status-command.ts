@@ -1,7 +1,6 @@
 import type { OutboxHealth } from '../../lib/observe/health.js';
 import { STATUS } from '../../lib/cli/commands/status.js';
 import { reportOf } from '../../lib/nest/report.js';
-import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { systemClock } from '../../lib/time/clock.js';
 import { patient, type Harness } from './relay.js';
 
@@ -15,8 +14,8 @@ export interface Said {
 }
 
 /** One run of `npx nestjs-outbox status`: a process without a relay, which knows nothing from before. */
-export async function runStatus(harness: Harness, store: OutboxStore = harness.store): Promise<Said> {
-  const { options, transportIds } = harness;
+export async function runStatus(harness: Harness): Promise<Said> {
+  const { options, store, transportIds } = harness;
   const service = reportOf({
     store: patient(store),
     dispatcher: { status: () => ({ running: false, storeDownFor: null, transports: [] }) as never, relays: [] },

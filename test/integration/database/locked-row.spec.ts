@@ -7,7 +7,7 @@ describeOnEach([], 'a ready row that somebody holds locked', (kind) => {
   let h: Harness;
   afterEach(() => h.close());
 
-  it('keeps nothing but itself from being settled', async () => {
+  it('keeps nothing but itself from being settled, and is settled when it is free', async () => {
     h = await createHarness(kind, { batchSize: 10, batchesInFlight: 1, lease: '10m' });
     await h.enqueue(Array.from({ length: 60 }, () => ({})));
     const [{ bucket, seq }] = await h.dataSource.query('select bucket, seq from outbox_ready limit 1');
@@ -26,8 +26,10 @@ describeOnEach([], 'a ready row that somebody holds locked', (kind) => {
     try {
       await until(async () => (await h.count('ready')) === 1, 120_000);
       expect(transport.published).toHaveLength(60);
-    } finally {
       await holder.rollbackTransaction();
+      await until(async () => (await h.count('ready')) === 0);
+      expect(transport.attempted).toHaveLength(60);
+    } finally {
       await holder.release();
       await dispatcher.stop();
       await store.close();

@@ -213,19 +213,4 @@ describeWith('postgres', 'after the commit', () => {
     await db.dataSource.transaction((manager) => outbox.enqueue(plain('m'), { manager }));
     expect([nudges, await db.types()]).toEqual([1, ['m']]);
   });
-
-  it('the end of a transaction waits for writes that nobody awaited', async () => {
-    const failing = db.dataSource.transaction(async (manager) => {
-      // Two statements each: without the wait the second would run after the ROLLBACK, outside of any transaction.
-      const writes = Array.from({ length: 5 }, (_, i) => outbox.enqueue(plain('x'), { manager, dedupKey: `k${i}` }));
-      void Promise.allSettled(writes);
-      throw new Error('business');
-    });
-    await expect(failing).rejects.toThrow('business');
-    expect(await db.rows()).toEqual([]);
-    await db.dataSource.transaction(async (manager) => {
-      void outbox.enqueue(plain('forgotten'), { manager, dedupKey: 'k' });
-    });
-    expect([await db.types(), nudges]).toEqual([['forgotten'], 1]);
-  });
 });

@@ -40,16 +40,6 @@ describeOnEach([], 'the ambient transaction', (kind) => {
     expect([result, await db.types(), await db.things()]).toEqual(['result', ['deep', 'deep'], 1]);
   });
 
-  it('rolls back with it', async () => {
-    const failing = outbox.transaction(async (manager) => {
-      await db.addThing(manager);
-      await outbox.enqueue(plain('m'));
-      throw new Error('business');
-    });
-    await expect(failing).rejects.toThrow('business');
-    expect([await db.types(), await db.things()]).toEqual([[], 0]);
-  });
-
   it('H12: is one for all outboxes on one DataSource: another one writes in it, and its own joins it', async () => {
     const other = db.outbox();
     await outbox.transaction(async () => {

@@ -39,16 +39,6 @@ describe.each(DATABASES)('enqueue on %s', (kind) => {
       expect(ids[0]).toMatch(V7);
     });
 
-    it('A8: is gone with the transaction', async () => {
-      const failing = db.dataSource.transaction(async (manager) => {
-        await db.addThing(manager);
-        await outbox.enqueue(new Event('1'), { manager });
-        throw new Error('business');
-      });
-      await expect(failing).rejects.toThrow('business');
-      expect([await db.rows(), await db.things()]).toEqual([[], 0]);
-    });
-
     it('takes an EntityManager, a QueryRunner, its manager and a repository’s manager', async () => {
       const runner = db.dataSource.createQueryRunner();
       await runner.startTransaction();
@@ -73,20 +63,6 @@ describe.each(DATABASES)('enqueue on %s', (kind) => {
       const rows = await db.rows();
       expect(rows).toHaveLength(502);
       expect(rows.filter(({ type }) => type === 'both').map(({ id }) => id)).toEqual([rows[0]?.id, rows[0]?.id]);
-    });
-
-    it('A10: a savepoint that is rolled back drops only its own messages', async () => {
-      await db.dataSource.transaction(async (manager) => {
-        await outbox.enqueue(plain('outer'), { manager });
-        await manager
-          .transaction(async (inner) => {
-            await outbox.enqueue(plain('inner-dropped'), { manager: inner });
-            throw new Error('inner');
-          })
-          .catch(() => undefined);
-        await manager.transaction((inner) => outbox.enqueue(plain('inner-kept'), { manager: inner }));
-      });
-      expect(await db.types()).toEqual(['inner-kept', 'outer']);
     });
 
     it('delayed messages wait apart', async () => {
@@ -273,35 +249,8 @@ describe.each(DATABASES)('enqueue on %s', (kind) => {
         expect(await db.rows()).toEqual([]);
       });
 
-      it('a dedup key is written once and answers with the first id', async () => {
-        const first = await write({ dedupKey: 'k', transport: ['default', 'other'] });
-        expect(await write({ dedupKey: 'k' })).toBe(first);
-        const [a, b, c, d] = (await write({}, [
-          { ...plain('x'), dedupKey: 'k' },
-          { ...plain('y'), dedupKey: 'new' },
-          { ...plain('z'), dedupKey: 'new' },
-          plain('w'),
-        ])) as unknown as string[];
-        expect([a, c]).toEqual([first, b]);
-        expect((await db.rows()).map(({ type, id: row }) => [type, row])).toEqual([
-          ['m', first],
-          ['m', first],
-          ['y', b],
-          ['w', d],
-        ]);
-      });
-
       it('a dedup key that looks like an id does not stand in the way of that id', async () => {
         await write({ dedupKey: id });
-        expect(await write({ id })).toBe(id);
-      });
-
-      it('a key of a rolled-back transaction is free again', async () => {
-        const failing = db.dataSource.transaction(async (manager) => {
-          await outbox.enqueue(plain('m'), { manager, id });
-          throw new Error('x');
-        });
-        await expect(failing).rejects.toThrow('x');
         expect(await write({ id })).toBe(id);
       });
     });

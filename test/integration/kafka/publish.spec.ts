@@ -167,23 +167,6 @@ describeWith('kafka', 'kafka() publishes', () => {
     expect(headers).not.toHaveProperty('id');
   });
 
-  it('tombstones and empty payloads, told apart; no key stays no key', async () => {
-    const topic = await topics.create();
-    allOk(
-      await publish(await open(), [
-        contractMessage({ topic, key: 'a', payload: null }),
-        contractMessage({ topic, key: 'b', payload: '' }),
-        contractMessage({ topic, payload: '{}' }),
-      ]),
-    );
-    const records = await topics.read(topic, 3);
-    expect(records.map(({ key, value }) => [text(key), text(value)])).toEqual([
-      ['a', null],
-      ['b', ''],
-      [null, '{}'],
-    ]);
-  });
-
   it('spreads messages without a key over the partitions', async () => {
     const topic = await topics.create(4);
     allOk(
@@ -266,21 +249,6 @@ describeWith('kafka', 'kafka() publishes', () => {
     await topics.addPartitions(topic, 4);
     allOk(await publish(transport, [at(3, 'b')]));
     expect((await topics.offsets(topic))[3]).toBe(1);
-  });
-
-  it('a run of one key whole, in order, in one partition', async () => {
-    const topic = await topics.create(4);
-    allOk(
-      await publish(
-        await open(),
-        messages(topic, 300, (n) => ({ key: n % 3 ? 'run' : `other-${n}` })),
-      ),
-    );
-    const run = (await topics.read(topic, 300)).filter(({ key }) => text(key) === 'run');
-    expect(run.map(({ value }) => JSON.parse(text(value)!) as { n: number }).map(({ n }) => n)).toEqual(
-      Array.from({ length: 300 }, (_, n) => n).filter((n) => n % 3),
-    );
-    expect(new Set(run.map(({ partition }) => partition)).size).toBe(1);
   });
 
   it('more than a record batch may hold', async () => {

@@ -65,14 +65,6 @@ describeWith('kafka', 'kafka() refuses and commits', () => {
       },
     );
 
-    it('the only message of a request that is refused is the culprit', async () => {
-      const [topic, small] = [await topics.create(4), await topics.create(1, { 'max.message.bytes': '1000' })];
-      const big = contractMessage({ topic: small, key: 'big', payload: 'x'.repeat(2000) });
-      const results = await publish(await open(), [...messages(topic, 20), big]);
-      expect(results.at(-1)).toMatchObject({ ok: false, blame: 'message', final: true });
-      expect(await topics.total(topic)).toBe(20);
-    });
-
     it('R5: a topic that does not exist is away, and no topic is made', async () => {
       const [known, unknown] = [await topics.create(), TestTopics.name()];
       const transport = await open();
@@ -128,19 +120,6 @@ describeWith('kafka', 'kafka() refuses and commits', () => {
       expect(results).toMatchObject([{ ok: true }, { ok: false, blame: 'message', final: true }, { ok: true }]);
       expect((results[1] as { error: Error }).error.message).toContain('no topic');
       expect(await topics.total(topic)).toBe(2);
-    });
-
-    it('a record that the topic’s rules forbid: no key on a compacted topic', async () => {
-      const topic = await topics.create(1, { 'cleanup.policy': 'compact' });
-      const transport = await open();
-      const [keyed, keyless] = [contractMessage({ topic, key: 'a' }), contractMessage({ topic })];
-      expect((await publish(transport, [keyed, keyless])).map((r) => !r.ok && r.blame)).toEqual([
-        'collateral',
-        'collateral',
-      ]);
-      expect(await publish(transport, [keyless])).toMatchObject([{ blame: 'message', final: true }]);
-      allOk(await publish(transport, [keyed]));
-      expect(await topics.total(topic)).toBe(1);
     });
 
     it('a broker that is not there: nobody’s fault, with its reason and without a payload', async () => {

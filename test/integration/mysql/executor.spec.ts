@@ -8,16 +8,10 @@ import { tableNames } from '../../../lib/store/names.js';
 import { statement } from '../../../lib/store/sql.js';
 import { MariaDbStores } from '../../support/mariadb-store.js';
 import { until as eventually } from '../../support/postgres-store.js';
-import { HOSTILE } from '../../support/hostile-options.js';
 import { describeOnMysqlFamily } from '../../support/services.js';
 import { TcpProxy } from '../../support/tcp-proxy.js';
 
 const sql = (text: string, ...values: unknown[]) => statement(undefined, text).bind(...values);
-/** A billion rows, counted one by one. */
-const LONG = {
-  mariadb: 'select count(*) from seq_1_to_1000000000 where seq % 7 = sqrt(seq)',
-  mysql: `select count(*) from information_schema.columns a, information_schema.columns b, information_schema.columns c`,
-};
 const one = async (connection: SqlConnection, text: string, ...values: unknown[]) =>
   (await connection.run(sql(text, ...values))).rows[0]?.[0];
 
@@ -31,14 +25,6 @@ describeOnMysqlFamily('connections of the store', (kind) => {
     database = openMysqlDatabase(stores.application, stores.storeSettings);
   });
   afterEach(() => database.close());
-
-  const kill = async (connection: SqlConnection) =>
-    stores.application.query(`kill ${String(await one(connection, 'select connection_id()'))}`);
-  const openSessions = async () =>
-    Number(
-      (await stores.application.query('select count(*) n from information_schema.processlist where db = database()'))[0]
-        .n,
-    );
 
   it('has its own session: committed reads, UTC, strict, with timeouts', async () => {
     const [isolation, limit, most] =
@@ -91,75 +77,25 @@ describeOnMysqlFamily('connections of the store', (kind) => {
     await stores.application.query('drop table bounded');
   });
 
-  it('opens a new connection after a kill, and says so', async () => {
-    const connection = database.connection('read');
-    const before = await openSessions();
-    expect([Number(await one(connection, 'select 1')), connection.generation]).toEqual([1, 0]);
-    for (let round = 1; round <= 6; round++) {
-      await kill(connection);
-      // The first statement may still meet the dying connection.
-      expect(String(await eventually('reconnect', () => one(connection, 'select 1').catch(() => undefined)))).toBe('1');
-      expect(connection.generation).toBe(round);
-    }
-    await eventually('only the living one is left', async () =>
-      (await openSessions()) <= before + 2 ? true : undefined,
-    );
-  });
-
-  /** With limits that no test comes to. */
-  const withPatience = async (work: (patient: SqlDatabase) => Promise<void>): Promise<void> => {
+  it('E2: the deadline of a lost statement ends no later connection', async () => {
     const patient = openMysqlDatabase(stores.application, { ...stores.storeSettings, statementTimeout: 3_600_000 });
-    await work(patient).finally(() => patient.close());
-  };
-
-  /** A statement on its way, and the session that runs it. */
-  const sleeping = async (connection: SqlConnection) => {
-    const id = await one(connection, 'select connection_id()');
-    const asleep = connection.run(sql('select sleep(3000)')).then(
-      () => 'slept',
-      (error: Error) => error,
-    );
-    await eventually(
-      'asleep',
-      async () =>
-        (
-          await stores.application.query(
-            `select 1 from information_schema.processlist where id = ${String(id)} and state = 'User sleep'`,
-          )
-        ).length > 0 || undefined,
-    );
-    return { id: String(id), asleep };
-  };
-
-  it('fails a statement whose connection is killed under it, at once', () =>
-    withPatience(async (patient) => {
-      const connection = patient.connection('settle');
-      const { id, asleep } = await sleeping(connection);
-      await stores.application.query(`kill ${id}`);
-      expect(await asleep).toBeInstanceOf(Error);
-      expect(String(await eventually('reconnect', () => one(connection, 'select 2').catch(() => undefined)))).toBe('2');
-    }));
-
-  it('E2: the deadline of a lost statement ends no later connection', () =>
-    withPatience(async (patient) => {
-      const connection = patient.connection('settle') as MysqlConnection;
-      const id = String(await one(connection, 'select connection_id()'));
-      const { timeout } = connection;
-      const short = 3_000;
-      Object.assign(connection, { timeout: short }); // of this statement alone
-      const asleep = connection.run(sql('select sleep(3000)')).catch(() => undefined); // under way, or lost before that
-      await stores.application.query(`kill ${id}`);
-      await asleep;
-      Object.assign(connection, { timeout });
-      const from = performance.now();
-      const next = await eventually('reconnect', () =>
-        one(connection, 'select connection_id()').catch(() => undefined),
-      );
-      await eventually('its deadline is over', async () => {
-        expect(await one(connection, 'select connection_id()')).toBe(next);
-        return performance.now() - from > short + 500 || undefined;
-      });
-    }));
+    const connection = patient.connection('settle') as MysqlConnection;
+    const id = String(await one(connection, 'select connection_id()'));
+    const { timeout } = connection;
+    const short = 3_000;
+    Object.assign(connection, { timeout: short }); // of this statement alone
+    const asleep = connection.run(sql('select sleep(3000)')).catch(() => undefined); // under way, or lost before that
+    await stores.application.query(`kill ${id}`);
+    await asleep;
+    Object.assign(connection, { timeout });
+    const from = performance.now();
+    const next = await eventually('reconnect', () => one(connection, 'select connection_id()').catch(() => undefined));
+    await eventually('its deadline is over', async () => {
+      expect(await one(connection, 'select connection_id()')).toBe(next);
+      return performance.now() - from > short + 500 || undefined;
+    });
+    await patient.close();
+  });
 
   describe('behind a network that fails', () => {
     let proxy: TcpProxy;
@@ -219,77 +155,6 @@ describeOnMysqlFamily('connections of the store', (kind) => {
       expect(await names(0, 3, 0, 7)).toEqual(await names(1, 4, 1, 31));
     } finally {
       await client.end();
-    }
-  });
-
-  it('lets the server cancel what takes too long, and keeps the connection', () =>
-    withPatience(async (patient) => {
-      const connection = patient.connection('admin');
-      const id = await one(connection, 'select connection_id()');
-      const limit = kind === 'mariadb' ? 'max_statement_time = 1' : 'max_execution_time = 1000';
-      await connection.run(sql(`set session ${limit}`)); // the client's is long: the server may say so late
-      await expect(connection.run(sql(LONG[kind]))).rejects.toMatchObject({ errno: kind === 'mariadb' ? 1969 : 3024 });
-      const next = await eventually('an answer', () =>
-        one(connection, 'select connection_id()').catch(() => undefined),
-      );
-      expect(next).toBe(id);
-    }));
-
-  it('settles what is in flight when it closes', () =>
-    withPatience(async (patient) => {
-      const asleep = patient
-        .connection('read')
-        .run(sql('select sleep(3000)'))
-        .then(
-          () => 'slept',
-          () => 'failed',
-        );
-      await one(patient.connection('lease'), 'select 1');
-      await patient.close();
-      expect(await asleep).toBe('failed');
-      await expect(patient.connection('read').run(sql('select 1'))).rejects.toThrow('closed');
-    }));
-
-  it('keeps transactions apart from the statements around them', async () => {
-    const connection = database.connection('settle');
-    await connection.run(sql('create temporary table t (a int primary key) engine = InnoDB'));
-    const failing = connection.transaction(async (tx) => {
-      await tx.run(sql('insert into t values (1)'));
-      await tx.run(sql('insert into t values (1)'));
-    });
-    const behind = connection.run(sql('insert into t values (2)'));
-    await expect(failing).rejects.toMatchObject({ errno: 1062 });
-    await behind;
-    expect((await connection.run(sql('select a from t'))).rows).toEqual([[2]]);
-  });
-
-  it('never shows the values of a statement in its error', async () => {
-    const failure: unknown = await database
-      .connection('read')
-      .run(sql('select ? from nowhere', 'secret'))
-      .catch((error: unknown) => error);
-    expect(JSON.stringify(failure, Object.getOwnPropertyNames(failure))).not.toContain('secret');
-  });
-
-  it('leaves the tables of an application that drops and synchronizes its own schema alone', async () => {
-    await stores.application.query('create table mine (a int)');
-    const application = new DataSource({
-      ...stores.database.options,
-      ...HOSTILE,
-      extra: { connectionLimit: 2, multipleStatements: true },
-    } as never);
-    const own = openMysqlDatabase(application, stores.storeSettings); // the application itself is not connected here
-    try {
-      expect(
-        await one(
-          own.connection('read'),
-          `select group_concat(table_name) from information_schema.tables
-           where table_name in ('mine', 'thing') and table_schema = database()`,
-        ),
-      ).toBe('mine');
-      await expect(own.connection('read').run(sql('select 1; select 2'))).rejects.toMatchObject({ errno: 1064 });
-    } finally {
-      await own.close();
     }
   });
 

@@ -101,42 +101,17 @@ describeOnMysqlFamily('tables', (kind) => {
     await expect(insert).rejects.toMatchObject({ message: expect.stringMatching(/constraint/i) });
   });
 
-  it('says what is wrong with tables that are not as they should be', async () => {
-    const breakages: [string, string, RegExp][] = [
-      [
-        'alter table outbox_parked drop key due',
-        'alter table outbox_parked add key due (transport, bucket, due_at, seq)',
-        /parked has no key on \(transport, bucket, due_at, seq\)/,
-      ],
-      [
-        'alter table outbox_ready drop column options',
-        'alter table outbox_ready add column options text null',
-        /ready\.options is missing/,
-      ],
-      [
-        'alter table outbox_ready modify payload blob null',
-        'alter table outbox_ready modify payload longblob null',
-        /ready\.payload is blob, not longblob/,
-      ],
-      [
-        'alter table outbox_dedup engine = MyISAM',
-        'alter table outbox_dedup engine = InnoDB',
-        /dedup has engine MyISAM/,
-      ],
-      ['rename table outbox_leases to elsewhere', 'rename table elsewhere to outbox_leases', /leases is missing/],
-    ];
-    for (const [breakIt, mend, message] of breakages) {
-      await stores.application.query(breakIt);
-      await expect(store.setup.check(stores.settings)).rejects.toMatchObject({
-        code: 'SCHEMA_MISMATCH',
-        message: expect.stringMatching(message),
-      });
-      await stores.application.query(mend);
+  it('says which table is missing', async () => {
+    const rename = (from: string, to: string) => stores.application.query(`rename table ${from} to ${to}`);
+    for (const [table, code] of [
+      ['outbox_leases', 'SCHEMA_MISMATCH'],
+      ['outbox_meta', 'SCHEMA_MISSING'],
+    ] as const) {
+      await rename(table, 'elsewhere');
+      await expect(store.setup.check(stores.settings)).rejects.toMatchObject({ code });
+      await rename('elsewhere', table);
     }
     await store.setup.check(stores.settings);
-    await stores.application.query('rename table outbox_meta to elsewhere');
-    await expect(store.setup.check(stores.settings)).rejects.toMatchObject({ code: 'SCHEMA_MISSING' });
-    await stores.application.query('rename table elsewhere to outbox_meta');
   });
 
   it('goes up twice and down with rows in the tables', async () => {

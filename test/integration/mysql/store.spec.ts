@@ -1,9 +1,7 @@
 import { transactionExecutor } from '../../../lib/data-layers/typeorm/transaction.js';
 import { MysqlStore } from '../../../lib/store/mysql/store.js';
 import { statement } from '../../../lib/store/sql.js';
-import { updateOf } from '../../../lib/store/mysql/capabilities.js';
 import { MysqlConnection } from '../../../lib/data-layers/typeorm/mysql-connection.js';
-import { openMysqlDatabase } from '../../../lib/data-layers/typeorm/mysql.js';
 import { OwnedTransport, settled, StoreRun } from '../../../lib/testing/store-contract/harness.js';
 import { series } from '../../support/databases.js';
 import { MariaDbStores } from '../../support/mariadb-store.js';
@@ -90,21 +88,6 @@ describeOnMysqlFamily('the store', (kind) => {
     }
   });
 
-  it('makes one archive row of a message that an owner and a zombie settle at once', async () => {
-    const count = async () => Number((await stores.application.query('select count(*) n from outbox_archive'))[0].n);
-    for (let round = 0; round < 20; round++) {
-      const owned = await run.owned();
-      await owned.insert({}, {}, {});
-      const messages = (await owned.ready()).map(settled);
-      const before = await count();
-      const reports = await Promise.all(
-        [run.store, run.other].map((store) => store.ready.settle(owned.transport, messages, 'archive')),
-      );
-      expect(reports.reduce((sum, { affected }) => sum + affected, 0)).toBe(3);
-      expect(await count()).toBe(before + 3);
-    }
-  });
-
   it('survives deadlocks with an application that locks the same rows the other way round', async () => {
     const owned = await run.owned();
     await owned.insert({}, {});
@@ -149,98 +132,6 @@ describeOnMysqlFamily('the store', (kind) => {
     await holder.rollbackTransaction();
     await holder.release();
     expect((await settle(held)).affected).toBe(1);
-  });
-
-  it('never makes writers wait for its reads', async () => {
-    const owned = await run.owned();
-    await owned.insert(...Array.from({ length: 200 }, () => ({})));
-    const messages = await owned.ready();
-    const ranges = owned.allBuckets.map((bucket) => ({ bucket, after: '0', upTo: '18446744073709551615' }));
-    const own = openMysqlDatabase(stores.application, stores.storeSettings);
-    const reader = new MysqlStore(own, stores.storeSettings);
-    try {
-      // A transaction of the relay that has read, parked and probed everything, and has not ended.
-      await own.connection('read').transaction(async () => {
-        const other = new MysqlStore(openMysqlDatabase(stores.application, stores.storeSettings), stores.storeSettings);
-        await other.ready.probe(owned.transport, ranges);
-        await other.ready.sweep(owned.transport, ranges);
-        await owned.park(messages.slice(0, 100), { state: 'waiting' });
-        const runner = stores.application.createQueryRunner();
-        await runner.query('set session innodb_lock_wait_timeout = 1');
-        await runner.startTransaction();
-        await other.writer.insert(
-          transactionExecutor(runner),
-          owned.allBuckets.map((bucket) => owned.message({ bucket })),
-        );
-        await runner.commitTransaction();
-        await runner.release();
-        await other.close();
-      });
-      expect((await owned.ready()).length).toBe(100 + owned.allBuckets.length);
-    } finally {
-      await reader.close();
-    }
-  });
-
-  it('lets writers insert next to rows that a settle or a park has locked', async () => {
-    const owned = await run.owned();
-    await owned.insert(...Array.from({ length: 50 }, (_, i) => ({ bucket: i % 2 })));
-    const own = openMysqlDatabase(stores.application, stores.storeSettings);
-    try {
-      await own.connection('settle').transaction(async (tx) => {
-        const { statement } = await import('../../../lib/store/sql.js');
-        const lock = `select h.seq from json_table(?, '$[*]' columns (b smallint path '$[0]', s bigint unsigned path '$[1]')) k
-          straight_join outbox_ready h on h.transport = ? and h.bucket = k.b and h.seq = k.s ${updateOf('h')}`;
-        const places = JSON.stringify((await owned.ready()).map(({ bucket, seq }) => [bucket, Number(seq)]));
-        expect((await tx.run(statement(undefined, lock).bind(places, owned.transport))).rows).toHaveLength(50);
-        const runner = stores.application.createQueryRunner();
-        await runner.query('set session innodb_lock_wait_timeout = 1');
-        await runner.startTransaction();
-        await run.store.writer.insert(transactionExecutor(runner), [
-          owned.message({ bucket: 0 }),
-          owned.message({ bucket: 1 }),
-        ]);
-        await runner.commitTransaction();
-        await runner.release();
-      });
-    } finally {
-      await own.close();
-    }
-    expect(await owned.readyIds()).toHaveLength(52);
-  });
-
-  it('reads few rows and a backlog alike, at most so many per bucket and in all', async () => {
-    const owned = await run.owned();
-    for (const size of [3, 40, 200]) {
-      await owned.insert(...Array.from({ length: size }, (_, i) => ({ bucket: i % 4 })));
-      const total = (await owned.ready()).length;
-      for (const [perBucket, limit] of [
-        [1, 100],
-        [10, 100],
-        [100, 7],
-        [500, 500],
-      ] as const) {
-        const positions = owned.allBuckets.map((bucket) => ({ bucket, after: '0' }));
-        for (let again = 0; again < 2; again++) {
-          const { messages } = await run.store.ready.fetch({ transport: owned.transport, positions, perBucket, limit });
-          const expected = Math.min(
-            limit,
-            owned.allBuckets.reduce((sum, bucket) => {
-              const there = bucket < 4 ? Math.floor((total + 3 - bucket) / 4) : 0;
-              return sum + Math.min(perBucket, there);
-            }, 0),
-          );
-          expect(Math.abs(messages.length - expected)).toBeLessThanOrEqual(
-            perBucket === 1 || limit === 7 || limit === 500 ? 0 : 4,
-          );
-          for (const bucket of owned.allBuckets) {
-            const seqs = messages.filter((message) => message.bucket === bucket).map(({ seq }) => Number(seq));
-            expect(seqs.length).toBeLessThanOrEqual(perBucket);
-            expect(seqs).toEqual([...seqs].sort((a, b) => a - b));
-          }
-        }
-      }
-    }
   });
 
   describe('insert', () => {

@@ -1,11 +1,6 @@
-import { randomUUID } from 'node:crypto';
-import { Kafka, type Admin } from 'kafkajs';
-import { DataSource } from 'typeorm';
 import { systemClock, type Clock } from '../../../lib/time/clock.js';
-import { kafka } from '../../../lib/transports/kafka/index.js';
 import { rabbitmq, type RabbitMqOptions } from '../../../lib/transports/rabbitmq/index.js';
 import type { OutboxTransport } from '../../../lib/transports/transport.js';
-import { openStore } from '../../support/open-store.js';
 import { RabbitMqObserver } from '../../support/rabbitmq.js';
 import { broken, createHarness, ScriptedTransport, type Harness, type RecordedHooks } from '../../support/relay.js';
 import { describeOnEach, describeWith, requiredUrl } from '../../support/services.js';
@@ -109,19 +104,6 @@ describeOnEach([], 'what status says without a broker', (kind) => {
     dispatcher.nudge();
     await staysAt('down', /^transport_down: .*connection refused/);
   });
-
-  it('a message that is refused again and again is dead and blocks its key: degraded', async () => {
-    harness = await createHarness(kind, { retry: { maxAttempts: 1 } });
-    const transport = new ScriptedTransport();
-    transport.behave = () => ({ ok: false, blame: 'message', error: new Error('no') });
-    await start(transport);
-    await harness.enqueue([{ key: 'k' }, { key: 'k' }]);
-    const said = await staysAt(
-      'degraded',
-      /^keys_blocked: 1 key of 'default' is blocked by a failed message, with 1 message behind it/,
-    );
-    expect(said.lines).toContainEqual("dead_letters: 1 dead message for 'default' waits for requeue or discard.");
-  });
 });
 
 describeWith(['rabbitmq', 'postgres'], 'what status says of RabbitMQ', () => {
@@ -148,15 +130,6 @@ describeWith(['rabbitmq', 'postgres'], 'what status says of RabbitMQ', () => {
     expect([said.lines.length, said.relays]).toEqual([1, 1]);
   });
 
-  it('a wrong password: down, and says so without it', async () => {
-    const url = new URL(requiredUrl('rabbitmq'));
-    url.password = 'swordfish-4711';
-    await harness.enqueue([{}]);
-    await through({ url: url.href });
-    const { lines } = await staysAt('down', /^transport_down: .*(403|ACCESS.REFUSED)/);
-    expect(lines.join()).not.toContain('swordfish');
-  });
-
   it('an exchange that is missing: degraded, until it is there', async () => {
     const [exchange, queue] = [observer.unusedName(), await observer.queue()];
     const hooks = await through({ exchange });
@@ -172,65 +145,5 @@ describeWith(['rabbitmq', 'postgres'], 'what status says of RabbitMQ', () => {
     await observer.receivedAll(queue, ids);
     await hooks.until('destinationBack');
     await until(async () => (await status()).status === 'up');
-  });
-
-  it('a queue that is full: degraded', async () => {
-    const queue = await observer.queue({ arguments: { 'x-max-length': 1, 'x-overflow': 'reject-publish' } });
-    await observer.channel.sendToQueue(queue, Buffer.from('full'));
-    await until(async () => (await observer.depth(queue)) === 1);
-    await through({ exchange: '' });
-    await harness.enqueue([{ topic: queue }]);
-    await staysAt('degraded', new RegExp(`^destination_away: Transport 'default': .*${queue}.* takes nothing: `));
-  });
-});
-
-describeWith(['kafka', 'postgres'], 'what status says of Kafka', () => {
-  let admin: Admin;
-  const topic = `outbox-test-${randomUUID()}`;
-  afterAll(async () => {
-    await admin?.deleteTopics({ topics: [topic] }).catch(() => undefined);
-    await admin?.disconnect();
-  });
-
-  it('a topic that is missing: degraded, until it is there', async () => {
-    const client = { clientId: 'drill', brokers: requiredUrl('kafka').split(',') };
-    admin = new Kafka({ ...client, logLevel: 0 }).admin();
-    await admin.connect();
-    harness = await createHarness('postgres');
-    const hooks = await start(await kafka({ client }).create());
-    await harness.enqueue([{ topic }]);
-    await staysAt('degraded', new RegExp(`^destination_away: Transport 'default': topic "${topic}" takes nothing: `));
-    await admin.createTopics({ topics: [{ topic }] });
-    await hooks.until('destinationBack');
-    await until(async () => (await status()).status === 'up');
-  });
-});
-
-describeWith('postgres', 'what status says of a database', () => {
-  it('that is read-only: down', async () => {
-    harness = await createHarness('postgres');
-    const { database } = harness.dataSource.options as { database?: string };
-    const name = database ?? new URL(harness.database.url).pathname.slice(1);
-    await harness.dataSource.query(`alter database "${name}" set default_transaction_read_only = on`);
-    const own = await new DataSource(harness.database.options).initialize();
-    try {
-      const { options } = harness;
-      const { database: settings, ordering, coordination, onPublished, publishTimeout, buckets } = options;
-      const tables = { options: settings, ordering, coordination, buckets };
-      const store = openStore(own, {
-        ...tables,
-        onPublished,
-        publishTimeout,
-        errorHistory: options.retry.errorHistory,
-      });
-      expect(await runStatus(harness, store)).toMatchObject({
-        status: 'down',
-        exitCode: 3,
-        lines: [expect.stringMatching(/^database_read_only: The database is read-only: /)],
-      });
-      await store.close();
-    } finally {
-      await own.destroy();
-    }
   });
 });

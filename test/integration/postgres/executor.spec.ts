@@ -4,7 +4,6 @@ import { openPostgresDatabase } from '../../../lib/data-layers/typeorm/postgres.
 import { transactionExecutor } from '../../../lib/data-layers/typeorm/transaction.js';
 import { DURABLE } from '../../../lib/store/postgres/ready/statements.js';
 import { statement } from '../../../lib/store/sql.js';
-import { HOSTILE, Thing } from '../../support/hostile-options.js';
 import { describeWith } from '../../support/services.js';
 import { DATABASE, PostgresFixture, SETTINGS, until } from '../../support/postgres-store.js';
 
@@ -30,10 +29,6 @@ describeWith('postgres', 'PostgreSQL executors', () => {
         `select count(*)::int as n from pg_stat_activity where datname = current_database() and application_name = 'nestjs-outbox'`,
       )
     )[0].n as number;
-  const backendOf = async (connection: {
-    run: (sql: ReturnType<typeof one>) => Promise<{ rows: readonly (readonly unknown[])[] }>;
-  }) => (await connection.run(one('select pg_backend_pid()'))).rows[0]?.[0] as string;
-  const terminate = (pid: string) => fixture.application.query('select pg_terminate_backend($1)', [pid]);
 
   it('gives each role its session, and closes all of them', async () => {
     const database = open();
@@ -82,51 +77,6 @@ describeWith('postgres', 'PostgreSQL executors', () => {
     await database.close();
   });
 
-  it('reconnects after the server ended the session, and counts it', async () => {
-    const database = open({ statementTimeout: 3_600_000 });
-    const connection = database.connection('read');
-    const pid = await backendOf(connection);
-    expect(connection.generation).toBe(0);
-    await terminate(pid);
-    const next = await until('a new session', () => backendOf(connection).catch(() => undefined));
-    expect(next).not.toBe(pid);
-    expect(connection.generation).toBe(1);
-
-    const slow = connection.run(one('select pg_sleep(3000)'));
-    slow.catch(() => undefined);
-    await until(
-      'the slow statement',
-      async () =>
-        (
-          (await fixture.application.query(
-            `select 1 from pg_stat_activity where pid = $1 and query like '%pg_sleep%' and state = 'active'`,
-            [next],
-          )) as []
-        ).length > 0,
-    );
-    await terminate(next);
-    await expect(slow).rejects.toThrow();
-    expect((await connection.run(one('select 1'))).rows).toEqual([['1']]);
-    expect(connection.generation).toBe(2);
-    await database.close();
-  });
-
-  it('rolls back and stays usable when a transaction fails; a slow statement is cancelled by the server', async () => {
-    const database = open({ statementTimeout: 3_600_000 });
-    const connection = database.connection('admin');
-    const pid = await backendOf(connection);
-    await expect(
-      connection.transaction(async (tx) => {
-        await tx.run(one('create temporary table t (a int)'));
-        await tx.run(one(`set local statement_timeout = '1s'`));
-        await tx.run(one('select pg_sleep(3000)'));
-      }),
-    ).rejects.toMatchObject({ code: '57014' });
-    await expect(connection.run(one('select * from t'))).rejects.toMatchObject({ code: '42P01' });
-    expect(await backendOf(connection)).toBe(pid);
-    await database.close();
-  });
-
   it('fails within the connect timeout when nobody answers, and works when somebody does', async () => {
     const elsewhere = Object.create(fixture.application, {
       options: { value: { ...fixture.application.options, url: undefined, host: '127.0.0.1', port: 1 } },
@@ -159,7 +109,7 @@ describeWith('postgres', 'PostgreSQL executors', () => {
     const [row] = await fixture.application.query(
       `select pid from pg_stat_activity where datname = current_database() and query like 'listen%'`,
     );
-    await terminate(String(row.pid));
+    await fixture.application.query('select pg_terminate_backend($1)', [row.pid]);
     await until('the loss', async () => lost !== undefined);
     await listener!.close();
     const again = await store.listen(
@@ -170,20 +120,6 @@ describeWith('postgres', 'PostgreSQL executors', () => {
     await fixture.store().notify();
     await until('another notification', async () => heard > before);
     await again!.close();
-  });
-
-  it('keeps what the application has, whatever its options would do to a second connection', async () => {
-    const application = await new DataSource({
-      ...fixture.database.options,
-      entities: [Thing],
-      synchronize: true,
-    }).initialize();
-    await application.query('insert into thing values (1)');
-    Object.assign(application.options, HOSTILE, { cache: true });
-    const store = fixture.store({}, application);
-    await store.setup.create(SETTINGS);
-    expect(await application.query('select * from thing')).toEqual([{ id: 1 }]);
-    await application.destroy();
   });
 
   it('shows neither parameters nor rows in the error of a caller’s statement', async () => {

@@ -1,4 +1,3 @@
-import { outboxSql } from '../../../lib/data-layers/typeorm/index.js';
 import { bucketOf } from '../../../lib/message/bucket-of.js';
 import { itHoldsTheKeyOfARetry } from '../../contract/commit-order.contract.js';
 import { OpenTransaction, readyTexts, waitsForLock } from '../../support/open-transactions.js';
@@ -184,19 +183,4 @@ describeWith('postgres', 'a strict order on PostgreSQL, rule by rule', () => {
   });
 
   itHoldsTheKeyOfARetry(() => harness);
-
-  it('the check at start names what is missing', async () => {
-    const { dataSource, store, options } = harness;
-    await store.setup.check(options);
-    await dataSource.query('alter table outbox_staged disable trigger outbox_staged_move');
-    const missing = { code: 'SCHEMA_MISMATCH', message: expect.stringContaining('deferred trigger of') };
-    await expect(store.setup.check(options)).rejects.toMatchObject(missing);
-    await dataSource.query(outboxSql('postgres', { ordering: 'strict' }).up);
-    await store.setup.check(options);
-    await dataSource.query('drop table outbox_staged');
-    const gone = { code: 'SCHEMA_MISMATCH', message: expect.stringContaining('.tx is missing') };
-    await expect(store.setup.check(options)).rejects.toMatchObject(gone);
-    await dataSource.query(outboxSql('postgres', { ordering: 'strict' }).up);
-    await store.setup.check(options);
-  });
 });

@@ -104,16 +104,6 @@ describeWith('rabbitmq', 'rabbitmq() on a real broker', () => {
     expect(found.map(({ headers }) => headers?.['key'])).toEqual(['\ufffdff01', '\ufffdfe01']);
   });
 
-  it('C1: fails an unroutable message, and only that one', async () => {
-    const topic = await observer.queue();
-    const [good, lost] = [contractMessage({ topic }), contractMessage({ topic: `${topic}-nowhere` })];
-    const results = await publish(await transportOf(), good, lost, contractMessage({ topic }));
-    expect(blames(results)).toEqual(['ok', 'transport', 'ok']);
-    expect(results[1]).toMatchObject({ suspect: 'destination', certain: true });
-    expect(results[1]).toMatchObject({ error: { reason: 'unroutable', replyCode: 312 } });
-    expect((results[1] as PublishFailure).final).toBeUndefined();
-  });
-
   it('F8: of two messages with one id the one that no queue took is never ok', async () => {
     const topic = await observer.queue();
     const batch = Array.from({ length: 2_000 }, () => contractMessage({ topic })).flatMap((taken) => [
@@ -152,18 +142,6 @@ describeWith('rabbitmq', 'rabbitmq() on a real broker', () => {
     const delivered = [...good, ...neighbours].map(({ id }) => id);
     const found = await observer.receivedAll(topic, delivered);
     expect(new Set(found.map(({ id }) => id))).toEqual(new Set(delivered));
-  });
-
-  it('R2: a full queue that refuses is away, and other queues go on', async () => {
-    const full = await observer.queue({ maxLength: 1, overflow: 'reject-publish' });
-    const free = await observer.queue();
-    const transport = await transportOf();
-    await publish(transport, contractMessage({ topic: full }));
-    await expect(observer.depth(full)).resolves.toBe(1);
-    const results = await publish(transport, contractMessage({ topic: full }), contractMessage({ topic: free }));
-    expect(blames(results)).toEqual(['transport', 'ok']);
-    expect(results[0]).toMatchObject({ destination: `queue "${full}"`, certain: true });
-    expect(reason(results[0])).toBe('nacked');
   });
 
   it.each([

@@ -3,7 +3,6 @@ import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport
 import { gate } from '../../support/transport-relay.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { describeOnEach } from '../../support/services.js';
-import { until } from '../../support/until.js';
 import { operatorOf } from '../../support/operator.js';
 
 const text = (value: string | number) => Buffer.from(String(value));
@@ -50,39 +49,6 @@ describeOnEach([], 'one poison among many', (kind) => {
     expect(stats).toMatchObject({ ready: 0, blockedKeys: 1 });
     expect(stats.dead + stats.waiting).toBe(1);
     expect(stats.blocked).toBe(2 * ROUNDS - 1);
-  });
-
-  it('D1: block and skip by event, side by side; blocked keys are seen, and freed in order by release, requeue, discard', async () => {
-    harness = await createHarness(kind, { retry: { maxAttempts: 1 } });
-    const transport = new ScriptedTransport();
-    transport.behave = ({ payload }) => (String(payload).endsWith('1') ? rejected() : PUBLISHED);
-    const { dispatcher, hooks } = harness.relay({ default: transport });
-    const of = (key: string, options: string | null) =>
-      [1, 2, 3].map((n) => ({ key, options, payload: text(`${key}${n}`) }));
-    const ids = await harness.enqueue([
-      ...of('skipped', onDead('skip')),
-      ...of('released', onDead('block')),
-      ...of('requeued', onDead('block')),
-      ...of('discarded', null),
-      { payload: text('later'), delay: HOUR, key: 'released' },
-    ]);
-    await dispatcher.start();
-    await hooks.until('dead', 4);
-    await transport.until(() => transport.published.length === 2);
-    expect(transport.texts).toEqual(['skipped2', 'skipped3']);
-    await until(async () => (await harness.store.admin.stats())[0]!.blocked === 6);
-    expect((await harness.store.admin.stats())[0]).toMatchObject({ dead: 4, blocked: 6, blockedKeys: 3, scheduled: 1 });
-    transport.behave = () => PUBLISHED;
-    await operatorOf(harness.store).release('released');
-    await operatorOf(harness.store).requeue({ ids: [ids[6]!] });
-    await operatorOf(harness.store).discard({ ids: [ids[9]!] });
-    dispatcher.nudge();
-    await transport.until(() => transport.published.length === 9);
-    const order = (key: string) => transport.texts.filter((each) => each.startsWith(key)).slice();
-    expect(order('released')).toEqual(['released2', 'released3']);
-    expect(order('requeued')).toEqual(['requeued1', 'requeued2', 'requeued3']);
-    expect(order('discarded')).toEqual(['discarded2', 'discarded3']);
-    await until(async () => (await harness.store.admin.stats())[0]!.blockedKeys === 0);
   });
 
   it('D5: two operators requeue 1,000 dead letters at once: each is published once', async () => {

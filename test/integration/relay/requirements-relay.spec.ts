@@ -1,9 +1,7 @@
 import { eachRole } from '../../support/each-role.js';
-import { systemClock } from '../../../lib/time/clock.js';
 import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
 import type { OutboxStore } from '../../../lib/store/outbox-store.js';
-import { transactionExecutor } from '../../../lib/data-layers/typeorm/transaction.js';
-import { createHarness, newMessage, ScriptedTransport, type Harness } from '../../support/relay.js';
+import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { describeWith, DATABASES } from '../../support/services.js';
 import { until } from '../../support/until.js';
 
@@ -50,33 +48,6 @@ describe.each(DATABASES)('the work of a relay on %s', (kind) => {
       const reads = (calls['fetch'] ?? 0) + (calls['sweep'] ?? 0) + (calls['readPlaces'] ?? 0);
       expect((100 * (calls['settle'] as number)) / total).toBeLessThan(5); // statements per 100 messages
       expect((100 * reads) / total).toBeLessThan(10);
-    });
-
-    it('stops under load: nothing lost, nothing twice, no lease left', async () => {
-      harness = await createHarness(kind, { batchSize: 20 });
-      const total = 600;
-      await harness.enqueue(Array.from({ length: total }, (_, i) => ({ key: `k${i % 50}`, payload: text(i) })));
-      const seen: string[] = [];
-      for (let relay = 0; relay < 3; relay += 1) {
-        const transport = new ScriptedTransport();
-        transport.behave = () => new Promise((resolve) => setTimeout(resolve, 1, PUBLISHED));
-        const { dispatcher } = harness.relay({ default: transport });
-        await dispatcher.start();
-        await transport.until(() => transport.published.length >= 150);
-        await dispatcher.stop();
-        expect(transport.attempted).toHaveLength(transport.published.length);
-        seen.push(...transport.texts);
-        const [{ n }] = await harness.dataSource.query(
-          'select count(*) as n from outbox_leases where owner is not null',
-        );
-        expect(Number(n)).toBe(0);
-        expect((await harness.count('ready')) + seen.length).toBe(total);
-      }
-      const rest = new ScriptedTransport();
-      await harness.relay({ default: rest }).dispatcher.drain({ timeout: 60_000 });
-      expect([...seen, ...rest.texts].map(Number).sort((a, b) => a - b)).toEqual(
-        Array.from({ length: total }, (_, i) => i),
-      );
     });
 
     it('lets a key that takes long, or for ever, hold up nobody', async () => {
@@ -155,25 +126,6 @@ describe.each(DATABASES)('the work of a relay on %s', (kind) => {
       expect(transport.resets).toBeGreaterThanOrEqual(2);
     });
 
-    it('keeps the order past 2^53', async () => {
-      harness = await createHarness(kind);
-      const start = '9007199254740990';
-      await harness.dataSource.query(
-        kind === 'postgres'
-          ? `alter sequence outbox_ready_seq_seq restart with ${start}`
-          : `alter table outbox_ready auto_increment = ${start}`,
-      );
-      const transport = new ScriptedTransport();
-      transport.behave = ({ payload, attempts }) =>
-        String(payload) === '4' && attempts === 0 ? rejected() : PUBLISHED;
-      await harness.enqueue(Array.from({ length: 10 }, (_, i) => ({ key: 'k', payload: text(i) })));
-      const { dispatcher } = harness.relay({ default: transport });
-      await dispatcher.start();
-      await transport.until(() => transport.published.length === 10);
-      expect(transport.texts.map(Number)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
-      expect(BigInt((transport.published[9] as { seq: string }).seq)).toBeGreaterThan(2n ** 53n);
-    });
-
     it('E1: needs two connections, and none of the application’s', async () => {
       harness = await createHarness(kind, { database: { poolSize: 2 } });
       const transport = new ScriptedTransport();
@@ -209,70 +161,6 @@ describe.each(DATABASES)('the work of a relay on %s', (kind) => {
       );
       finish(PUBLISHED);
       await transport.until(() => transport.published.length === 1);
-    });
-
-    it('B3: believes the database’s clock, whatever those of the machines say', async () => {
-      harness = await createHarness(kind, {
-        pollInterval: 20,
-        retry: { initial: 300, max: 300 },
-      });
-      const skewed = (by: number) => ({
-        clock: { ...systemClock, wall: () => Date.now() + by },
-        random: () => 0.999_999,
-      });
-      const attemptedAt = new Map<string, number[]>();
-      const transports = [3_600_000, -3_600_000].map((by) => {
-        const transport = new ScriptedTransport();
-        transport.behave = ({ id }) => {
-          const times = attemptedAt.get(id) ?? [];
-          attemptedAt.set(id, [...times, performance.now()]);
-          return times.length === 0 ? rejected() : PUBLISHED;
-        };
-        return { transport, ...harness.relay({ default: transport }, {}, skewed(by)) };
-      });
-      for (const { dispatcher } of transports) await dispatcher.start();
-      await until(() => {
-        for (const { dispatcher } of transports) dispatcher.lookAtLeases(); // peers, and not only in its time
-        return transports.every(({ dispatcher }) => dispatcher.status().transports[0]?.buckets.length === 16);
-      });
-      const enqueuedAt = performance.now();
-      const ids = await harness.enqueue(
-        Array.from({ length: 64 }, (_, i) => ({ bucket: i % 32, delay: i < 32 ? 2_000 : null })),
-      );
-      await until(() => transports.reduce((sum, { transport }) => sum + transport.published.length, 0) === 64);
-      expect(attemptedAt.size).toBe(64);
-      for (const times of attemptedAt.values()) {
-        expect(times).toHaveLength(2);
-        expect((times[1] as number) - (times[0] as number)).toBeGreaterThan(280);
-      }
-      // Never earlier; and who believed a machine would be wrong by an hour.
-      for (const id of ids.slice(0, 32))
-        expect((attemptedAt.get(id)?.[0] as number) - enqueuedAt).toBeGreaterThan(1_900);
-    });
-
-    it('reads times right from a session in any time zone', async () => {
-      harness = await createHarness(kind);
-      const transport = new ScriptedTransport();
-      const { dispatcher } = harness.relay({ default: transport });
-      const runner = harness.dataSource.createQueryRunner();
-      await runner.query(kind === 'postgres' ? `set time zone 'Asia/Kathmandu'` : `set time_zone = '+05:45'`);
-      await dispatcher.start();
-      await harness.enqueue([{ payload: text('first') }]);
-      await transport.until(() => transport.published.length === 1); // connected, and every bucket is read
-      await runner.startTransaction();
-      const soon = new Date(Date.now() + 2_000);
-      const rows = [newMessage({ payload: text('now') }), newMessage({ payload: text('then'), deliverAt: soon })];
-      await harness.store.writer.insert(transactionExecutor(runner), rows);
-      await runner.commitTransaction();
-      await runner.query(kind === 'postgres' ? 'reset time zone' : 'set time_zone = default');
-      await runner.release();
-      // An error is a quarter of an hour or more: too early, or never.
-      await transport.until(() => transport.texts.includes('then'), 60_000);
-      expect(Date.now()).toBeGreaterThan(soon.getTime() - 1_000);
-      await transport.until(() => transport.published.length === 3);
-      expect([...transport.texts].sort()).toEqual(['first', 'now', 'then']);
-      for (const { createdAt } of transport.published)
-        expect(Math.abs(Date.now() - createdAt.getTime())).toBeLessThan(600_000); // clock: an error is a quarter of an hour or more
     });
   });
 });

@@ -3,11 +3,9 @@ import { createHarness, RecordedHooks, ScriptedTransport, type Harness } from '.
 import { allow, refuse } from '../../support/refusing-database.js';
 import { describeWith, DATABASES } from '../../support/services.js';
 import { until } from '../../support/until.js';
-import { operatorOf } from '../../support/operator.js';
 
 const text = (value: string | number) => Buffer.from(String(value));
 const rejected = (error: unknown = new Error('no')): PublishResult => ({ ok: false, blame: 'message', error });
-const down = (): PublishResult => ({ ok: false, blame: 'transport', error: new Error('connection refused') });
 /** Full jitter at its upper end: delays that a test can predict. */
 const ALWAYS_LONGEST = { random: () => 0.999_999 };
 
@@ -23,10 +21,6 @@ describe.each(DATABASES)('attempts, delays and errors on %s', (kind) => {
     afterEach(() => harness?.close());
     /** A whole number of 64 bits in MySQL's view, which its driver gives as a text. */
     const attempts = kind === 'mysql' ? 'attempts + 0e0' : 'attempts';
-
-    const now = kind === 'postgres' ? 'now()' : 'utc_timestamp(6)';
-    const inSeconds = (time: string): string =>
-      kind === 'postgres' ? `extract(epoch from ${time} - now())` : `timestampdiff(microsecond, ${now}, ${time}) / 1e6`;
 
     /** As an operator sees it, in the order of the inserts. */
     const look = (): Promise<ParkedRow[]> =>
@@ -62,48 +56,6 @@ describe.each(DATABASES)('attempts, delays and errors on %s', (kind) => {
       expect(relays.every(({ transport }) => transport.attempted.length > 0)).toBe(true);
     });
 
-    it('has no limit with null, and applies one that was lowered at the next failure', async () => {
-      harness = await createHarness(kind, { retry: { initial: 1, max: 1, maxAttempts: null } });
-      await harness.enqueue([{ key: 'k' }]);
-      const first = new ScriptedTransport();
-      first.behave = () => rejected();
-      const patient = harness.relay({ default: first });
-      await patient.dispatcher.start();
-      await patient.hooks.until('retried', 20);
-      await patient.dispatcher.stop();
-      const [row] = await look();
-      expect(row).toMatchObject({ state: 'waiting', attempts: first.attempted.length });
-      const second = new ScriptedTransport();
-      second.behave = () => rejected();
-      const { hooks, dispatcher } = harness.relay(
-        { default: second },
-        { retry: { ...harness.options.retry, maxAttempts: 3 } },
-      );
-      await dispatcher.start();
-      expect(await hooks.until('dead')).toMatchObject({ attempts: first.attempted.length + 1 });
-      expect(second.attempted).toHaveLength(1);
-    });
-
-    it('kills what is older than maxAge at its next failure, and not for an outage', async () => {
-      harness = await createHarness(kind, { retry: { initial: 1, max: 1, maxAttempts: null, maxAge: '10m' } });
-      const [old, young] = await harness.enqueue([{ payload: text('old') }, { payload: text('young') }]);
-      const interval = kind === 'postgres' ? `interval '1 hour'` : 'interval 1 hour';
-      await harness.dataSource.query(
-        `update outbox_ready set created_at = created_at - ${interval} where id = '${old}'`,
-      );
-      const transport = new ScriptedTransport();
-      let up = false;
-      transport.behave = () => (up ? rejected() : down());
-      const { dispatcher, hooks } = harness.relay({ default: transport });
-      await dispatcher.start();
-      await hooks.until('circuitOpened', 2);
-      expect(hooks.of('dead')).toEqual([]);
-      up = true;
-      expect(await hooks.until('dead')).toMatchObject({ id: old, attempts: 1 });
-      await until(() => hooks.of('retried').filter(({ id }) => id === young).length > 3);
-      expect(hooks.of('dead')).toHaveLength(1);
-    });
-
     it('waits as long as it says, longer each time, also when the relay is another one', async () => {
       harness = await createHarness(kind, { pollInterval: 20, retry: { initial: 400, max: '1m' } });
       await harness.enqueue([{ key: 'k' }]);
@@ -134,34 +86,6 @@ describe.each(DATABASES)('attempts, delays and errors on %s', (kind) => {
       for (const [i, delay] of delays.entries()) expect(waited[i]).toBeGreaterThan(delay - 20);
     });
 
-    it.each([
-      ['the same delay each time', { initial: '1h', max: '1h', backoff: 'fixed', jitter: 'none' }, [3_600, 3_600]],
-      ['no less than the least', { initial: '1h', max: '1d', min: '1h', jitter: 'equal' }, [3_600, 3_600]],
-      ['what a function says', { max: '1d', backoff: (attempts: number) => attempts * 7_200_000 }, [7_200, 14_400]],
-    ] as const)('stores with the message %s, which holds for the next relay', async (_, retry, seconds) => {
-      harness = await createHarness(kind, { retry });
-      const [id] = await harness.enqueue([{ key: 'k' }]);
-      const due = `select ${inSeconds('due_at')} as t from outbox_parked`;
-      const stored: number[] = [];
-      for (const _one of seconds) {
-        const transport = new ScriptedTransport();
-        transport.behave = () => rejected();
-        const { dispatcher, hooks } = harness.relay({ default: transport }, {}, { random: () => 0 });
-        await dispatcher.start();
-        await hooks.until('retried', 1);
-        await until(async () => (await harness.count('parked')) === 1);
-        const [{ t }] = await harness.dataSource.query(due);
-        stored.push(Math.round(Number(t)));
-        await dispatcher.stop();
-        expect(transport.attempted.map((message) => message.id)).toEqual([id]);
-        await harness.dataSource.query(`update outbox_parked set due_at = ${now}`);
-      }
-      for (const [n, expected] of seconds.entries()) {
-        expect(stored[n]).toBeGreaterThan(expected - 60);
-        expect(stored[n]).toBeLessThanOrEqual(expected);
-      }
-    });
-
     it('archives with its attempts and the time of its confirm what went through in the end', async () => {
       harness = await createHarness(kind, { onPublished: 'archive', pollInterval: 20, retry: { initial: 1, max: 1 } });
       const transport = new ScriptedTransport();
@@ -185,55 +109,6 @@ describe.each(DATABASES)('attempts, delays and errors on %s', (kind) => {
       expect(rows).toMatchObject([{ state: 'published', attempts: 2, last_error: null }]);
       expect(Number(rows[0].t) * 1_000).toBeGreaterThan(confirmedAt - 20);
       expect(Number(rows[0].t) * 1_000).toBeLessThan(Date.now() + 20);
-    });
-
-    it('gives a requeued message all its attempts again, and a discarded one none', async () => {
-      harness = await createHarness(kind, { pollInterval: 20, retry: { initial: 1, max: 1, maxAttempts: 3 } });
-      const transport = new ScriptedTransport();
-      transport.behave = ({ payload }) => (String(payload) === 'next' ? PUBLISHED : rejected());
-      const [id] = await harness.enqueue([{ key: 'k' }, { key: 'k', payload: text('next') }]);
-      const { dispatcher, hooks } = harness.relay({ default: transport });
-      await dispatcher.start();
-      await hooks.until('dead', 1);
-      expect(await operatorOf(harness.store).requeue({ ids: [id as string] })).toMatchObject({ changed: [id] });
-      dispatcher.nudge();
-      expect(await hooks.until('dead', 2)).toMatchObject({ id, attempts: 3 });
-      expect(transport.attempted).toHaveLength(6);
-      expect(await operatorOf(harness.store).discard({ ids: [id as string] })).toMatchObject({ changed: [id] });
-      await transport.until(() => transport.texts.includes('next'));
-      expect(transport.attempted).toHaveLength(7);
-      await until(async () => (await harness.count('parked')) === 0);
-    });
-
-    it('has the next relay tell of a death that nobody could be told of', async () => {
-      const told: number[] = [];
-      const deadLetter = ({ attempts }: { attempts: number }): void => void told.push(attempts);
-      harness = await createHarness(kind, { retry: { initial: 1, max: 1, maxAttempts: 2 }, deadLetter });
-      const transport = new ScriptedTransport();
-      transport.behave = () => rejected();
-      await harness.enqueue([{}]);
-      const deaf = { deadLetter: () => Promise.reject(new Error('nobody is there')) };
-      const first = harness.relay({ default: transport }, deaf);
-      await first.dispatcher.start();
-      await first.hooks.until('dead');
-      await until(() => first.hooks.of('error').some(({ operation }) => operation === 'deadLetter'));
-      await first.dispatcher.stop();
-      const second = harness.relay({ default: transport });
-      await second.dispatcher.start();
-      await until(() => told.length > 0);
-      expect([told, transport.attempted.length]).toEqual([[2], 2]);
-    });
-
-    it('fails one key without slowing the others', async () => {
-      harness = await createHarness(kind, { retry: { initial: '1h', max: '1h' } });
-      const transport = new ScriptedTransport();
-      transport.behave = ({ key }) => (key === 'bad' ? rejected() : PUBLISHED);
-      const { dispatcher } = harness.relay({ default: transport }, { pollInterval: 3_600_000 });
-      await dispatcher.start();
-      await harness.enqueue(Array.from({ length: 100 }, (_, i) => ({ key: i % 2 === 0 ? 'bad' : `good ${i}` })));
-      dispatcher.nudge();
-      await transport.until(() => transport.published.length === 50);
-      expect(transport.attempted).toHaveLength(51);
     });
 
     it('stores error texts of any length and content, without credentials, payload or headers', async () => {

@@ -1,4 +1,3 @@
-import type { OutboxMessage } from '../../../lib/outbox-message.js';
 import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
 import { createTransportRelay, leased, stored, turn } from '../../support/transport-relay.js';
 import { ScriptedTransport } from '../../support/scripted.js';
@@ -90,21 +89,6 @@ describe('a relay and its broker', () => {
     await turn();
     expect(relay.trial.failed?.id).toBe(only.id);
   });
-
-  it('survives message options that are no JSON', async () => {
-    const under = await leased(createTransportRelay());
-    const { relay, store, transport } = under;
-    const parked: unknown[] = [];
-    store.park = async (_owner, _leases, entries) => {
-      parked.push(...entries);
-      return { fence: undefined, affected: entries.length };
-    };
-    transport.behave = rejected;
-    relay.accept([stored({ optionsJson: '{odd' })]);
-    await turn();
-    expect(parked).toMatchObject([{ state: 'waiting', attempts: 1 }]);
-    expect(relay.flight.batches.size).toBe(0);
-  });
 });
 
 describe('a relay and its parked messages', () => {
@@ -185,19 +169,3 @@ async function turns(count: number): Promise<string> {
   for (let i = 0; i < count; i += 1) await turn();
   return 'still running';
 }
-
-describe('what a transport says', () => {
-  it('a result that is none counts as an outage of the transport, not as nothing', async () => {
-    class Sloppy extends ScriptedTransport {
-      override async publish(batch: readonly OutboxMessage[]): Promise<never> {
-        return batch.map(() => undefined) as never;
-      }
-    }
-    const under = await leased(createTransportRelay({}, new Sloppy()));
-    const { relay } = under;
-    relay.accept([stored(), stored()]);
-    await turn();
-    expect(relay.outage.circuit.state).toBe('open');
-    expect(relay.room.held).toBe(0);
-  });
-});

@@ -58,22 +58,6 @@ describe('the dispatcher', () => {
     await expect(under.dispatcher.start()).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
   });
 
-  it('starts, publishes, stops, leaves no timer and no lease, and starts again', async () => {
-    const under = relay();
-    for (let life = 1; life <= 3; life += 1) {
-      under.store.ready = [stored()];
-      await under.dispatcher.start();
-      await under.clock.advance(100);
-      await turn();
-      expect(under.transport.published).toHaveLength(life);
-      await during(under, under.dispatcher.stop());
-      expect(under.clock.pending).toBe(0);
-      expect(owners(under)).toEqual(new Set([null]));
-      expect(under.dispatcher.status()).toMatchObject({ running: false, transports: [] });
-    }
-    expect(under.hooks.of('stopped')).toHaveLength(3);
-  });
-
   it('two stops at once are one', async () => {
     const under = relay();
     await under.dispatcher.start();

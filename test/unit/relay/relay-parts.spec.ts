@@ -1,34 +1,14 @@
 import type { Roles } from '../../../lib/store/outbox-store.js';
 import type { OutboxMessage } from '../../../lib/outbox-message.js';
 import { systemClock } from '../../../lib/time/clock.js';
-import fc from 'fast-check';
 import { ParkedKeys } from '../../../lib/relay/order/parked-keys.js';
 import { Circuit } from '../../../lib/relay/publish/circuit.js';
-import { backoff } from '../../../lib/relay/settle/backoff.js';
 import { DeadLetters } from '../../../lib/relay/settle/dead-letters.js';
 import type { Death } from '../../../lib/store/parked-store.js';
 import { OutboxCleaner } from '../../../lib/clean/cleaner.js';
 import { stored } from '../../support/transport-relay.js';
 import { RecordedHooks } from '../../support/scripted.js';
 import { until } from '../../support/until.js';
-
-describe('backoff', () => {
-  it('is a whole number of milliseconds within its bounds, for every number of attempts', () => {
-    fc.assert(
-      fc.property(
-        fc.integer({ min: 1, max: 2 ** 31 }),
-        fc.integer({ min: 1, max: 3_600_000 }),
-        fc.integer({ min: 1, max: 30 * 86_400_000 }),
-        fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
-        (attempts, initial, max, random) => {
-          const delay = backoff(attempts, { initial, max, min: 1, backoff: 'exponential', jitter: 'full' }, random);
-          return Number.isSafeInteger(delay) && delay >= 1 && delay <= Math.max(1, max);
-        },
-      ),
-      { numRuns: 2_000 },
-    );
-  });
-});
 
 describe('the circuit', () => {
   it('opens at the first failure, and another failure asks for no second probe', () => {
@@ -169,25 +149,6 @@ describe('dead letters', () => {
     expect(told).toEqual(all.slice(1).map(({ message }) => message.id));
   });
 
-  it('a hook that refuses a hundred and more hears of the next ones too', async () => {
-    const { all, store } = lettersOf(250);
-    const told = new Set<string>();
-    const bad = new Set(all.slice(0, 120).map(({ message }) => message.id));
-    const letters = new DeadLetters(
-      store,
-      ({ message }) => {
-        if (bad.has(message.id)) throw new Error('no');
-        told.add(message.id);
-      },
-      new Map([[0, 'default']]),
-      new RecordedHooks(),
-      systemClock,
-      1_000,
-    );
-    for (let i = 0; i < 6; i += 1) await letters.runOnce();
-    expect(told.size).toBe(130);
-  });
-
   it('a hook that refuses thousands hears of the next ones too, a page in memory, and is left alone in between', async () => {
     const { all, announced, pages, store } = lettersOf(4_350);
     const bad = new Set(all.slice(0, 4_250).map(({ message }) => message));
@@ -245,28 +206,6 @@ describe('dead letters', () => {
 });
 
 describe('the cleaner', () => {
-  it('goes on in batches until less than one is left, each kind by itself, and says what failed', async () => {
-    let archived = 2_500;
-    const store = {
-      cleanArchive: async (_: number, limit: number) => {
-        const deleted = Math.min(archived, limit);
-        archived -= deleted;
-        return deleted;
-      },
-      cleanDead: () => Promise.reject(new Error('away')),
-      cleanDedup: async () => ({ removed: 3, looked: 3 }),
-    };
-    const hooks = new RecordedHooks();
-    const cleaner = new OutboxCleaner(
-      { cleaner: store },
-      hooks,
-      { published: 1, dead: 1, dedup: 1, every: 1, pause: 0 } as never,
-      false,
-    );
-    await expect(cleaner.runOnce()).rejects.toMatchObject({ report: { published: 2_500, dead: 0, dedup: 3 } });
-    expect(hooks.of('cleaned')).toEqual([{ published: 2_500, dead: 0, dedup: 3 }]);
-  });
-
   it('comes past dedup keys that stay, but in one pass not past all of them', async () => {
     let looked = 0;
     const store = {
