@@ -11,7 +11,7 @@ export async function startKafkaReader(brokers: string, prefix: string): Promise
     const once = new Kafka({ ...config, connectionTimeout: 30_000, retry: { retries: 0 } }).admin();
     await once.connect().finally(() => once.disconnect());
   });
-  const kafka = new Kafka(config);
+  const kafka = new Kafka({ ...config, retry: { retries: 20 } }); // a busy broker takes its time to lead a new topic
   const admin = kafka.admin();
   await admin.connect();
   await admin.createTopics({ waitForLeaders: true, topics: [{ topic, numPartitions: 4, replicationFactor: 1 }] });
