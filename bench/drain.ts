@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import type { DataSource } from 'typeorm';
-import type { OutboxMessage } from '../lib/outbox-message.js';
-import { PUBLISHED, type PublishResult } from '../lib/transports/transport.js';
+import type { OutboxMessage, PublishResult } from '../lib/index.js';
+import { PUBLISHED } from '../lib/transports/transport.js';
 import { argument, Samples, timed } from './support/measure.js';
 import { adminClient, startPostgres } from './support/postgres.js';
 import { benchRelay, connect, createTables, drain, NoopTransport, untilEmpty } from './support/relay.js';

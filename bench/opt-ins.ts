@@ -1,7 +1,13 @@
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto';
 import type { INestApplicationContext } from '@nestjs/common';
-import { OutboxDispatcher, OutboxService, type OutboxMessage, type OutboxOptions } from '../lib/index.js';
-import { PUBLISHED, type PublishResult } from '../lib/transports/transport.js';
+import {
+  OutboxDispatcher,
+  OutboxService,
+  type OutboxMessage,
+  type OutboxOptions,
+  PUBLISHED,
+  type PublishResult,
+} from '../lib/index.js';
 import { OrderPlaced, startApplication } from './support/app.js';
 import { argument, round, Samples, timed } from './support/measure.js';
 import { startPostgres } from './support/postgres.js';

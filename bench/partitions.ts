@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { DataSource } from 'typeorm';
-import type { OutboxEventMap, OutboxHooks } from '../lib/observe/events.js';
+import type { OutboxEventMap } from '../lib/index.js';
+import type { OutboxHooks } from '../lib/observe/events.js';
 import { resolveOptions } from '../lib/options/resolve.js';
 import { OutboxPartitionMaintainer } from '../lib/partitions/maintainer.js';
 import { partitionAt, type OwnPartition } from '../lib/store/partitions/period.js';

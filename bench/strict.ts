@@ -1,8 +1,8 @@
 import { randomInt } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { DataSource, type DataSourceOptions, type EntityManager } from 'typeorm';
+import type { OutboxStore } from '../lib/index.js';
 import { transactionExecutor } from '../lib/data-layers/typeorm/transaction.js';
-import type { OutboxStore } from '../lib/store/outbox-store.js';
 import { newMessage } from '../test/support/relay.js';
 import { APPLICATION } from './support/app.js';
 import { startMariadb } from './support/mariadb.js';

@@ -1,7 +1,4 @@
-import type { OutboxMessage } from '../../lib/outbox-message.js';
-import { OutboxDispatcher } from '../../lib/index.js';
-import type { OutboxStore } from '../../lib/store/outbox-store.js';
-import type { PublishResult } from '../../lib/transports/transport.js';
+import { OutboxDispatcher, type OutboxMessage, type OutboxStore, type PublishResult } from '../../lib/index.js';
 import { startApplication } from '../support/app.js';
 import { smoke } from '../support/measure.js';
 import { NoopTransport } from '../support/relay.js';

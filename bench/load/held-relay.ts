@@ -1,5 +1,4 @@
-import type { OutboxMessage } from '../../lib/outbox-message.js';
-import type { PublishResult } from '../../lib/transports/transport.js';
+import type { OutboxMessage, PublishResult } from '../../lib/index.js';
 import { startApplication } from '../support/app.js';
 import { NoopTransport } from '../support/relay.js';
 import { bench } from '../support/run.js';

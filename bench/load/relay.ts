@@ -1,5 +1,4 @@
-import type { OutboxTransport, PublishContext } from '../../lib/index.js';
-import type { OutboxMessage } from '../../lib/outbox-message.js';
+import type { OutboxTransport, PublishContext, OutboxMessage } from '../../lib/index.js';
 import { rabbitmq } from '../../lib/transports/rabbitmq/rabbitmq.js';
 import { startApplication } from '../support/app.js';
 import { bench } from '../support/run.js';

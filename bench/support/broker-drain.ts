@@ -1,6 +1,6 @@
 import type pg from 'pg';
 import type { DataSource } from 'typeorm';
-import type { TransportDefinition } from '../../lib/outbox.options.js';
+import type { TransportDefinition } from '../../lib/index.js';
 import { timed, type Samples } from './measure.js';
 import { adminClient, startPostgres } from './postgres.js';
 import { benchRelay, connect, createTables, drain } from './relay.js';

@@ -1,16 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { DataSource, type DataSourceOptions } from 'typeorm';
+import type { OutboxMessage, OutboxOptions, TransportOption, PublishResult, OutboxStore } from '../../lib/index.js';
 import { systemClock } from '../../lib/time/clock.js';
 import { OutboxDispatcher } from '../../lib/relay/dispatcher.js';
 import type { RelayLoops } from '../../lib/relay/relay-loops.js';
-import type { OutboxMessage } from '../../lib/outbox-message.js';
 import type { OutboxHooks } from '../../lib/observe/events.js';
-import type { OutboxOptions, TransportOption } from '../../lib/outbox.options.js';
-import { OutboxTransport, PUBLISHED, type PublishResult } from '../../lib/transports/transport.js';
+import { OutboxTransport, PUBLISHED } from '../../lib/transports/transport.js';
 import { resolveOptions } from '../../lib/options/resolve.js';
 import { TypeOrm } from '../../lib/data-layers/typeorm/typeorm.js';
 import { openStore } from '../../lib/nest/open-store.js';
-import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { timed } from './measure.js';
 import type { Closing } from './run.js';
 

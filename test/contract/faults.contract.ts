@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import type { PublishResult, OutboxStore } from '../../lib/index.js';
 import type { Clock } from '../../lib/time/clock.js';
 import { systemClock } from '../../lib/time/clock.js';
-import { PUBLISHED, type PublishResult } from '../../lib/transports/transport.js';
-import type { OutboxStore } from '../../lib/store/outbox-store.js';
+import { PUBLISHED } from '../../lib/transports/transport.js';
 import { gate } from '../support/transport-relay.js';
 import { CALM, Ledger, Writers } from '../support/ledger.js';
 import { createHarness, ScriptedTransport, wrapped, type Harness } from '../support/relay.js';

@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
+import type { OutboxMessage, PublishResult, OutboxStore } from '../../lib/index.js';
 import type { RelayLoops } from '../../lib/relay/relay-loops.js';
-import type { OutboxMessage } from '../../lib/outbox-message.js';
-import { PUBLISHED, type PublishResult } from '../../lib/transports/transport.js';
-import type { OutboxStore } from '../../lib/store/outbox-store.js';
+import { PUBLISHED } from '../../lib/transports/transport.js';
 import { gate } from '../support/transport-relay.js';
 import { createHarness, ScriptedTransport, wrapped, type Harness } from '../support/relay.js';
 import { until } from '../support/until.js';

@@ -1,12 +1,11 @@
-import { PUBLISHED, type PublishResult } from '../../lib/transports/transport.js';
-import type { OutboxDispatcher } from '../../lib/relay/dispatcher.js';
+import type { PublishResult, OutboxDispatcher, OutboxMessage } from '../../lib/index.js';
+import { PUBLISHED } from '../../lib/transports/transport.js';
 import type { RelayLoops } from '../../lib/relay/relay-loops.js';
 import { Reader } from '../../lib/relay/read/reader.js';
 import { ProbedLowWaterMark } from '../../lib/relay/read/probed-low-water-mark.js';
 import { SnapshotLowWaterMark } from '../../lib/relay/read/snapshot-low-water-mark.js';
 import { FakeClock } from '../../lib/testing/fake-clock.js';
 import { bucketOf } from '../../lib/message/bucket-of.js';
-import type { OutboxMessage } from '../../lib/outbox-message.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
 import { until } from '../support/until.js';
 import type { DatabaseKind } from '../support/services.js';

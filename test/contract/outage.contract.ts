@@ -1,4 +1,5 @@
-import { PUBLISHED, type PublishResult } from '../../lib/transports/transport.js';
+import type { PublishResult } from '../../lib/index.js';
+import { PUBLISHED } from '../../lib/transports/transport.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
 import type { DatabaseKind } from '../support/services.js';
 

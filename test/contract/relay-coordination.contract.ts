@@ -1,5 +1,6 @@
 import { once } from 'node:events';
-import { PUBLISHED, type PublishResult } from '../../lib/transports/transport.js';
+import type { PublishResult } from '../../lib/index.js';
+import { PUBLISHED } from '../../lib/transports/transport.js';
 import { broken, createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
 import type { DatabaseKind } from '../support/services.js';
 import { until } from '../support/until.js';

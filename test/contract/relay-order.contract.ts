@@ -1,5 +1,5 @@
-import { PUBLISHED, type PublishResult } from '../../lib/transports/transport.js';
-import type { OutboxStore } from '../../lib/store/outbox-store.js';
+import type { PublishResult, OutboxStore } from '../../lib/index.js';
+import { PUBLISHED } from '../../lib/transports/transport.js';
 import type { FetchResult } from '../../lib/store/ready-store.js';
 import { gate } from '../support/transport-relay.js';
 import { createHarness, ScriptedTransport, wrapped, type Harness } from '../support/relay.js';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { PUBLISHED, type PublishResult } from '../../lib/transports/transport.js';
-import type { OutboxMessage } from '../../lib/outbox-message.js';
+import type { PublishResult, OutboxMessage } from '../../lib/index.js';
+import { PUBLISHED } from '../../lib/transports/transport.js';
 import { until } from '../support/until.js';
 import { broken, createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
 import { operatorOf } from '../support/operator.js';

@@ -1,7 +1,7 @@
 // @tier fast
+import type { OutboxMessage } from '../../lib/index.js';
 import { inProcess } from '../../lib/transports/in-process/in-process.js';
 import { InProcessHandlers } from '../../lib/transports/in-process/handlers.js';
-import type { OutboxMessage } from '../../lib/outbox-message.js';
 import { describeTransportContract, RecordingTransport, type TransportHarness } from '../../lib/testing/index.js';
 
 type Received = Awaited<ReturnType<NonNullable<TransportHarness['received']>>>;

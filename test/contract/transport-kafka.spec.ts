@@ -1,8 +1,6 @@
 import { Kafka } from 'kafkajs';
-import type { HeaderValue } from '../../lib/outbox-message.js';
+import type { HeaderValue, TransportDefinition, OutboxTransport } from '../../lib/index.js';
 import { kafka } from '../../lib/transports/kafka/index.js';
-import type { TransportDefinition } from '../../lib/outbox.options.js';
-import type { OutboxTransport } from '../../lib/transports/transport.js';
 import { describeTransportContract } from '../../lib/testing/transport-contract/contract.js';
 import { kafkaThrough, TestTopics } from '../support/kafka.js';
 import { TcpProxy } from '../support/tcp-proxy.js';

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import type { OutboxStore } from '../../lib/index.js';
 import { transactionExecutor } from '../../lib/data-layers/typeorm/transaction.js';
-import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { CALM, Ledger, Writers } from '../support/ledger.js';
 import { createHarness, newMessage, wrapped, type Harness } from '../support/relay.js';
 import { until } from '../support/until.js';

@@ -1,7 +1,6 @@
 // @tier gate
-import { OutboxAdmin, OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
+import { OutboxAdmin, OutboxModule, OutboxService, type OutboxOptions, getOutboxToken } from '../../lib/index.js';
 import { uuidV7 } from '../../lib/message/uuid-v7.js';
-import { getOutboxToken } from '../../lib/outbox.tokens.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { DATABASES, describeWith } from '../support/services.js';
 import { Applications, build, MoodyTransport, OrderPlaced, quiet, typeOrm, until } from './support/app.js';

@@ -1,6 +1,5 @@
 // @tier gate
-import type { OutboxStore } from '../../lib/store/outbox-store.js';
-import { OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
+import { OutboxModule, OutboxService, type OutboxOptions, type OutboxStore } from '../../lib/index.js';
 import { runtimeToken } from '../../lib/outbox.tokens.js';
 import { gate } from '../support/transport-relay.js';
 import { DATABASES, describeWith } from '../support/services.js';

@@ -7,9 +7,9 @@ import {
   OutboxService,
   type OutboxMessage,
   type OutboxOptions,
+  type OutboxStore,
 } from '../../lib/index.js';
 import { runtimeToken } from '../../lib/outbox.tokens.js';
-import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { describeOnEach } from '../support/services.js';
 import { build, countedHealth, quiet, typeOrm, until, useApplications } from './support/app.js';
 import { textsOf } from '../support/reasons.js';

@@ -1,5 +1,4 @@
-import type { OutboxDispatcher as Dispatcher } from '../../lib/relay/dispatcher.js';
-import { OutboxDispatcher, OutboxModule } from '../../lib/index.js';
+import { OutboxDispatcher, OutboxModule, type OutboxDispatcher as Dispatcher } from '../../lib/index.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
 import { describeWith } from '../support/services.js';
 import {

@@ -1,10 +1,16 @@
 import type { ModuleMetadata } from '@nestjs/common';
-import { getOutboxToken, OutboxDispatcher, OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
+import {
+  getOutboxToken,
+  OutboxDispatcher,
+  OutboxModule,
+  OutboxService,
+  type OutboxOptions,
+  type OutboxStore,
+} from '../../lib/index.js';
 import { openStore } from '../support/open-store.js';
 import { overridesToken } from '../../lib/outbox.tokens.js';
 import { systemClock, type Clock } from '../../lib/time/clock.js';
 import { resolveOptions } from '../../lib/options/resolve.js';
-import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { gate } from '../support/transport-relay.js';
 import { describeWith } from '../support/services.js';
 import { build, CollectingTransport, failure, quiet, typeOrm, until, useApplications } from './support/app.js';

@@ -2,7 +2,7 @@ import type { ChildProcess } from 'node:child_process';
 import { on, once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import type { DataSource } from 'typeorm';
-import type { OutboxOptions } from '../../lib/outbox.options.js';
+import type { OutboxOptions } from '../../lib/index.js';
 import { startFile } from '../support/own-process.js';
 
 export interface FleetSettings {

@@ -2,10 +2,10 @@
 import { openSync, writeSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
+import type { OutboxMessage, PublishContext, PublishResult } from '../../lib/index.js';
 import { stopwatch, systemClock } from '../../lib/time/clock.js';
 import { OutboxDispatcher } from '../../lib/relay/dispatcher.js';
-import type { OutboxMessage } from '../../lib/outbox-message.js';
-import { OutboxTransport, PUBLISHED, type PublishContext, type PublishResult } from '../../lib/transports/transport.js';
+import { OutboxTransport, PUBLISHED } from '../../lib/transports/transport.js';
 import { resolveOptions } from '../../lib/options/resolve.js';
 import { eachRole } from '../support/each-role.js';
 import { openStore } from '../support/open-store.js';

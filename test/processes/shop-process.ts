@@ -6,10 +6,15 @@ import type { AddressInfo } from 'node:net';
 import { Controller, Inject, Module, Post, type INestApplicationContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { DataSource } from 'typeorm';
-import { OutboxModule, OutboxService } from '../../lib/index.js';
-import type { OutboxMessage } from '../../lib/outbox-message.js';
-import type { TransportOption } from '../../lib/outbox.options.js';
-import { OutboxTransport, PUBLISHED, type PublishResult } from '../../lib/transports/transport.js';
+import {
+  OutboxModule,
+  OutboxService,
+  type OutboxMessage,
+  type TransportOption,
+  OutboxTransport,
+  PUBLISHED,
+  type PublishResult,
+} from '../../lib/index.js';
 import { rabbitmq } from '../../lib/transports/rabbitmq/index.js';
 import { httpAdapter, type HttpServer } from '../support/http.js';
 import { databaseOptions } from './database-options.js';

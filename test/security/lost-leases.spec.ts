@@ -1,8 +1,8 @@
 import { DataSource, type DataSourceOptions } from 'typeorm';
+import type { OutboxStore } from '../../lib/index.js';
 import { healthOf } from '../../lib/observe/health.js';
 import { readStats } from '../../lib/observe/stats.js';
 import { openStore } from '../support/open-store.js';
-import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { createUser } from '../readme/sql.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { DATABASE, SETTINGS } from '../support/postgres-store.js';

@@ -1,9 +1,7 @@
 import { DataSource, type DataSourceOptions } from 'typeorm';
 import { outboxMigrations, outboxSql } from '../../lib/data-layers/typeorm/index.js';
-import { OutboxCleaner } from '../../lib/clean/cleaner.js';
-import { inProcess } from '../../lib/index.js';
+import { inProcess, OutboxCleaner, OutboxPartitionMaintainer } from '../../lib/index.js';
 import { resolveOptions } from '../../lib/options/resolve.js';
-import { OutboxPartitionMaintainer } from '../../lib/partitions/maintainer.js';
 import { HostileDatabases, type HostileDatabase } from '../support/hostile-functions.js';
 import { toNext } from '../support/next-version.js';
 import { openStore } from '../support/open-store.js';

@@ -1,5 +1,4 @@
-import type { OutboxMessage } from '../../lib/outbox-message.js';
-import type { MissingDestination, PublishResult } from '../../lib/transports/transport.js';
+import type { OutboxMessage, MissingDestination, PublishResult } from '../../lib/index.js';
 import { noAnswer, SimulatedTransport } from './broker.js';
 import { Random } from './random.js';
 import type { Said } from './said.js';

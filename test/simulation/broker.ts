@@ -1,5 +1,5 @@
-import type { OutboxMessage } from '../../lib/outbox-message.js';
-import { OutboxTransport, PUBLISHED, type PublishContext, type PublishResult } from '../../lib/transports/transport.js';
+import type { OutboxMessage, PublishContext, PublishResult } from '../../lib/index.js';
+import { OutboxTransport, PUBLISHED } from '../../lib/transports/transport.js';
 import { NO_EXCUSE, type History } from './history.js';
 import type { Rates } from './plan-faults.js';
 import type { SimulatedProcess } from './process.js';

@@ -1,6 +1,7 @@
+import type { DeadLetterEvent } from '../../lib/index.js';
 import { OutboxDispatcher } from '../../lib/relay/dispatcher.js';
 import { RelayLoops } from '../../lib/relay/relay-loops.js';
-import type { DeadLetterEvent, ResolvedOptions } from '../../lib/outbox.options.js';
+import type { ResolvedOptions } from '../../lib/outbox.options.js';
 import { AskingTransport } from './asking.js';
 import { SimulatedTransport, type BrokerState } from './broker.js';
 import { listenTo } from './heard.js';

@@ -1,7 +1,7 @@
+import type { OutboxDispatcher } from '../../lib/index.js';
 import { Approach } from '../../lib/relay/read/approach.js';
 import type { Reader } from '../../lib/relay/read/reader.js';
 import { ProbedApproach } from '../../lib/relay/read/probed-approach.js';
-import type { OutboxDispatcher } from '../../lib/relay/dispatcher.js';
 import { RelayLoops } from '../../lib/relay/relay-loops.js';
 import { compareSeq } from '../../lib/outbox-message.js';
 import type { NumberSource } from '../../lib/store/ready-store.js';

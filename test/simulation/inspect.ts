@@ -1,8 +1,9 @@
+import type { OutboxMessage } from '../../lib/index.js';
 import { SnapshotLowWaterMark } from '../../lib/relay/read/snapshot-low-water-mark.js';
 import { RelayLoops } from '../../lib/relay/relay-loops.js';
 import type { TransportRelay } from '../../lib/relay/transport-relay.js';
 import { lengthOf } from '../../lib/message/unread-payload.js';
-import { compareSeq, type OutboxMessage } from '../../lib/outbox-message.js';
+import { compareSeq } from '../../lib/outbox-message.js';
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
 import type { Relay } from './fleet.js';
 import { heardBy } from './heard.js';

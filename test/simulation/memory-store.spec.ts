@@ -1,6 +1,8 @@
-import type { NewMessage, OutboxMessage } from '../../lib/outbox-message.js';
+import type { StoreHarness } from 'nestjs-outbox/testing';
+import type { OutboxMessage } from '../../lib/index.js';
+import type { NewMessage } from '../../lib/outbox-message.js';
 import { STATEMENT_TIMEOUT, waitedTooLong } from '../../lib/store/database-errors.js';
-import { describeStoreContract, type StoreHarness } from '../../lib/testing/store-contract/contract.js';
+import { describeStoreContract } from '../../lib/testing/store-contract/contract.js';
 import { newMessage } from '../support/scripted.js';
 import { History } from './history.js';
 import { NO_RATES } from './plan-faults.js';

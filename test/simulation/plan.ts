@@ -1,4 +1,4 @@
-import type { OutboxOptions } from '../../lib/outbox.options.js';
+import type { OutboxOptions } from '../../lib/index.js';
 import { drawFaults, drawRefusal, type PlannedFault, type Rates } from './plan-faults.js';
 import { withHeldSnapshot } from './plan-held.js';
 import { withHours } from './plan-hours.js';

@@ -1,4 +1,4 @@
-import type { OutboxEventMap, OutboxEventName } from '../../lib/observe/events.js';
+import type { OutboxEventMap, OutboxEventName } from '../../lib/index.js';
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
 import type { History } from './history.js';
 import { isOfNumbers } from './plan-faults.js';

@@ -1,6 +1,6 @@
+import type { OutboxHealth } from '../../lib/index.js';
 import type { Clock } from '../../lib/time/clock.js';
 import { reportOf } from '../../lib/nest/report.js';
-import type { OutboxHealth } from '../../lib/observe/health.js';
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
 import type { Fleet, Relay } from './fleet.js';
 import type { History } from './history.js';

@@ -1,4 +1,4 @@
-import type { OutboxMessage } from '../../lib/outbox-message.js';
+import type { OutboxMessage } from '../../lib/index.js';
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
 import { mayBePassed, ownFailures, precedes, STRIKES, type Fate, type History } from './history.js';
 import type { SimulatedProcess } from './process.js';

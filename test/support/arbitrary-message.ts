@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import type { PlainMessage } from '../../lib/enqueue/options.js';
+import type { PlainMessage } from '../../lib/index.js';
 
 /** Any code units: NUL, lone surrogates, line breaks, emoji. */
 const anyText = (maxLength: number) =>

@@ -1,4 +1,4 @@
-import type { OutboxStore } from '../../lib/store/outbox-store.js';
+import type { OutboxStore } from '../../lib/index.js';
 
 export const ROLES = ['writer', 'leases', 'ready', 'parked', 'rowLocks', 'admin', 'cleaner', 'setup'] as const;
 

@@ -1,10 +1,10 @@
 import { DataSource, type QueryRunner } from 'typeorm';
+import type { OutboxStore } from '../../lib/index.js';
 import { TypeOrm } from '../../lib/data-layers/typeorm/typeorm.js';
 import { OutboxService } from '../../lib/enqueue/outbox.service.js';
 import type { EnqueueRuntime } from '../../lib/enqueue/runtime.js';
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
 import { openStore } from './open-store.js';
-import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { createTestDatabase } from './databases.js';
 import { definition, enqueueOptions, enqueueRuntime } from './enqueue.js';
 import type { DatabaseKind } from './services.js';

@@ -1,3 +1,4 @@
+import type { TransportDefinition, TransportLimits } from '../../lib/index.js';
 import { Destinations } from '../../lib/enqueue/destinations.js';
 import { EventRegistry } from '../../lib/enqueue/events/event-registry.js';
 import { jsonSerializer } from '../../lib/message/json-serializer.js';
@@ -6,8 +7,7 @@ import { toMessage, type MessageRules } from '../../lib/enqueue/to-message.js';
 import { uuidV7 } from '../../lib/message/uuid-v7.js';
 import { OutboxMessage, type NewMessage } from '../../lib/outbox-message.js';
 import { OutboxError } from '../../lib/outbox.errors.js';
-import type { ResolvedOptions, TransportDefinition } from '../../lib/outbox.options.js';
-import type { TransportLimits } from '../../lib/transports/transport.js';
+import type { ResolvedOptions } from '../../lib/outbox.options.js';
 
 export function definition(limits?: TransportLimits): TransportDefinition {
   const create = (): never => {

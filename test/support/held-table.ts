@@ -1,6 +1,7 @@
-import { compareSeq, type OutboxMessage, type Place } from '../../lib/outbox-message.js';
+import type { FakeClock } from 'nestjs-outbox/testing';
+import type { OutboxMessage } from '../../lib/index.js';
+import { compareSeq, type Place } from '../../lib/outbox-message.js';
 import type { FetchResult, ReadPosition, ReadRange, ReadyStore, Snapshot } from '../../lib/store/ready-store.js';
-import type { FakeClock } from '../../lib/testing/fake-clock.js';
 import { stored } from './transport-relay.js';
 
 export const BUCKETS = [0, 1];

@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
 import { Kafka, logLevel, type Admin, type ISocketFactory, type KafkaConfig, type KafkaMessage } from 'kafkajs';
-import type { OutboxMessage } from '../../lib/outbox-message.js';
+import type { OutboxMessage, OutboxTransport, PublishResult } from '../../lib/index.js';
 import { contractMessage, type ContractMessageFields } from '../../lib/testing/transport-contract/contract-message.js';
-import type { OutboxTransport, PublishResult } from '../../lib/transports/transport.js';
 import { probePublish } from '../../lib/testing/transport-contract/publish-probe.js';
 import type { TcpProxy } from './tcp-proxy.js';
 import { requiredUrl } from './services.js';

@@ -1,11 +1,11 @@
 import { DataSource } from 'typeorm';
+import type { OpenTransaction, StoreHarness } from 'nestjs-outbox/testing';
 import { transactionExecutor } from '../../lib/data-layers/typeorm/transaction.js';
 import { openMysqlDatabase } from '../../lib/data-layers/typeorm/mysql.js';
 import { MysqlStore } from '../../lib/store/mysql/store.js';
 import type { SchemaSettings } from '../../lib/store/outbox-store.js';
 import { connectionSchema } from '../../lib/data-layers/typeorm/dialect.js';
 import type { StoreSettings } from '../../lib/store/names.js';
-import type { OpenTransaction, StoreHarness } from '../../lib/testing/store-contract/contract.js';
 import { createTestDatabase, type TestDatabase } from './databases.js';
 import type { DatabaseKind } from './services.js';
 

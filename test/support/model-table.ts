@@ -1,9 +1,10 @@
+import type { OutboxMessage } from '../../lib/index.js';
 import { Reader } from '../../lib/relay/read/reader.js';
 import { ProbedLowWaterMark } from '../../lib/relay/read/probed-low-water-mark.js';
 import type { ReadResult } from '../../lib/relay/read/read-result.js';
 import { Reach } from '../../lib/relay/read/reach.js';
 import { SnapshotLowWaterMark } from '../../lib/relay/read/snapshot-low-water-mark.js';
-import { compareSeq, type OutboxMessage, type Place } from '../../lib/outbox-message.js';
+import { compareSeq, type Place } from '../../lib/outbox-message.js';
 import { waitedTooLong } from '../../lib/store/database-errors.js';
 import type { NumberSource, ReadRange, ReadyStore, Snapshot } from '../../lib/store/ready-store.js';
 import { stored } from './transport-relay.js';

@@ -1,4 +1,5 @@
-import { migrationsOf, type OutboxMigrationOptions, type Upgrade } from '../../lib/data-layers/typeorm/migrations.js';
+import type { OutboxMigrationOptions } from 'nestjs-outbox/typeorm';
+import { migrationsOf, type Upgrade } from '../../lib/data-layers/typeorm/migrations.js';
 import { tableNames, type SchemaDefinition } from '../../lib/store/names.js';
 
 /** A version of the tables that there is only in tests: a column of the hot table, and an index of one that others write into. */

@@ -1,5 +1,6 @@
+import type { OutboxStore } from '../../lib/index.js';
 import { Operator } from '../../lib/testing/store-contract/harness.js';
-import type { OutboxStore, SchemaSettings } from '../../lib/store/outbox-store.js';
+import type { SchemaSettings } from '../../lib/store/outbox-store.js';
 import { SETTINGS } from './postgres-store.js';
 
 /** An operator at this store. @param settings where a call names a key beside ids */

@@ -1,8 +1,8 @@
+import type { OutboxMessage } from '../../lib/index.js';
 import { Ledger } from '../../lib/relay/ledger.js';
 import { ParkedKeys } from '../../lib/relay/order/parked-keys.js';
 import type { TransportRelayDependencies } from '../../lib/relay/relay.types.js';
 import { ParkedReader } from '../../lib/relay/order/parked-reader.js';
-import type { OutboxMessage } from '../../lib/outbox-message.js';
 import type { Lease } from '../../lib/store/lease-store.js';
 import type { DueRow, KeyInBucket } from '../../lib/store/parked-store.js';
 import { FakeClock } from '../../lib/testing/fake-clock.js';

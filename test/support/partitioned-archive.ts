@@ -1,9 +1,8 @@
 import { DataSource, type DataSourceOptions } from 'typeorm';
+import type { OutboxOptions, OutboxStore } from '../../lib/index.js';
 import { outboxMigrations } from '../../lib/data-layers/typeorm/index.js';
 import { resolveOptions } from '../../lib/options/resolve.js';
-import type { OutboxOptions } from '../../lib/outbox.options.js';
 import { OutboxPartitionMaintainer } from '../../lib/partitions/maintainer.js';
-import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { createTestDatabase, type TestDatabase } from './databases.js';
 import { openStore } from './open-store.js';
 import { RecordedHooks } from './relay.js';

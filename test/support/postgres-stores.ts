@@ -1,9 +1,10 @@
 import { DataSource } from 'typeorm';
+import type { StoreHarness } from 'nestjs-outbox/testing';
+import type { OutboxStore } from '../../lib/index.js';
 import { outboxSql } from '../../lib/data-layers/typeorm/migrations.js';
 import { transactionExecutor } from '../../lib/data-layers/typeorm/transaction.js';
 import { openStore } from './open-store.js';
-import type { OutboxStore, SchemaSettings } from '../../lib/store/outbox-store.js';
-import type { StoreHarness } from '../../lib/testing/store-contract/contract.js';
+import type { SchemaSettings } from '../../lib/store/outbox-store.js';
 import { createTestDatabase, type TestDatabase } from './databases.js';
 import { PgBouncer } from './pgbouncer.js';
 

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import amqp, { type Channel, type ChannelModel, type Options } from 'amqplib';
-import type { MessageHeaders } from '../../lib/outbox-message.js';
+import type { MessageHeaders } from '../../lib/index.js';
 import type { ReceivedMessage } from '../../lib/testing/transport-contract/harness.js';
 
 export interface QueueMessage extends ReceivedMessage {

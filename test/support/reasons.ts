@@ -1,4 +1,4 @@
-import type { OutboxHealth } from '../../lib/observe/health.js';
+import type { OutboxHealth } from '../../lib/index.js';
 
 type Told = Pick<OutboxHealth, 'reasons'>;
 

@@ -1,9 +1,8 @@
+import type { OutboxOptions, OutboxStore } from '../../lib/index.js';
 import { BucketLeases } from '../../lib/relay/leases/bucket-leases.js';
 import { transportRelayOptions } from '../../lib/relay/relay.types.js';
 import { RowLockRelay } from '../../lib/relay/row-lock/row-lock-relay.js';
-import type { OutboxOptions } from '../../lib/outbox.options.js';
 import { resolveOptions } from '../../lib/options/resolve.js';
-import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import type { LockedOutcome, LockSession } from '../../lib/store/parked-store.js';
 import { FakeClock } from '../../lib/testing/fake-clock.js';
 import { storeOf, StubStore, turn } from './transport-relay.js';

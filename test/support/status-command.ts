@@ -1,4 +1,4 @@
-import type { OutboxHealth } from '../../lib/observe/health.js';
+import type { OutboxHealth } from '../../lib/index.js';
 import { STATUS } from '../../lib/cli/commands/status.js';
 import { reportOf } from '../../lib/nest/report.js';
 import { systemClock } from '../../lib/time/clock.js';

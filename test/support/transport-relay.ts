@@ -1,13 +1,12 @@
+import type { OutboxOptions, OutboxStore } from '../../lib/index.js';
 import { ROLES } from './each-role.js';
 import { BucketLeases } from '../../lib/relay/leases/bucket-leases.js';
 import { TransportRelay } from '../../lib/relay/transport-relay.js';
 import { RelayLoops } from '../../lib/relay/relay-loops.js';
 import { transportRelayOptions, timeOfOne } from '../../lib/relay/relay.types.js';
 import { compareSeq, OutboxMessage, type StoredMessage } from '../../lib/outbox-message.js';
-import type { OutboxOptions } from '../../lib/outbox.options.js';
 import { resolveOptions } from '../../lib/options/resolve.js';
 import type { Acquired } from '../../lib/store/lease-store.js';
-import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import type { WriteReport } from '../../lib/store/ready-store.js';
 import { FakeClock } from '../../lib/testing/fake-clock.js';
 import { RecordedHooks, ScriptedTransport } from './scripted.js';

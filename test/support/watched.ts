@@ -1,4 +1,4 @@
-import type { OutboxTransport, PublishResult } from '../../lib/transports/transport.js';
+import type { OutboxTransport, PublishResult } from '../../lib/index.js';
 
 /** What one `publish` of a transport was given, and what became of each message. */
 export interface WatchedBatch {

@@ -1,10 +1,7 @@
 /** Compiled, never run: each `@ts-expect-error` is a mistake that must not compile. */
 import type { EntityManager, QueryRunner, Repository } from 'typeorm';
+import type { EnqueueReport, ChangeReport, OperatorCount, PlainMessage, OutboxService } from '../../lib/index.js';
 import { OutboxEvent } from '../../lib/enqueue/events/outbox-event.decorator.js';
-import type { EnqueueReport } from '../../lib/enqueue/options.js';
-import type { ChangeReport, OperatorCount } from '../../lib/admin/bulk-options.js';
-import type { PlainMessage } from '../../lib/enqueue/options.js';
-import type { OutboxService } from '../../lib/enqueue/outbox.service.js';
 
 @OutboxEvent({
   type: 'order.placed',

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
+import type { PublishResult } from '../../../lib/index.js';
 import { systemClock } from '../../../lib/time/clock.js';
-import type { PublishResult } from '../../../lib/transports/transport.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { DATABASES, describeWith } from '../../support/services.js';
 import { until } from '../../support/until.js';

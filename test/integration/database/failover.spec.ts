@@ -1,5 +1,6 @@
 import { DataSource } from 'typeorm';
-import { healthOf, type OutboxHealth } from '../../../lib/observe/health.js';
+import type { OutboxHealth } from '../../../lib/index.js';
+import { healthOf } from '../../../lib/observe/health.js';
 import { Probe } from '../../../lib/observe/probe.js';
 import { canStart, startOwnMariaDb, startOwnPostgres } from '../../support/own-database.js';
 import { transactionExecutor } from '../../../lib/data-layers/typeorm/transaction.js';

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
+import type { OutboxStore } from '../../../lib/index.js';
 import { openStore } from '../../support/open-store.js';
-import type { OutboxStore } from '../../../lib/store/outbox-store.js';
 import { canStart, startOwnMariaDb } from '../../support/own-database.js';
 import { startOwnMysql } from '../../support/mysql-node.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';

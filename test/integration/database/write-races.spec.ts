@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { OutboxMessage } from '../../../lib/outbox-message.js';
+import type { OutboxMessage } from '../../../lib/index.js';
 import type { Lease } from '../../../lib/store/lease-store.js';
 import type { WriteReport } from '../../../lib/store/ready-store.js';
 import { parkEntry, settled } from '../../../lib/testing/store-contract/harness.js';

@@ -1,6 +1,6 @@
 // @tier gate
 import type { QueryRunner } from 'typeorm';
-import type { OutboxService } from '../../../lib/enqueue/outbox.service.js';
+import type { OutboxService } from '../../../lib/index.js';
 import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
 import { describeWith } from '../../support/services.js';
 

@@ -2,7 +2,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { defer, from, lastValueFrom, map, mergeMap, type Observable } from 'rxjs';
 import type { EntityManager } from 'typeorm';
-import type { OutboxService } from '../../../lib/enqueue/outbox.service.js';
+import type { OutboxService } from '../../../lib/index.js';
 import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
 import { refusal } from '../../support/enqueue.js';
 import { describeOnEach } from '../../support/services.js';

@@ -1,5 +1,5 @@
 import type { EntityManager, QueryRunner } from 'typeorm';
-import type { OutboxService } from '../../../lib/enqueue/outbox.service.js';
+import type { OutboxService } from '../../../lib/index.js';
 import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
 import { waitsForLock } from '../../support/open-transactions.js';
 import { describeOnMysqlFamily } from '../../support/services.js';

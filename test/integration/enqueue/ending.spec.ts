@@ -1,6 +1,6 @@
 // @tier gate
 import type { EntityManager } from 'typeorm';
-import type { OutboxService } from '../../../lib/enqueue/outbox.service.js';
+import type { OutboxService } from '../../../lib/index.js';
 import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
 import { describeWith, DATABASES } from '../../support/services.js';
 

@@ -1,5 +1,5 @@
 import type { QueryRunner } from 'typeorm';
-import type { OutboxService } from '../../../lib/enqueue/outbox.service.js';
+import type { OutboxService } from '../../../lib/index.js';
 import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
 import { describeWith, describeOnMysqlFamily } from '../../support/services.js';
 

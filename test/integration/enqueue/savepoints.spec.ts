@@ -1,7 +1,6 @@
 // @tier fast
 import type { EntityManager } from 'typeorm';
-import type { OutboxService } from '../../../lib/enqueue/outbox.service.js';
-import type { PayloadEncryption } from '../../../lib/index.js';
+import type { PayloadEncryption, OutboxService } from '../../../lib/index.js';
 import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
 import { describeOnEach } from '../../support/services.js';
 

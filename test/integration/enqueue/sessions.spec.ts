@@ -1,5 +1,5 @@
 import type { QueryRunner } from 'typeorm';
-import type { OutboxService } from '../../../lib/enqueue/outbox.service.js';
+import type { OutboxService } from '../../../lib/index.js';
 import { TypeOrm } from '../../../lib/data-layers/typeorm/typeorm.js';
 import type { SqlExecutor } from '../../../lib/store/executor.js';
 import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';

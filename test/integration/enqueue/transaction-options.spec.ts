@@ -1,4 +1,4 @@
-import type { OutboxService } from '../../../lib/enqueue/outbox.service.js';
+import type { OutboxService } from '../../../lib/index.js';
 import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
 import { refusal } from '../../support/enqueue.js';
 import { describeWith } from '../../support/services.js';

@@ -1,7 +1,7 @@
 // @tier fast
 import { DataSource, type EntityManager } from 'typeorm';
+import type { OutboxService } from '../../../lib/index.js';
 import { OutboxEvent } from '../../../lib/enqueue/events/outbox-event.decorator.js';
-import type { OutboxService } from '../../../lib/enqueue/outbox.service.js';
 import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
 import { refusal } from '../../support/enqueue.js';
 import { describeWith, DATABASES } from '../../support/services.js';

@@ -1,7 +1,7 @@
 // @tier gate
 import fc from 'fast-check';
 import type { EntityManager } from 'typeorm';
-import type { OutboxService } from '../../../lib/enqueue/outbox.service.js';
+import type { OutboxService } from '../../../lib/index.js';
 import { uuidV7 } from '../../../lib/message/uuid-v7.js';
 import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
 import { FaultyClient, type StatementFault } from '../../support/faulty-client.js';

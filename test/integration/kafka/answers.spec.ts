@@ -1,6 +1,6 @@
 import { inspect } from 'node:util';
+import type { OutboxTransport, PublishResult } from '../../../lib/index.js';
 import { kafka } from '../../../lib/transports/kafka/index.js';
-import type { OutboxTransport, PublishResult } from '../../../lib/transports/transport.js';
 import { canariesIn, CANARY, SECRETS } from '../../security/canaries.js';
 import { kafkaThrough, messages, publish, TestTopics } from '../../support/kafka.js';
 import { KafkaRefusals } from '../../support/kafka-refusals.js';

@@ -1,4 +1,4 @@
-import type { OutboxDispatcher } from '../../../lib/relay/dispatcher.js';
+import type { OutboxDispatcher } from '../../../lib/index.js';
 import { kafka } from '../../../lib/transports/kafka/index.js';
 import { kafkaConfig, messages, publish, TestTopics } from '../../support/kafka.js';
 import { KafkaNode } from '../../support/kafka-node.js';

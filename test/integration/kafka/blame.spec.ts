@@ -1,5 +1,5 @@
+import type { OutboxDispatcher } from '../../../lib/index.js';
 import type { NewMessage } from '../../../lib/outbox-message.js';
-import type { OutboxDispatcher } from '../../../lib/relay/dispatcher.js';
 import { kafka, type KafkaOptions } from '../../../lib/transports/kafka/index.js';
 import { kafkaConfig, TestTopics } from '../../support/kafka.js';
 import { createHarness, type Harness } from '../../support/relay.js';

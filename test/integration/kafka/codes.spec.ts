@@ -1,7 +1,6 @@
 import { logLevel, type SASLOptions } from 'kafkajs';
-import type { OutboxDispatcher } from '../../../lib/relay/dispatcher.js';
+import type { OutboxDispatcher, OutboxTransport } from '../../../lib/index.js';
 import { kafka, type KafkaOptions } from '../../../lib/transports/kafka/index.js';
-import type { OutboxTransport } from '../../../lib/transports/transport.js';
 import { CANARY, SECRETS } from '../../security/canaries.js';
 import { messages, publish, TestTopics } from '../../support/kafka.js';
 import { isOrphan, type GhostBroker } from '../../support/kafka-ghost.js';

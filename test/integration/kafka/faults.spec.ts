@@ -1,8 +1,7 @@
 // @tier gate
 import { Kafka } from 'kafkajs';
+import type { OutboxMessage, OutboxTransport, PublishResult } from '../../../lib/index.js';
 import { kafka, type KafkaOptions } from '../../../lib/transports/kafka/index.js';
-import type { OutboxMessage } from '../../../lib/outbox-message.js';
-import type { OutboxTransport, PublishResult } from '../../../lib/transports/transport.js';
 import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
 import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';
 import { eventually, kafkaThrough, messages, publish, TestTopics } from '../../support/kafka.js';

@@ -1,8 +1,8 @@
 import { Kafka, type IHeaders } from 'kafkajs';
+import type { OutboxTransport } from '../../../lib/index.js';
 import { MAX_HEADER_VALUES } from '../../../lib/enqueue/headers.js';
 import { kafka, type KafkaOptions } from '../../../lib/transports/kafka/index.js';
 import { OutboxMessageError } from '../../../lib/outbox.errors.js';
-import type { OutboxTransport } from '../../../lib/transports/transport.js';
 import { enqueued } from '../../support/enqueue.js';
 import { kafkaConfig, publish, TestTopics, type ReadRecord } from '../../support/kafka.js';
 import { describeWith } from '../../support/services.js';

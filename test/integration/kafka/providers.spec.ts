@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { Logger } from '@nestjs/common';
 import { type ISocketFactoryArgs, Kafka } from 'kafkajs';
 import { kafka } from 'nestjs-outbox/kafka';
-import type { OutboxTransport } from '../../../lib/transports/transport.js';
+import type { OutboxTransport } from '../../../lib/index.js';
 import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
 import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';
 import { FakeKafka } from '../../support/fake-kafka.js';

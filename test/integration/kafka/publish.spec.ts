@@ -1,8 +1,8 @@
 import { Kafka, Partitioners } from 'kafkajs';
+import type { OutboxTransport, PublishResult } from '../../../lib/index.js';
 import { keyText } from '../../../lib/message/key-bytes.js';
 import { kafka, type KafkaOptions } from '../../../lib/transports/kafka/index.js';
 import type { KafkaTransport } from '../../../lib/transports/kafka/transport.js';
-import type { OutboxTransport, PublishResult } from '../../../lib/transports/transport.js';
 import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
 import { eventually, kafkaConfig, messages, publish, TestTopics } from '../../support/kafka.js';
 import { describeWith } from '../../support/services.js';

@@ -1,6 +1,6 @@
 import { Kafka } from 'kafkajs';
+import type { OutboxTransport, PublishResult } from '../../../lib/index.js';
 import { kafka, type KafkaOptions } from '../../../lib/transports/kafka/index.js';
-import type { OutboxTransport, PublishResult } from '../../../lib/transports/transport.js';
 import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
 import { kafkaConfig, messages, publish, TestTopics, type ReadRecord } from '../../support/kafka.js';
 import { describeWith } from '../../support/services.js';

@@ -1,8 +1,8 @@
 import 'reflect-metadata';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
+import type { OutboxTransport } from '../../../lib/index.js';
 import { kafka } from '../../../lib/transports/kafka/index.js';
-import type { OutboxTransport } from '../../../lib/transports/transport.js';
 import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
 import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';
 import { KafkaNode } from '../../support/kafka-node.js';

@@ -1,4 +1,4 @@
-import type { OutboxTransport, PublishResult } from '../../../lib/transports/transport.js';
+import type { OutboxTransport, PublishResult } from '../../../lib/index.js';
 import { kafka } from '../../../lib/transports/kafka/index.js';
 import { makeCertificates, REFUSED_CERTIFICATES, type Certificates } from '../../support/certificates.js';
 import { readdressed } from '../../support/kafka-address.js';

@@ -1,9 +1,8 @@
 import { join } from 'node:path';
 import { DataSource } from 'typeorm';
+import type { OutboxDispatcher, OutboxStore } from '../../../lib/index.js';
 import { transactionExecutor } from '../../../lib/data-layers/typeorm/transaction.js';
-import type { OutboxDispatcher } from '../../../lib/relay/dispatcher.js';
 import type { BucketLeases } from '../../../lib/relay/leases/bucket-leases.js';
-import type { OutboxStore } from '../../../lib/store/outbox-store.js';
 import { LossyDisk } from '../../support/lossy-disk.js';
 import { describeOnOwnMysqlFamily, type OwnNode } from '../../support/own-database.js';
 import { createHarness, newMessage, ScriptedTransport, wrapped, type Harness } from '../../support/relay.js';

@@ -1,8 +1,8 @@
 import { existsSync } from 'node:fs';
 import { createConnection, type Connection } from 'mysql2/promise';
 import { DataSource } from 'typeorm';
+import type { OutboxStore } from '../../../lib/index.js';
 import { openStore } from '../../support/open-store.js';
-import type { OutboxStore } from '../../../lib/store/outbox-store.js';
 import { freePort } from '../../../bench/support/own-server.js';
 import { canStart, startOwnMariaDb, type OwnDatabase } from '../../support/own-database.js';
 import { DATABASE, SETTINGS } from '../../support/postgres-store.js';

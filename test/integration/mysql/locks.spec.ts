@@ -1,7 +1,7 @@
+import type { OutboxMessage } from '../../../lib/index.js';
 import { TABLE_NAMES } from '../../../lib/store/names.js';
 import { randomUUID } from 'node:crypto';
 import type { QueryRunner } from 'typeorm';
-import type { OutboxMessage } from '../../../lib/outbox-message.js';
 import { StoreRun, type OwnedTransport } from '../../../lib/testing/store-contract/harness.js';
 import { MariaDbStores } from '../../support/mariadb-store.js';
 import { describeOnMysqlFamily } from '../../support/services.js';

@@ -1,9 +1,8 @@
 import { createConnection, type Connection } from 'mysql2/promise';
 import { DataSource } from 'typeorm';
-import { OutboxModule, OutboxService } from '../../../lib/index.js';
+import { OutboxModule, OutboxService, type OutboxStore } from '../../../lib/index.js';
 import type { MysqlStore } from '../../../lib/store/mysql/store.js';
 import { openStore } from '../../support/open-store.js';
-import type { OutboxStore } from '../../../lib/store/outbox-store.js';
 import { Applications, build, CollectingTransport, quiet, typeOrm } from '../../nest/support/app.js';
 import { statement } from '../../../lib/store/sql.js';
 import { createTestDatabase, type TestDatabase } from '../../support/databases.js';

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { OutboxMessage } from '../../../lib/outbox-message.js';
+import type { OutboxMessage } from '../../../lib/index.js';
 import type { MysqlStore } from '../../../lib/store/mysql/store.js';
 import { statement } from '../../../lib/store/sql.js';
 import { settled, StoreRun } from '../../../lib/testing/store-contract/harness.js';

@@ -1,12 +1,11 @@
 import 'reflect-metadata';
 import { Logger } from '@nestjs/common';
 import { clientProxy } from 'nestjs-outbox/client-proxy';
+import type { OutboxMessage, OutboxTransport } from '../../../lib/index.js';
 import { describeTransportContract } from '../../../lib/testing/transport-contract/contract.js';
 import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
 import type { ContractRunner, ReceivedMessage } from '../../../lib/testing/transport-contract/harness.js';
 import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';
-import type { OutboxMessage } from '../../../lib/outbox-message.js';
-import type { OutboxTransport } from '../../../lib/transports/transport.js';
 import { CLIENTS, type NestServer } from '../../support/nest-clients.js';
 import { describeWith } from '../../support/services.js';
 import { TcpProxy } from '../../support/tcp-proxy.js';

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
+import type { OutboxStore } from '../../../lib/index.js';
 import { bucketOf } from '../../../lib/message/bucket-of.js';
-import type { OutboxStore } from '../../../lib/store/outbox-store.js';
 import { series } from '../../support/databases.js';
 import { operatorOf } from '../../support/operator.js';
 import { createHarness, ScriptedTransport } from '../../support/relay.js';

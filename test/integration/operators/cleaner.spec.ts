@@ -1,9 +1,14 @@
 // @tier gate
 import { randomUUID } from 'node:crypto';
 import { DataSource } from 'typeorm';
-import { OutboxCleaner } from '../../../lib/clean/cleaner.js';
-import { OutboxDispatcher, OutboxModule, OutboxService, type PublishResult } from '../../../lib/index.js';
-import type { OutboxMessage } from '../../../lib/outbox-message.js';
+import {
+  OutboxDispatcher,
+  OutboxModule,
+  OutboxService,
+  type PublishResult,
+  OutboxCleaner,
+  type OutboxMessage,
+} from '../../../lib/index.js';
 import { overridesToken } from '../../../lib/outbox.tokens.js';
 import type { ResolvedOptions } from '../../../lib/outbox.options.js';
 import type { CleanStore } from '../../../lib/store/admin-store.js';

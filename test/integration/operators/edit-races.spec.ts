@@ -1,9 +1,8 @@
-import { OutboxAdmin } from '../../../lib/index.js';
+import { OutboxAdmin, PUBLISHED } from '../../../lib/index.js';
 import { numberOf } from '../../../lib/enqueue/destinations.js';
 import { rewrite } from '../../../lib/nest/rewrite.js';
 import type { EditStore } from '../../../lib/store/edit/edit-store.js';
 import { revisionOf } from '../../../lib/store/edit/revision.js';
-import { PUBLISHED } from '../../../lib/transports/transport.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { DATABASES, describeWith } from '../../support/services.js';
 import { gate } from '../../support/transport-relay.js';

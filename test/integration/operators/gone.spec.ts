@@ -1,11 +1,11 @@
 // @tier fast
 import { randomUUID } from 'node:crypto';
+import type { OutboxStore } from '../../../lib/index.js';
 import { bucketOf } from '../../../lib/message/bucket-of.js';
 import { uuidV7 } from '../../../lib/message/uuid-v7.js';
 import type { ConnectionRole, SqlConnection, SqlDatabase, SqlExecutor } from '../../../lib/store/executor.js';
 import { openPostgresDatabase } from '../../../lib/data-layers/typeorm/postgres.js';
 import type { TransportGlance } from '../../../lib/store/admin-store.js';
-import type { OutboxStore } from '../../../lib/store/outbox-store.js';
 import { PostgresStore } from '../../../lib/store/postgres/store.js';
 import { statement, type Sql } from '../../../lib/store/sql.js';
 import { series } from '../../support/databases.js';

@@ -1,6 +1,6 @@
+import type { OutboxTransport } from '../../../lib/index.js';
 import { systemClock, type Clock } from '../../../lib/time/clock.js';
 import { rabbitmq, type RabbitMqOptions } from '../../../lib/transports/rabbitmq/index.js';
-import type { OutboxTransport } from '../../../lib/transports/transport.js';
 import { RabbitMqObserver } from '../../support/rabbitmq.js';
 import { broken, createHarness, ScriptedTransport, type Harness, type RecordedHooks } from '../../support/relay.js';
 import { describeOnEach, describeWith, requiredUrl } from '../../support/services.js';

@@ -1,9 +1,9 @@
 // @tier gate
+import type { OutboxStore } from '../../../lib/index.js';
 import type { PurgeStore } from '../../../lib/store/edit/purge-store.js';
 import { runPurge, type PurgeAction, type PurgeSources } from '../../../lib/admin/purge/purge-run.js';
 import { archivePages } from '../../../lib/admin/replay/replay-run.js';
 import type { BulkStore, ReplayStore } from '../../../lib/store/bulk-store.js';
-import type { OutboxStore } from '../../../lib/store/outbox-store.js';
 import { DAY, insertAt, PartitionedArchive } from '../../support/partitioned-archive.js';
 import { describeOnEach } from '../../support/services.js';
 

@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
+import type { OutboxStore } from '../../../lib/index.js';
 import { transactionExecutor } from '../../../lib/data-layers/typeorm/transaction.js';
-import type { OutboxStore } from '../../../lib/store/outbox-store.js';
 import { canStart, startOwnPostgres, type OwnDatabase, type OwnPostgres } from '../../support/own-database.js';
 import { createHarness, newMessage, ScriptedTransport, wrapped, type Harness } from '../../support/relay.js';
 import { describeUnlessMissing } from '../../support/services.js';

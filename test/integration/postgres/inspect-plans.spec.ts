@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { OutboxStore } from '../../../lib/index.js';
 import { lookDeadline } from '../../../lib/store/find-by-id.js';
 import { PAGE_LOOK, type InspectStore, type StoredRow } from '../../../lib/store/inspect-store.js';
 import type { SqlConnection, SqlExecutor } from '../../../lib/store/executor.js';
@@ -7,7 +8,6 @@ import { POSTGRES } from '../../../lib/store/postgres/dialect.js';
 import { inspectSql } from '../../../lib/store/postgres/inspect/inspect.js';
 import { Inspection } from '../../../lib/store/sql/inspect.js';
 import type { StoreSettings } from '../../../lib/store/names.js';
-import type { OutboxStore } from '../../../lib/store/outbox-store.js';
 import { partitionAt } from '../../../lib/store/partitions/period.js';
 import { WIDE } from '../../../lib/store/seek-time.js';
 import { statement, type Sql } from '../../../lib/store/sql.js';

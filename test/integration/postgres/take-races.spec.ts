@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import type { OutboxMessage } from '../../../lib/outbox-message.js';
+import type { OutboxMessage } from '../../../lib/index.js';
 import type { SqlResult } from '../../../lib/store/executor.js';
 import type { Lease } from '../../../lib/store/lease-store.js';
 import type { PostgresStore } from '../../../lib/store/postgres/store.js';

@@ -1,7 +1,6 @@
 import amqp, { type ChannelModel } from 'amqplib';
-import type { OutboxDispatcher } from '../../../lib/relay/dispatcher.js';
+import type { OutboxDispatcher, OutboxTransport } from '../../../lib/index.js';
 import type { NewMessage } from '../../../lib/outbox-message.js';
-import type { OutboxTransport } from '../../../lib/transports/transport.js';
 import { rabbitmq, type RabbitMqOptions } from '../../../lib/transports/rabbitmq/index.js';
 import { RabbitMqObserver, type QueueMessage } from '../../support/rabbitmq.js';
 import { createHarness, type Harness } from '../../support/relay.js';

@@ -1,9 +1,8 @@
 import amqp from 'amqplib';
-import type { OutboxDispatcher } from '../../../lib/relay/dispatcher.js';
+import type { OutboxDispatcher, OutboxTransport, PublishResult } from '../../../lib/index.js';
 import { rabbitmq, type RabbitMqOptions } from '../../../lib/transports/rabbitmq/index.js';
 import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
 import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';
-import type { OutboxTransport, PublishResult } from '../../../lib/transports/transport.js';
 import { AmqpRefusals, type AmqpRefusal } from '../../support/amqp-refusals.js';
 import { RabbitMqObserver } from '../../support/rabbitmq.js';
 import { createHarness, type Harness } from '../../support/relay.js';

@@ -1,6 +1,5 @@
 import { Logger } from '@nestjs/common';
-import type { OutboxMessage } from '../../../lib/outbox-message.js';
-import type { OutboxTransport, PublishResult } from '../../../lib/transports/transport.js';
+import type { OutboxMessage, OutboxTransport, PublishResult } from '../../../lib/index.js';
 import { rabbitmq, type RabbitMqOptions } from '../../../lib/transports/rabbitmq/index.js';
 import type { RabbitMqTransport } from '../../../lib/transports/rabbitmq/transport.js';
 import { systemClock } from '../../../lib/time/clock.js';

@@ -1,7 +1,6 @@
 import amqp from 'amqplib';
+import type { OutboxMessage, OutboxTransport, PublishResult } from '../../../lib/index.js';
 import { systemClock } from '../../../lib/time/clock.js';
-import type { OutboxMessage } from '../../../lib/outbox-message.js';
-import type { OutboxTransport, PublishResult } from '../../../lib/transports/transport.js';
 import { rabbitmq, type RabbitMqOptions } from '../../../lib/transports/rabbitmq/index.js';
 import type { RabbitMqTransport } from '../../../lib/transports/rabbitmq/transport.js';
 import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';

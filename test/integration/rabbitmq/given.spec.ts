@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import amqp, { type ChannelModel } from 'amqplib';
-import type { OutboxTransport } from '../../../lib/transports/transport.js';
+import type { OutboxTransport } from '../../../lib/index.js';
 import { rabbitmq, type RabbitMqOptions } from '../../../lib/transports/rabbitmq/index.js';
 import { describeWith, requiredUrl } from '../../support/services.js';
 import { TcpProxy } from '../../support/tcp-proxy.js';

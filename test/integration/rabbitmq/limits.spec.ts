@@ -1,7 +1,6 @@
+import type { HeaderValue, OutboxMessage, OutboxTransport, PublishResult } from '../../../lib/index.js';
 import { MAX_HEADER_VALUES } from '../../../lib/enqueue/headers.js';
-import type { HeaderValue, OutboxMessage } from '../../../lib/outbox-message.js';
 import { OutboxMessageError } from '../../../lib/outbox.errors.js';
-import type { OutboxTransport, PublishResult } from '../../../lib/transports/transport.js';
 import { rabbitmq, type RabbitMqOptions } from '../../../lib/transports/rabbitmq/index.js';
 import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
 import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';

@@ -1,7 +1,7 @@
+import type { OutboxStore } from '../../../lib/index.js';
 import { rabbitmq, type RabbitMqOptions } from '../../../lib/transports/rabbitmq/index.js';
 import type { NewMessage } from '../../../lib/outbox-message.js';
 import type { ResolvedOptions } from '../../../lib/outbox.options.js';
-import type { OutboxStore } from '../../../lib/store/outbox-store.js';
 import { CANARY, SECRETS } from '../../security/canaries.js';
 import { RabbitMqNode } from '../../support/rabbitmq-node.js';
 import { RabbitMqObserver } from '../../support/rabbitmq.js';

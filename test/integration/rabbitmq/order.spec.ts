@@ -1,5 +1,4 @@
-import type { OutboxMessage } from '../../../lib/outbox-message.js';
-import type { OutboxTransport } from '../../../lib/transports/transport.js';
+import type { OutboxMessage, OutboxTransport } from '../../../lib/index.js';
 import { rabbitmq } from '../../../lib/transports/rabbitmq/index.js';
 import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
 import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';

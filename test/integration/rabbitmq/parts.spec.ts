@@ -1,6 +1,6 @@
 import amqp from 'amqplib';
+import type { OutboxTransport, PublishResult } from '../../../lib/index.js';
 import { errorText } from '../../../lib/observe/redact/error-text.js';
-import type { OutboxTransport, PublishResult } from '../../../lib/transports/transport.js';
 import { rabbitmq, type RabbitMqOptions } from '../../../lib/transports/rabbitmq/index.js';
 import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
 import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';

@@ -1,8 +1,7 @@
 import { Socket } from 'node:net';
 import amqp from 'amqplib';
+import type { OutboxMessage, OutboxTransport, PublishFailure, PublishResult } from '../../../lib/index.js';
 import { keyText } from '../../../lib/message/key-bytes.js';
-import type { OutboxMessage } from '../../../lib/outbox-message.js';
-import type { OutboxTransport, PublishFailure, PublishResult } from '../../../lib/transports/transport.js';
 import { rabbitmq, type RabbitMqOptions, type RabbitMqPublishError } from '../../../lib/transports/rabbitmq/index.js';
 import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
 import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';

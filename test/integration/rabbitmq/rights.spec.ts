@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { TransportStatus } from '../../../lib/relay/relay.js';
+import type { TransportStatus } from '../../../lib/index.js';
 import { rabbitmq } from '../../../lib/transports/rabbitmq/index.js';
 import { RabbitMqNode } from '../../support/rabbitmq-node.js';
 import { RabbitMqObserver } from '../../support/rabbitmq.js';

@@ -1,5 +1,4 @@
-import type { OutboxDispatcher } from '../../../lib/relay/dispatcher.js';
-import type { OutboxTransport, PublishResult } from '../../../lib/transports/transport.js';
+import type { OutboxDispatcher, OutboxTransport, PublishResult } from '../../../lib/index.js';
 import { rabbitmq, type RabbitMqOptions } from '../../../lib/transports/rabbitmq/index.js';
 import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
 import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';

@@ -1,8 +1,7 @@
+import type { OutboxDispatcher, OutboxHealth } from '../../../lib/index.js';
 import { TABLE_NAMES } from '../../../lib/store/names.js';
 import { randomBytes } from 'node:crypto';
 import { DataSource, type DataSourceOptions } from 'typeorm';
-import type { OutboxDispatcher } from '../../../lib/relay/dispatcher.js';
-import type { OutboxHealth } from '../../../lib/observe/health.js';
 import { createHarness, ScriptedTransport, wrapped, type Harness } from '../../support/relay.js';
 import { allow, refuse } from '../../support/refusing-database.js';
 import { describeWith, DATABASES } from '../../support/services.js';

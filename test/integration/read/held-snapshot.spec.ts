@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { DataSource, type DataSourceOptions, type QueryRunner } from 'typeorm';
+import type { OutboxStore } from '../../../lib/index.js';
 import { errorText } from '../../../lib/observe/redact/error-text.js';
 import { openStore } from '../../support/open-store.js';
-import type { OutboxStore } from '../../../lib/store/outbox-store.js';
 import type { HeldSnapshot, HeldSnapshotReport, ReadyStore } from '../../../lib/store/ready-store.js';
 import { series } from '../../support/databases.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';

@@ -1,4 +1,4 @@
-import type { OutboxHealth } from '../../../lib/observe/health.js';
+import type { OutboxHealth } from '../../../lib/index.js';
 import { createHarness, ScriptedTransport } from '../../support/relay.js';
 import { describeWith, DATABASES, dialectOf } from '../../support/services.js';
 import { until } from '../../support/until.js';

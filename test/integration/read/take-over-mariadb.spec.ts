@@ -1,6 +1,6 @@
+import type { OutboxStore } from '../../../lib/index.js';
 import type { ReadyStore } from '../../../lib/store/ready-store.js';
 import { DataSource } from 'typeorm';
-import type { OutboxStore } from '../../../lib/store/outbox-store.js';
 import { createHarness, ScriptedTransport, wrapped, type Harness } from '../../support/relay.js';
 import { describeWith } from '../../support/services.js';
 

@@ -1,10 +1,10 @@
+import type { OutboxStore } from '../../../lib/index.js';
 import type { ReadRange, ReadyStore } from '../../../lib/store/ready-store.js';
 import { EventEmitter, once } from 'node:events';
 import { DataSource } from 'typeorm';
 import { Reader } from '../../../lib/relay/read/reader.js';
 import { SnapshotLowWaterMark } from '../../../lib/relay/read/snapshot-low-water-mark.js';
 import { systemClock } from '../../../lib/time/clock.js';
-import type { OutboxStore } from '../../../lib/store/outbox-store.js';
 import { createHarness, ScriptedTransport, wrapped, type Harness } from '../../support/relay.js';
 import { describeWith } from '../../support/services.js';
 

@@ -1,5 +1,5 @@
+import type { DeadLetterEvent } from '../../../lib/index.js';
 import { ROW_LIMITS, TOO_LARGE } from '../../../lib/store/limits.js';
-import type { DeadLetterEvent } from '../../../lib/outbox.options.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { describeOnMysqlFamily, describeWith, type DatabaseKind } from '../../support/services.js';
 import { until } from '../../support/until.js';

@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
+import type { OutboxOptions, OutboxStore } from '../../../lib/index.js';
 import type { NewMessage } from '../../../lib/outbox-message.js';
-import type { OutboxOptions } from '../../../lib/outbox.options.js';
-import type { OutboxStore } from '../../../lib/store/outbox-store.js';
 import { CANARY, SECRETS } from '../../security/canaries.js';
 import { systemClock } from '../../../lib/time/clock.js';
 import { createHarness, ScriptedTransport, wrapped, type Harness } from '../../support/relay.js';

@@ -1,5 +1,5 @@
-import { PUBLISHED, type PublishContext } from '../../../lib/transports/transport.js';
-import type { OutboxMessage } from '../../../lib/outbox-message.js';
+import type { PublishContext, OutboxMessage } from '../../../lib/index.js';
+import { PUBLISHED } from '../../../lib/transports/transport.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { DATABASES, describeWith } from '../../support/services.js';
 import { until } from '../../support/until.js';

@@ -1,3 +1,4 @@
+import type { OutboxMessage } from '../../../lib/index.js';
 import { takeOnce } from '../../support/parked-reader.js';
 import { randomUUID } from 'node:crypto';
 import { Ledger } from '../../../lib/relay/ledger.js';
@@ -5,7 +6,6 @@ import { ParkedKeys } from '../../../lib/relay/order/parked-keys.js';
 import { FakeClock } from '../../../lib/testing/fake-clock.js';
 import type { TransportRelayDependencies } from '../../../lib/relay/relay.types.js';
 import { ParkedReader } from '../../../lib/relay/order/parked-reader.js';
-import type { OutboxMessage } from '../../../lib/outbox-message.js';
 import type { Lease } from '../../../lib/store/lease-store.js';
 import { createHarness, type Harness, wrapped } from '../../support/relay.js';
 import { describeWith, DATABASES } from '../../support/services.js';

@@ -1,5 +1,5 @@
-import type { OutboxMessage } from '../../../lib/outbox-message.js';
-import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
+import type { OutboxMessage, PublishResult } from '../../../lib/index.js';
+import { PUBLISHED } from '../../../lib/transports/transport.js';
 import { readStats } from '../../../lib/observe/stats.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { describeOnEach, FEWER_DATABASES } from '../../support/services.js';

@@ -1,7 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { OutboxHealth } from '../../../lib/observe/health.js';
-import type { OutboxDispatcher } from '../../../lib/relay/dispatcher.js';
-import { PUBLISHED, type OutboxTransport } from '../../../lib/transports/transport.js';
+import type { OutboxHealth, OutboxDispatcher, OutboxTransport } from '../../../lib/index.js';
+import { PUBLISHED } from '../../../lib/transports/transport.js';
 import { rabbitmq } from '../../../lib/transports/rabbitmq/index.js';
 import { RabbitMqObserver } from '../../support/rabbitmq.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';

@@ -1,8 +1,7 @@
 import { logLevel, type KafkaConfig } from 'kafkajs';
-import type { OutboxMessage } from '../../../lib/outbox-message.js';
+import type { OutboxMessage, OutboxTransport, PublishResult } from '../../../lib/index.js';
 import { inProcess } from '../../../lib/transports/in-process/in-process.js';
 import { InProcessHandlers } from '../../../lib/transports/in-process/handlers.js';
-import type { OutboxTransport, PublishResult } from '../../../lib/transports/transport.js';
 import { rabbitmq } from '../../../lib/transports/rabbitmq/index.js';
 import { kafka } from '../../../lib/transports/kafka/index.js';
 import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';

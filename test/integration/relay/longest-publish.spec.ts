@@ -1,4 +1,4 @@
-import type { OutboxOptions } from '../../../lib/outbox.options.js';
+import type { OutboxOptions } from '../../../lib/index.js';
 import { resolveOptions } from '../../../lib/options/resolve.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { describeOnEach } from '../../support/services.js';

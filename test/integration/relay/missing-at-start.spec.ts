@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import type { Admin } from 'kafkajs';
 import { Kafka } from 'kafkajs';
+import type { ExpectedMessages, OutboxTransport } from '../../../lib/index.js';
 import { systemClock, type Clock } from '../../../lib/time/clock.js';
 import { kafka, type KafkaOptions } from '../../../lib/transports/kafka/index.js';
-import type { ExpectedMessages, OutboxTransport } from '../../../lib/transports/transport.js';
 import { rabbitmq, type RabbitMqOptions } from '../../../lib/transports/rabbitmq/index.js';
 import { KafkaNode } from '../../support/kafka-node.js';
 import { RabbitMqNode } from '../../support/rabbitmq-node.js';

@@ -1,6 +1,5 @@
-import type { OutboxDispatcher } from '../../../lib/relay/dispatcher.js';
-import type { OutboxOptions } from '../../../lib/outbox.options.js';
-import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
+import type { OutboxDispatcher, OutboxOptions, PublishResult } from '../../../lib/index.js';
+import { PUBLISHED } from '../../../lib/transports/transport.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { describeWith, DATABASES } from '../../support/services.js';
 import { until } from '../../support/until.js';

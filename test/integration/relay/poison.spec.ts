@@ -1,5 +1,6 @@
 import { once } from 'node:events';
-import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
+import type { PublishResult } from '../../../lib/index.js';
+import { PUBLISHED } from '../../../lib/transports/transport.js';
 import { gate } from '../../support/transport-relay.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { describeOnEach } from '../../support/services.js';

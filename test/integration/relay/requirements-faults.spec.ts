@@ -1,5 +1,6 @@
 import { DataSource } from 'typeorm';
-import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
+import type { PublishResult } from '../../../lib/index.js';
+import { PUBLISHED } from '../../../lib/transports/transport.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { describeWith, DATABASES } from '../../support/services.js';
 import { TcpProxy } from '../../support/tcp-proxy.js';

@@ -1,6 +1,6 @@
+import type { PublishResult, OutboxStore } from '../../../lib/index.js';
 import { eachRole } from '../../support/each-role.js';
-import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
-import type { OutboxStore } from '../../../lib/store/outbox-store.js';
+import { PUBLISHED } from '../../../lib/transports/transport.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { describeWith, DATABASES } from '../../support/services.js';
 import { until } from '../../support/until.js';

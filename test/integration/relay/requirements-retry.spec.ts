@@ -1,4 +1,5 @@
-import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
+import type { PublishResult } from '../../../lib/index.js';
+import { PUBLISHED } from '../../../lib/transports/transport.js';
 import { createHarness, RecordedHooks, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { allow, refuse } from '../../support/refusing-database.js';
 import { describeWith, DATABASES } from '../../support/services.js';

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
-import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
+import type { PublishResult } from '../../../lib/index.js';
+import { PUBLISHED } from '../../../lib/transports/transport.js';
 import { openStore } from '../../support/open-store.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { describeWith, DATABASES } from '../../support/services.js';

@@ -1,4 +1,4 @@
-import type { PublishResult } from '../../../lib/transports/transport.js';
+import type { PublishResult } from '../../../lib/index.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { describeWith, DATABASES, dialectOf } from '../../support/services.js';
 import { until } from '../../support/until.js';

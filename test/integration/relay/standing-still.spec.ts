@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { OutboxDispatcher } from '../../../lib/index.js';
 import { systemClock } from '../../../lib/time/clock.js';
-import type { OutboxDispatcher } from '../../../lib/relay/dispatcher.js';
 import { reportOf } from '../../../lib/nest/report.js';
 import { openStore } from '../../support/open-store.js';
 import { series } from '../../support/databases.js';

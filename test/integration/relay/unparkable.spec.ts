@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { PublishResult } from '../../../lib/transports/transport.js';
+import type { PublishResult } from '../../../lib/index.js';
 import { takeChunks } from '../../support/lost-chunks.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { describeWith, describeOnMysqlFamily } from '../../support/services.js';

@@ -1,7 +1,7 @@
 import { DataSource, type DataSourceOptions } from 'typeorm';
+import type { OutboxStore } from '../../../lib/index.js';
 import { transactionExecutor } from '../../../lib/data-layers/typeorm/transaction.js';
 import { openStore } from '../../support/open-store.js';
-import type { OutboxStore } from '../../../lib/store/outbox-store.js';
 import { outboxMigrations, outboxSql } from '../../../lib/data-layers/typeorm/index.js';
 import { createTestDatabase, type TestDatabase } from '../../support/databases.js';
 import { newMessage } from '../../support/relay.js';

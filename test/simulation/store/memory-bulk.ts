@@ -1,6 +1,6 @@
+import type { AuditOutcome } from '../../../lib/index.js';
 import type { Change } from '../../../lib/store/admin-store.js';
 import type {
-  AuditOutcome,
   AuditRow,
   Bounds,
   BulkPage,

@@ -1,5 +1,6 @@
+import type { OutboxMessage } from '../../../lib/index.js';
 import type { AuditRow } from '../../../lib/store/bulk-store.js';
-import { compareSeq, type OutboxMessage } from '../../../lib/outbox-message.js';
+import { compareSeq } from '../../../lib/outbox-message.js';
 import { OutboxConfigurationError } from '../../../lib/outbox.errors.js';
 import type { Lease } from '../../../lib/store/lease-store.js';
 import type { SchemaSettings } from '../../../lib/store/outbox-store.js';

@@ -1,9 +1,10 @@
+import type { OutboxStore } from '../../../lib/index.js';
 import type { NewMessage, Place } from '../../../lib/outbox-message.js';
 import type { DedupReport, GlanceRequest } from '../../../lib/store/admin-store.js';
 import type { SqlExecutor } from '../../../lib/store/executor.js';
 import type { Acquired, Beat, HeldLease, Instance, Lease, LeaseStore } from '../../../lib/store/lease-store.js';
 import { LockTurns } from '../../../lib/store/lock-turns.js';
-import type { InsertReport, OutboxStore, SchemaSettings } from '../../../lib/store/outbox-store.js';
+import type { InsertReport, SchemaSettings } from '../../../lib/store/outbox-store.js';
 import type {
   DeadLetter,
   Death,

@@ -1,9 +1,9 @@
+import type { OutboxHealth } from '../../../lib/index.js';
 import { judgeHealth } from '../../../lib/doctor/reasons.js';
 import { judgeRelays } from '../../../lib/doctor/relays.js';
 import { reportOf } from '../../../lib/doctor/report.js';
 import { judgeClock, judgePlans } from '../../../lib/doctor/server.js';
 import { judgeSnapshot, judgeTables, judgeUnpurged } from '../../../lib/doctor/tables.js';
-import type { OutboxHealth } from '../../../lib/observe/health.js';
 import type { TableFacts } from '../../../lib/store/diagnose/diagnose-store.js';
 import { found, isOk } from '../../../lib/transports/diagnosis.js';
 import { judgeTopic, type TopicFacts } from '../../../lib/transports/kafka/judge-topic.js';

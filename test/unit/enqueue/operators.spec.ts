@@ -1,5 +1,5 @@
+import type { MessageSelection } from '../../../lib/index.js';
 import { OutboxService } from '../../../lib/enqueue/outbox.service.js';
-import type { MessageSelection } from '../../../lib/admin/message-selection.js';
 import type { BulkFilter, BulkRow, BulkStore, NewAction } from '../../../lib/store/bulk-store.js';
 import { definition, enqueueOptions, enqueueRuntime, refusal } from '../../support/enqueue.js';
 

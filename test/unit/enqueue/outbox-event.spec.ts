@@ -1,8 +1,9 @@
+import type { OutboxEventOptions, OnOutboxEventOptions } from '../../../lib/index.js';
 import { EventRegistry } from '../../../lib/enqueue/events/event-registry.js';
 import { eventMetadata, type EventClass } from '../../../lib/enqueue/events/event-metadata.js';
 import { twinEvents } from '../../../lib/enqueue/events/event-twins.js';
-import { OutboxEvent, type OutboxEventOptions } from '../../../lib/enqueue/events/outbox-event.decorator.js';
-import { OnOutboxEvent, type OnOutboxEventOptions } from '../../../lib/enqueue/events/on-outbox-event.decorator.js';
+import { OutboxEvent } from '../../../lib/enqueue/events/outbox-event.decorator.js';
+import { OnOutboxEvent } from '../../../lib/enqueue/events/on-outbox-event.decorator.js';
 import { toMessage } from '../../../lib/enqueue/to-message.js';
 import { messageRules, refusal } from '../../support/enqueue.js';
 

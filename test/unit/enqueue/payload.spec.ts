@@ -1,7 +1,7 @@
 import fc from 'fast-check';
+import type { Serializer } from '../../../lib/index.js';
 import { encodePayload } from '../../../lib/enqueue/payload.js';
 import { jsonSerializer } from '../../../lib/message/json-serializer.js';
-import type { Serializer } from '../../../lib/message/serializer.js';
 import { refusal } from '../../support/enqueue.js';
 
 const encode = (payload: unknown, contentType?: string, serializer: Serializer = jsonSerializer) => {

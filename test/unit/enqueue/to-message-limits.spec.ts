@@ -1,4 +1,4 @@
-import type { CheckedMessage } from '../../../lib/transports/transport.js';
+import type { CheckedMessage } from '../../../lib/index.js';
 import { toMessage } from '../../../lib/enqueue/to-message.js';
 import { decodeHeaders } from '../../../lib/message/headers.js';
 import { definition, messageRules, refusal } from '../../support/enqueue.js';

@@ -1,6 +1,6 @@
+import type { MessageSettings } from '../../../lib/index.js';
 import { OutboxEvent } from '../../../lib/enqueue/events/outbox-event.decorator.js';
 import { toMessage } from '../../../lib/enqueue/to-message.js';
-import type { MessageSettings } from '../../../lib/enqueue/options.js';
 import { bucketOf } from '../../../lib/message/bucket-of.js';
 import { decodeHeaders } from '../../../lib/message/headers.js';
 import type { NewMessage } from '../../../lib/outbox-message.js';

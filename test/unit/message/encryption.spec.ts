@@ -1,14 +1,11 @@
+import type { EncryptionContext, PayloadEncryption, PublishResult } from '../../../lib/index.js';
 import { Destinations } from '../../../lib/enqueue/destinations.js';
 import { encryptPayloads } from '../../../lib/enqueue/encrypt-payloads.js';
 import { FakeClock } from '../../../lib/testing/fake-clock.js';
-import {
-  OutboxUndecryptableError,
-  type EncryptionContext,
-  type PayloadEncryption,
-} from '../../../lib/message/encryption.js';
+import { OutboxUndecryptableError } from '../../../lib/message/encryption.js';
 import { OutboxMessage, type StoredMessage } from '../../../lib/outbox-message.js';
 import { PayloadDecrypter } from '../../../lib/relay/publish/decrypt-payloads.js';
-import { OutboxTransport, PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
+import { OutboxTransport, PUBLISHED } from '../../../lib/transports/transport.js';
 import { resolveOptions } from '../../../lib/options/resolve.js';
 import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
 import { newMessage } from '../../support/scripted.js';

@@ -1,5 +1,5 @@
+import type { Serializer } from '../../../lib/index.js';
 import { encodePayload } from '../../../lib/enqueue/payload.js';
-import type { Serializer } from '../../../lib/message/serializer.js';
 
 /** As FlatBuffers' `asUint8Array()`, and encoders with a scratch buffer: a view of memory that the next payload overwrites. */
 class ReusingSerializer implements Serializer {

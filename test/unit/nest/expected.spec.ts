@@ -1,6 +1,6 @@
+import type { TransportDefinition } from '../../../lib/index.js';
 import { OutboxEvent } from '../../../lib/enqueue/events/outbox-event.decorator.js';
 import { expectedOf } from '../../../lib/nest/expected.js';
-import type { TransportDefinition } from '../../../lib/outbox.options.js';
 
 const exchange = { rabbitmq: { exchange: 'shop' } };
 

@@ -1,5 +1,5 @@
+import type { OutboxHealth } from '../../../lib/index.js';
 import { reportOf } from '../../../lib/nest/report.js';
-import type { OutboxHealth } from '../../../lib/observe/health.js';
 import type { TransportStats } from '../../../lib/store/admin-store.js';
 import { FakeClock } from '../../../lib/testing/fake-clock.js';
 import { definition } from '../../support/enqueue.js';

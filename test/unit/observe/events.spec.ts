@@ -1,4 +1,4 @@
-import type { OutboxEventMap, OutboxEventName } from '../../../lib/observe/events.js';
+import type { OutboxEventMap, OutboxEventName } from '../../../lib/index.js';
 import { logEvents, type LogLevel } from '../../../lib/observe/log-events.js';
 import { OutboxEvents } from '../../../lib/observe/outbox-events.js';
 import { FakeClock } from '../../../lib/testing/fake-clock.js';

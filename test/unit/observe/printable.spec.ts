@@ -1,5 +1,5 @@
 import { ConsoleLogger } from '@nestjs/common';
-import type { OutboxEventMap } from '../../../lib/observe/events.js';
+import type { OutboxEventMap } from '../../../lib/index.js';
 import { errorText } from '../../../lib/observe/redact/error-text.js';
 import { logEvents } from '../../../lib/observe/log-events.js';
 import { OutboxEvents } from '../../../lib/observe/outbox-events.js';

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { healthOf, type HealthSources, type OutboxHealth } from '../../../lib/observe/health.js';
+import type { OutboxHealth } from '../../../lib/index.js';
+import { healthOf, type HealthSources } from '../../../lib/observe/health.js';
 import type { SeenRelay } from '../../../lib/observe/seen-relays.js';
 import { codesOf, textsOf } from '../../support/reasons.js';
 import { REASON_CODES } from '../../../lib/observe/reason-codes.js';

@@ -1,10 +1,16 @@
 import { didYouMean, editDistance } from '../../../lib/options/did-you-mean.js';
 import { OPTIONS_TABLE } from '../../../lib/options/table.js';
-import { OutboxModule } from '../../../lib/index.js';
+import {
+  OutboxModule,
+  OutboxConfigurationError,
+  type OutboxExtras,
+  type OutboxOptions,
+  OutboxTransport,
+  PUBLISHED,
+  type PublishResult,
+} from '../../../lib/index.js';
 import { kafka } from '../../../lib/transports/kafka/index.js';
-import { OutboxConfigurationError } from '../../../lib/outbox.errors.js';
-import type { OutboxExtras, OutboxOptions, ResolvedOptions } from '../../../lib/outbox.options.js';
-import { OutboxTransport, PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
+import type { ResolvedOptions } from '../../../lib/outbox.options.js';
 import { rabbitmq } from '../../../lib/transports/rabbitmq/index.js';
 import { resolveOptions } from '../../../lib/options/resolve.js';
 

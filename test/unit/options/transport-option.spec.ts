@@ -1,10 +1,10 @@
 import type { ModuleRef } from '@nestjs/core';
+import type { MessageOptions, PublishResult } from '../../../lib/index.js';
 import { clientProxy } from '../../../lib/transports/nest-client/index.js';
-import type { MessageOptions } from '../../../lib/outbox-message.js';
 import { inProcess } from '../../../lib/transports/in-process/in-process.js';
 import { kafka } from '../../../lib/transports/kafka/index.js';
 import { createTransports } from '../../../lib/nest/transports.js';
-import { OutboxTransport, PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
+import { OutboxTransport, PUBLISHED } from '../../../lib/transports/transport.js';
 import { rabbitmq } from '../../../lib/transports/rabbitmq/index.js';
 import { toDefinitions } from '../../../lib/options/transport-option.js';
 

@@ -8,13 +8,14 @@ import {
 import { loadApi } from '../../../lib/otel/api.js';
 import { OutboxTracing, type OutboxTracingOptions } from '../../../lib/otel/index.js';
 import { saysUnsampled } from '../../../lib/otel/send-spans.js';
-import {
-  OutboxTransport,
-  PUBLISHED,
-  type PublishContext,
-  type PublishResult,
-} from '../../../lib/transports/transport.js';
-import type { OutboxMessage, OutboxService, TransportDefinition } from '../../../lib/index.js';
+import { OutboxTransport, PUBLISHED } from '../../../lib/transports/transport.js';
+import type {
+  OutboxMessage,
+  OutboxService,
+  TransportDefinition,
+  PublishContext,
+  PublishResult,
+} from '../../../lib/index.js';
 import { followCalls } from '../../../lib/otel/process-spans.js';
 import { Spans } from '../../../lib/otel/spans.js';
 import { InProcessHandlers } from '../../../lib/transports/in-process/handlers.js';

@@ -1,7 +1,5 @@
-import type { OutboxHealth } from '../../../lib/observe/health.js';
+import type { OutboxHealth, OutboxEventMap, OutboxEventName, OutboxStats } from '../../../lib/index.js';
 import { OutboxEvents } from '../../../lib/observe/outbox-events.js';
-import type { OutboxEventMap, OutboxEventName } from '../../../lib/observe/events.js';
-import type { OutboxStats } from '../../../lib/observe/stats.js';
 import type { SnapshotAge } from '../../../lib/prometheus/gauges.js';
 import type { TransportWrapper } from '../../../lib/options/transport-wrapper.js';
 import { FakeClock } from '../../../lib/testing/fake-clock.js';

@@ -1,4 +1,5 @@
-import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
+import type { PublishResult } from '../../../lib/index.js';
+import { PUBLISHED } from '../../../lib/transports/transport.js';
 import { createTransportRelay, leased, stored, turn } from '../../support/transport-relay.js';
 import { ScriptedTransport } from '../../support/scripted.js';
 

@@ -1,6 +1,6 @@
+import type { OutboxOptions, PublishResult } from '../../../lib/index.js';
 import { OutboxDispatcher } from '../../../lib/relay/dispatcher.js';
-import type { OutboxOptions } from '../../../lib/outbox.options.js';
-import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
+import { PUBLISHED } from '../../../lib/transports/transport.js';
 import { resolveOptions } from '../../../lib/options/resolve.js';
 import { FakeClock } from '../../../lib/testing/fake-clock.js';
 import { gate, storeOf, StubStore, stored, turn } from '../../support/transport-relay.js';

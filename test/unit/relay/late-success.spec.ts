@@ -1,4 +1,5 @@
-import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
+import type { PublishResult } from '../../../lib/index.js';
+import { PUBLISHED } from '../../../lib/transports/transport.js';
 import { createTransportRelay, gate, leased, stored, turn } from '../../support/transport-relay.js';
 
 describe('a success that is heard of when its lease is gone', () => {

@@ -1,5 +1,5 @@
-import type { OutboxMessage } from '../../../lib/outbox-message.js';
-import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
+import type { OutboxMessage, PublishResult } from '../../../lib/index.js';
+import { PUBLISHED } from '../../../lib/transports/transport.js';
 import type { RelayUnderTest } from '../../support/transport-relay.js';
 import { createTransportRelay, gate, leased, loseAndRegain, stored, turn } from '../../support/transport-relay.js';
 import { ScriptedTransport } from '../../support/scripted.js';

@@ -1,6 +1,7 @@
+import type { PublishResult } from '../../../lib/index.js';
 import { OutboxMessage } from '../../../lib/outbox-message.js';
 import type { Pause } from '../../../lib/store/pauses/pause-store.js';
-import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
+import { PUBLISHED } from '../../../lib/transports/transport.js';
 import { createRowLockRelay } from '../../support/row-lock-relay.js';
 import { createTransportRelay, gate, leased, stored, turn } from '../../support/transport-relay.js';
 

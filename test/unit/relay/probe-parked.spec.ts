@@ -1,5 +1,5 @@
-import type { OutboxMessage } from '../../../lib/outbox-message.js';
-import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
+import type { OutboxMessage, PublishResult } from '../../../lib/index.js';
+import { PUBLISHED } from '../../../lib/transports/transport.js';
 import type { RelayUnderTest, StubStore } from '../../support/transport-relay.js';
 import { createTransportRelay, leased, stored } from '../../support/transport-relay.js';
 import { broken, ScriptedTransport } from '../../support/scripted.js';

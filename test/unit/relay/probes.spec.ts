@@ -1,5 +1,5 @@
-import type { OutboxMessage } from '../../../lib/outbox-message.js';
-import { PUBLISHED, type PublishContext, type PublishResult } from '../../../lib/transports/transport.js';
+import type { OutboxMessage, PublishContext, PublishResult } from '../../../lib/index.js';
+import { PUBLISHED } from '../../../lib/transports/transport.js';
 import { createTransportRelay, leased, stored } from '../../support/transport-relay.js';
 import { ScriptedTransport } from '../../support/scripted.js';
 

@@ -1,5 +1,5 @@
+import type { OutboxMessage } from '../../../lib/index.js';
 import type { Roles } from '../../../lib/store/outbox-store.js';
-import type { OutboxMessage } from '../../../lib/outbox-message.js';
 import { systemClock } from '../../../lib/time/clock.js';
 import { ParkedKeys } from '../../../lib/relay/order/parked-keys.js';
 import { Circuit } from '../../../lib/relay/publish/circuit.js';

@@ -1,5 +1,4 @@
-import type { OutboxMessage } from '../../../lib/outbox-message.js';
-import type { PublishResult } from '../../../lib/transports/transport.js';
+import type { OutboxMessage, PublishResult } from '../../../lib/index.js';
 import { createTransportRelay, leased, loseAndRegain, stored, turn } from '../../support/transport-relay.js';
 
 const seqs = (messages: readonly { seq: string }[]) => messages.map(({ seq }) => seq);

@@ -1,6 +1,6 @@
+import type { OutboxMessage, PublishResult } from '../../../lib/index.js';
 import { Deadline } from '../../../lib/time/deadline.js';
-import type { OutboxMessage } from '../../../lib/outbox-message.js';
-import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
+import { PUBLISHED } from '../../../lib/transports/transport.js';
 import { createTransportRelay, gate, leased, loseAndRegain, stored, turn } from '../../support/transport-relay.js';
 
 const down = (): PublishResult => ({ ok: false, blame: 'transport', error: new Error('gone') });

@@ -1,5 +1,4 @@
-import type { OutboxHealth } from '../../../lib/observe/health.js';
-import type { ReasonCode } from '../../../lib/observe/reason-codes.js';
+import type { OutboxHealth, ReasonCode } from '../../../lib/index.js';
 import { OutboxHealthIndicator } from '../../../lib/terminus/index.js';
 
 describe('the health indicator for @nestjs/terminus', () => {

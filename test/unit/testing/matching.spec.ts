@@ -1,4 +1,5 @@
-import { expectOne, type RecordedMessage } from '../../../lib/testing/matching.js';
+import type { RecordedMessage } from 'nestjs-outbox/testing';
+import { expectOne } from '../../../lib/testing/matching.js';
 
 class Money {
   constructor(

@@ -1,12 +1,8 @@
-import type { OutboxMessage } from '../../../lib/outbox-message.js';
-import {
-  OutboxTransport,
-  PUBLISHED,
-  type PublishContext,
-  type PublishResult,
-} from '../../../lib/transports/transport.js';
+import type { TransportHarness } from 'nestjs-outbox/testing';
+import type { OutboxMessage, PublishContext, PublishResult } from '../../../lib/index.js';
+import { OutboxTransport, PUBLISHED } from '../../../lib/transports/transport.js';
 import { describeTransportContract } from '../../../lib/testing/transport-contract/contract.js';
-import type { ReceivedMessage, TransportHarness } from '../../../lib/testing/transport-contract/harness.js';
+import type { ReceivedMessage } from '../../../lib/testing/transport-contract/harness.js';
 
 /** The smallest broker: topics are arrays. */
 class Memory {

@@ -1,5 +1,6 @@
+import type { MessageHeaders } from '../../../lib/index.js';
 import { encodeHeaders } from '../../../lib/message/headers.js';
-import { OutboxMessage, type MessageHeaders } from '../../../lib/outbox-message.js';
+import { OutboxMessage } from '../../../lib/outbox-message.js';
 import { createEnvelope, isoTime } from '../../../lib/transports/envelope.js';
 
 const ID = '019a9d5e-7c00-7000-8000-000000000001';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
+import type { OutboxMessage } from '../../../../lib/index.js';
 import { KeyQueues } from '../../../../lib/relay/order/key-queues.js';
-import type { OutboxMessage } from '../../../../lib/outbox-message.js';
 import { stored } from '../../../support/transport-relay.js';
 
 /** The same with one array per key. */

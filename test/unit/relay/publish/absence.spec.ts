@@ -1,3 +1,4 @@
+import type { OutboxMessage } from '../../../../lib/index.js';
 import { Pauses } from '../../../../lib/relay/pauses/pauses.js';
 import type { Hold } from '../../../../lib/relay/pauses/held-back.js';
 import type { Pause } from '../../../../lib/store/pauses/pause-store.js';
@@ -6,7 +7,6 @@ import { WakeUps } from '../../../../lib/relay/wake-ups.js';
 import { Absence } from '../../../../lib/relay/publish/absence.js';
 import type { Away } from '../../../../lib/relay/publish/destinations.js';
 import type { TransportRelayDependencies } from '../../../../lib/relay/relay.types.js';
-import type { OutboxMessage } from '../../../../lib/outbox-message.js';
 import type { ToldFailure } from '../../../../lib/relay/publish/batch.types.js';
 import type { HastenRequest } from '../../../../lib/store/parked-store.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';

@@ -1,8 +1,8 @@
+import type { PublishResult, OutboxMessage } from '../../../../lib/index.js';
 import { keyFailure } from '../../../../lib/relay/publish/decryption-failures.js';
 import { KeyServices } from '../../../../lib/relay/publish/key-services.js';
 import { PayloadDecrypter } from '../../../../lib/relay/publish/decrypt-payloads.js';
-import { OutboxTransport, PUBLISHED, type PublishResult } from '../../../../lib/transports/transport.js';
-import type { OutboxMessage } from '../../../../lib/outbox-message.js';
+import { OutboxTransport, PUBLISHED } from '../../../../lib/transports/transport.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
 import { stored, turn } from '../../../support/transport-relay.js';
 

@@ -1,10 +1,10 @@
+import type { ExpectedMessages, MissingDestination } from '../../../../lib/index.js';
 import { Pauses } from '../../../../lib/relay/pauses/pauses.js';
 import { WakeUps } from '../../../../lib/relay/wake-ups.js';
 import { Absence } from '../../../../lib/relay/publish/absence.js';
 import type { TransportRelayDependencies } from '../../../../lib/relay/relay.types.js';
 import { MissingCheck } from '../../../../lib/relay/publish/missing-check.js';
 import type { ToldFailure } from '../../../../lib/relay/publish/batch.types.js';
-import type { ExpectedMessages, MissingDestination } from '../../../../lib/transports/transport.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
 import { stored } from '../../../support/transport-relay.js';
 import { RecordedHooks } from '../../../support/scripted.js';

@@ -1,12 +1,11 @@
+import type { OutboxMessage, OutboxTransport } from '../../../../lib/index.js';
 import { Pauses } from '../../../../lib/relay/pauses/pauses.js';
 import { WakeUps } from '../../../../lib/relay/wake-ups.js';
 import { Outage, type OutageRelay } from '../../../../lib/relay/publish/outage.js';
 import { delayFor } from '../../../../lib/relay/publish/putting-off.js';
 import { Trial } from '../../../../lib/relay/publish/trial.js';
 import type { TransportRelayDependencies } from '../../../../lib/relay/relay.types.js';
-import type { OutboxMessage } from '../../../../lib/outbox-message.js';
 import type { ToldFailure } from '../../../../lib/relay/publish/batch.types.js';
-import type { OutboxTransport } from '../../../../lib/transports/transport.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
 import { stored } from '../../../support/transport-relay.js';
 import { RecordedHooks } from '../../../support/scripted.js';

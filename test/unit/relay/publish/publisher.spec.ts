@@ -1,14 +1,8 @@
-import type { OutboxMessage } from '../../../../lib/outbox-message.js';
+import type { OutboxMessage, PublishContext, PublishResult } from '../../../../lib/index.js';
 import type { OnResult } from '../../../../lib/relay/publish/batch.types.js';
 import { PayloadDecrypter } from '../../../../lib/relay/publish/decrypt-payloads.js';
 import { Publisher } from '../../../../lib/relay/publish/publisher.js';
-import {
-  MAX_PROGRESS,
-  OutboxTransport,
-  PUBLISHED,
-  type PublishContext,
-  type PublishResult,
-} from '../../../../lib/transports/transport.js';
+import { MAX_PROGRESS, OutboxTransport, PUBLISHED } from '../../../../lib/transports/transport.js';
 import { Deadline } from '../../../../lib/time/deadline.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
 import { gate, stored, turn } from '../../../support/transport-relay.js';

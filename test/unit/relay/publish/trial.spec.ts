@@ -1,4 +1,4 @@
-import type { OutboxMessage } from '../../../../lib/outbox-message.js';
+import type { OutboxMessage } from '../../../../lib/index.js';
 import { Trial, UNCLEAN_ENDS } from '../../../../lib/relay/publish/trial.js';
 import type { Acquired } from '../../../../lib/store/lease-store.js';
 import { createTransportRelay, stored, turn, type RelayUnderTest } from '../../../support/transport-relay.js';

@@ -1,5 +1,5 @@
+import type { OutboxStore } from '../../../../lib/index.js';
 import { LargePayloads } from '../../../../lib/relay/publish/large-payloads.js';
-import type { OutboxStore } from '../../../../lib/store/outbox-store.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
 import { stored, turn } from '../../../support/transport-relay.js';
 import { RecordedHooks } from '../../../support/scripted.js';

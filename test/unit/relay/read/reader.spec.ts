@@ -1,6 +1,7 @@
+import type { OutboxMessage } from '../../../../lib/index.js';
 import { Reader } from '../../../../lib/relay/read/reader.js';
 import { ProbedLowWaterMark } from '../../../../lib/relay/read/probed-low-water-mark.js';
-import { compareSeq, type OutboxMessage, type Place } from '../../../../lib/outbox-message.js';
+import { compareSeq, type Place } from '../../../../lib/outbox-message.js';
 import type { ReadRange, ReadyStore } from '../../../../lib/store/ready-store.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
 import { stored } from '../../../support/transport-relay.js';

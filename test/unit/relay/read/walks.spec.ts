@@ -1,6 +1,6 @@
+import type { OutboxMessage } from '../../../../lib/index.js';
 import { Reader } from '../../../../lib/relay/read/reader.js';
 import { SnapshotLowWaterMark } from '../../../../lib/relay/read/snapshot-low-water-mark.js';
-import type { OutboxMessage } from '../../../../lib/outbox-message.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
 import { BUCKETS, GONE, HeldTable } from '../../../support/held-table.js';
 

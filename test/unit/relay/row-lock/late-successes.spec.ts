@@ -1,7 +1,7 @@
+import type { OutboxMessage } from '../../../../lib/index.js';
 import { LateSuccesses } from '../../../../lib/relay/row-lock/late-successes.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
 import { contractMessage } from '../../../../lib/testing/transport-contract/contract-message.js';
-import type { OutboxMessage } from '../../../../lib/outbox-message.js';
 
 const message = (id: string): OutboxMessage =>
   Object.assign(contractMessage({ topic: 't', payload: '{}' }), { id }) as OutboxMessage;

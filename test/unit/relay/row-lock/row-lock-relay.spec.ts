@@ -1,6 +1,7 @@
 import { once } from 'node:events';
+import type { PublishResult } from '../../../../lib/index.js';
 import { Deadline } from '../../../../lib/time/deadline.js';
-import { PUBLISHED, type PublishResult } from '../../../../lib/transports/transport.js';
+import { PUBLISHED } from '../../../../lib/transports/transport.js';
 import { gate, stored, turn } from '../../../support/transport-relay.js';
 import { ScriptedTransport } from '../../../support/scripted.js';
 import { createRowLockRelay } from '../../../support/row-lock-relay.js';

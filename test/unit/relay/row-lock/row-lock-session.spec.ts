@@ -1,5 +1,5 @@
+import type { OutboxStore } from '../../../../lib/index.js';
 import { PUBLISHED } from '../../../../lib/transports/transport.js';
-import type { OutboxStore } from '../../../../lib/store/outbox-store.js';
 import { gate, stored } from '../../../support/transport-relay.js';
 import { createRowLockRelay } from '../../../support/row-lock-relay.js';
 

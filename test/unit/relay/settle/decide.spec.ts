@@ -1,8 +1,8 @@
 import fc from 'fast-check';
+import type { PublishFailure } from '../../../../lib/index.js';
 import { OutboxMessage, type StoredMessage } from '../../../../lib/outbox-message.js';
 import { OutboxError } from '../../../../lib/outbox.errors.js';
 import type { RetryPolicy } from '../../../../lib/outbox.options.js';
-import type { PublishFailure } from '../../../../lib/transports/transport.js';
 import { backoff, type Delays } from '../../../../lib/relay/settle/backoff.js';
 import { decide } from '../../../../lib/relay/settle/decide.js';
 

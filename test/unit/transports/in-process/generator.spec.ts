@@ -1,6 +1,6 @@
+import type { PublishResult } from '../../../../lib/index.js';
 import { InProcessHandlers } from '../../../../lib/transports/in-process/handlers.js';
 import { InProcessTransport } from '../../../../lib/transports/in-process/in-process.js';
-import type { PublishResult } from '../../../../lib/transports/transport.js';
 import { contractMessage } from '../../../../lib/testing/transport-contract/contract-message.js';
 import { probePublish } from '../../../../lib/testing/transport-contract/publish-probe.js';
 

@@ -1,8 +1,6 @@
 import { systemClock } from '../../../../lib/time/clock.js';
-import type { OutboxMessage } from '../../../../lib/outbox-message.js';
-import type { OutboxHandlerContext } from '../../../../lib/index.js';
+import type { OutboxHandlerContext, OutboxMessage, PublishFailure, PublishResult } from '../../../../lib/index.js';
 import { Publisher } from '../../../../lib/relay/publish/publisher.js';
-import type { PublishFailure, PublishResult } from '../../../../lib/transports/transport.js';
 import { InProcessHandlers } from '../../../../lib/transports/in-process/handlers.js';
 import { InProcessTransport } from '../../../../lib/transports/in-process/in-process.js';
 import { gate, stored, turn } from '../../../support/transport-relay.js';

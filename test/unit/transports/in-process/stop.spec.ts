@@ -1,7 +1,6 @@
-import type { OutboxMessage } from '../../../../lib/outbox-message.js';
+import type { OutboxMessage, PublishResult } from '../../../../lib/index.js';
 import { systemClock } from '../../../../lib/time/clock.js';
 import { Publisher } from '../../../../lib/relay/publish/publisher.js';
-import type { PublishResult } from '../../../../lib/transports/transport.js';
 import { InProcessHandlers } from '../../../../lib/transports/in-process/handlers.js';
 import { InProcessTransport } from '../../../../lib/transports/in-process/in-process.js';
 import { gate, stored, turn } from '../../../support/transport-relay.js';

@@ -1,5 +1,4 @@
-import type { OutboxMessage } from '../../../../lib/outbox-message.js';
-import type { PublishResult } from '../../../../lib/transports/transport.js';
+import type { OutboxMessage, PublishResult } from '../../../../lib/index.js';
 import { InProcessHandlers } from '../../../../lib/transports/in-process/handlers.js';
 import { InProcessTransport } from '../../../../lib/transports/in-process/in-process.js';
 import { probePublish } from '../../../../lib/testing/transport-contract/publish-probe.js';

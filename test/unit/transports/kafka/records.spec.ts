@@ -1,5 +1,5 @@
+import type { OutboxMessage } from '../../../../lib/index.js';
 import { kafka } from '../../../../lib/transports/kafka/index.js';
-import type { OutboxMessage } from '../../../../lib/outbox-message.js';
 import { kafkaRecord } from '../../../../lib/transports/nest-client/record.js';
 import { createEnvelope } from '../../../../lib/transports/envelope.js';
 import { RecordPlan, type Chunk } from '../../../../lib/transports/kafka/records.js';

@@ -1,7 +1,7 @@
 import { NEVER } from 'rxjs';
 import { clientProxy, type ClientProxyOptions } from 'nestjs-outbox/client-proxy';
+import type { PublishResult } from '../../../../lib/index.js';
 import { OutboxMessage } from '../../../../lib/outbox-message.js';
-import type { PublishResult } from '../../../../lib/transports/transport.js';
 import { contractMessage } from '../../../../lib/testing/transport-contract/contract-message.js';
 import { probePublish } from '../../../../lib/testing/transport-contract/publish-probe.js';
 import { OwnClient } from '../../../support/own-client.js';

@@ -1,9 +1,8 @@
 import { RoutingKeyError } from '../../../../lib/transports/amqp/blame.js';
 import { resolveRabbitMqOptions } from '../../../../lib/transports/rabbitmq/option-checks.js';
-import type { RabbitMqOptions, RabbitMqTopology } from '../../../../lib/transports/rabbitmq/options.js';
 import { MAX_HEADER_TABLE } from '../../../../lib/transports/amqp/limits.js';
 import { createEncoder } from '../../../../lib/transports/rabbitmq/message.js';
-import { rabbitmq } from '../../../../lib/transports/rabbitmq/index.js';
+import { rabbitmq, type RabbitMqOptions, type RabbitMqTopology } from '../../../../lib/transports/rabbitmq/index.js';
 import {
   contractMessage,
   type ContractMessageFields,
