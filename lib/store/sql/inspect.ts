@@ -116,7 +116,7 @@ export class Inspection implements InspectStore {
   }
 
   async highestReady(): Promise<string | null> {
-    const [last] = await this.run(this.sql.lastReady(await this.lookup.places()));
+    const [last] = await this.run(this.sql.lastReady(await this.lookup.placesOfReady()));
     return readText(last?.[0] ?? null);
   }
 

@@ -12,6 +12,8 @@ export type Place = readonly [transport: number, bucket: number];
 export interface LookupSql {
   /** Ids of all transports. */
   readonly transports: Select;
+  /** Whether no index has all ready rows by their number: then they are looked for in each bucket. */
+  readonly isByPlace: boolean;
   /** Messages of these ids, wherever they stand in the table. */
   all(table: 'ready' | 'parked' | 'archive', ids: readonly string[]): Select;
   readyIn(transports: readonly number[], bucket: number, ids: readonly string[]): Select;
@@ -79,7 +81,7 @@ export class Lookup {
     const times = writtenBetween(ids, reach);
     const range = times === undefined ? undefined : await this.numbersBetween(times, deadline);
     if (range === undefined) return [];
-    const look = this.sql.readyNear(await this.places(), ids, String(range.from), String(range.to));
+    const look = this.sql.readyNear(await this.placesOfReady(), ids, String(range.from), String(range.to));
     return (await this.rows(deadline, look)) ?? [];
   }
 
@@ -88,7 +90,7 @@ export class Lookup {
     { from, to }: { readonly from: number; readonly to: number },
     deadline: number,
   ): Promise<{ from: bigint; to: bigint } | undefined> {
-    const places = await this.places();
+    const places = await this.placesOfReady();
     return this.reads.several(deadline, async (read) => {
       const at = async (seq: bigint): Promise<NumberedRow | undefined> =>
         numbered(await read(this.sql.firstReady(places, String(seq))));
@@ -107,6 +109,11 @@ export class Lookup {
     const transports = transport === undefined ? await this.transportIds() : [transport];
     const buckets = this.settings.ordering === 'global' ? 1 : this.settings.buckets;
     return transports.flatMap((id) => Array.from({ length: buckets }, (_, bucket): Place => [id, bucket]));
+  }
+
+  /** Where to look for a ready row by its number. */
+  placesOfReady(): Promise<Place[]> {
+    return this.sql.isByPlace ? this.places() : Promise.resolve([]);
   }
 
   async transportIds(): Promise<number[]> {

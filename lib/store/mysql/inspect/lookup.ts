@@ -16,6 +16,7 @@ export function lookupSql(names: TableNames): LookupSql {
   const bySeq = `${ready} force index (by_seq)`;
   return {
     transports: select(`select id from ${transports} order by id`),
+    isByPlace: false,
     all: (table, ids) => {
       const index = table === 'parked' ? ' force index (by_id)' : '';
       return select(

@@ -25,6 +25,7 @@ export function lookupSql(names: TableNames): LookupSql {
        where o.transport = p.t and o.bucket = p.b${more} order by o.seq${direction} limit 1) x order by x.seq${direction} limit 1`;
   return {
     transports: select(`select id from ${transports} order by id`),
+    isByPlace: true,
     all: (table, ids) => ({
       ...select(`select ${ROW_COLUMNS[table]} from ${names[table]} o where o.id = any(?::uuid[])`, plainArray(ids)),
       plan: table === 'parked' ? 'in order' : 'any plan',
