@@ -1,4 +1,4 @@
-import type { RowLease, StoredRow } from '../inspect-store.js';
+import type { FailureRow, RowLease, StoredRow } from '../inspect-store.js';
 import { stateName } from '../parked-state.js';
 import { readText, type Dialect } from './dialect.js';
 
@@ -43,5 +43,21 @@ export function readLease(dialect: Dialect, [owner, epoch, expiresAt, isLive, tr
     expiresAt: dialect.readDate(expiresAt),
     isLive: dialect.isTrue(isLive),
     trial: readText(trial),
+  };
+}
+
+/** Failures with one text, and how many they are. */
+export function readFailure(dialect: Dialect, row: Row): FailureRow {
+  const [transport, state, type, topic, error, count, first, last, example] = row;
+  return {
+    transport: Number(transport),
+    state: stateName(state) as FailureRow['state'],
+    type: String(type),
+    topic: String(topic),
+    error: String(error),
+    count: Number(count),
+    firstSeen: dialect.readDate(first),
+    lastSeen: dialect.readDate(last),
+    exampleId: String(example),
   };
 }

@@ -1,8 +1,9 @@
 import { ERROR_LENGTH, type FailureRequest, type FailureRow, type InspectStore } from '../../inspect-store.js';
 import { type Row } from '../columns.js';
-import { DEAD, stateName, WAITING } from '../../parked-state.js';
+import { DEAD, WAITING } from '../../parked-state.js';
+import { readFailure } from '../../sql/rows.js';
+import { MYSQL } from '../dialect.js';
 import type { Select } from '../../sql/timed-selects.js';
-import { readDate } from './rows.js';
 
 const FAILED_AT = 'coalesce(attempted_at, died_at, parked_at)';
 const COLUMNS = `transport, state, type, topic, coalesce(left(last_error, ${ERROR_LENGTH}), '') as error, id, ${FAILED_AT} as failed_at, died_at`;
@@ -35,28 +36,12 @@ export function readFailures(
   rows: readonly Row[],
   { topic, type, look }: FailureRequest,
 ): Awaited<ReturnType<InspectStore['failures']>> {
-  const all = rows.map(readFailure);
+  const all = rows.map((row) => readFailure(MYSQL, row));
   const ofState = (state: FailureRow['state']): number =>
     all.reduce((sum, row) => sum + (row.state === state ? row.count : 0), 0);
   return {
     rows: all.filter((row) => (topic ?? row.topic) === row.topic && (type ?? row.type) === row.type),
     looked: ofState('dead') + ofState('waiting'),
     cut: ofState('dead') >= look || ofState('waiting') >= look,
-  };
-}
-
-const text = (value: unknown): string => (value as Buffer).toString('utf8');
-
-function readFailure([transport, state, type, topic, error, count, first, last, example]: Row): FailureRow {
-  return {
-    transport: Number(transport),
-    state: stateName(state) as FailureRow['state'],
-    type: text(type),
-    topic: text(topic),
-    error: text(error),
-    count: Number(count),
-    firstSeen: readDate(first),
-    lastSeen: readDate(last),
-    exampleId: String(example),
   };
 }

@@ -1,10 +1,12 @@
-import { ERROR_LENGTH, type FailureRequest, type FailureRow, type InspectStore } from '../../inspect-store.js';
+import { ERROR_LENGTH, type FailureRequest, type InspectStore } from '../../inspect-store.js';
 import type { TableNames } from '../../names.js';
+import { readFailure } from '../../sql/rows.js';
+import { POSTGRES } from '../dialect.js';
 import type { Place } from '../../sql/lookup.js';
 import { select, type Select } from '../../sql/timed-selects.js';
 import { placeArrays } from './lookup.js';
-import { DEAD, stateName, WAITING } from '../../parked-state.js';
-import { readDate, utc } from './rows.js';
+import { DEAD, WAITING } from '../../parked-state.js';
+import { utc } from './rows.js';
 import { textConditions } from './text-conditions.js';
 
 const COLUMNS =
@@ -48,32 +50,9 @@ export function readFailures(
 ): Awaited<ReturnType<InspectStore['failures']>> {
   const [all, dead, isCut] = rows[0] ?? [];
   const groups = rows.filter(([, , , transport]) => transport !== null);
-  return { rows: groups.map(readFailure), looked: Number(all), cut: Number(dead) >= look || isCut === 't' };
-}
-
-function readFailure([
-  ,
-  ,
-  ,
-  transport,
-  state,
-  type,
-  topic,
-  error,
-  count,
-  first,
-  last,
-  example,
-]: readonly unknown[]): FailureRow {
   return {
-    transport: Number(transport),
-    state: stateName(state) as FailureRow['state'],
-    type: type as string,
-    topic: topic as string,
-    error: error as string,
-    count: Number(count),
-    firstSeen: readDate(first),
-    lastSeen: readDate(last),
-    exampleId: example as string,
+    rows: groups.map((row) => readFailure(POSTGRES, row.slice(3))),
+    looked: Number(all),
+    cut: Number(dead) >= look || isCut === 't',
   };
 }
