@@ -38,7 +38,7 @@ export const HANDS = [
     name: 'index-built-out-of-turn',
     breaks: 'PostgreSQL: of migrators that start at once, one drops the index that another has just built',
     file: 'lib/store/postgres/schema/online.ts',
-    from: 'while (!(await asked(session, `pg_try_advisory_lock(${turn})`))) {',
+    from: 'while (!(await asked(session, `pg_catalog.pg_try_advisory_lock(${turn})`))) {',
     to: 'while (asked === undefined) {',
     simulation: false,
     contract: 'test/integration/schema/upgrade.spec.ts',

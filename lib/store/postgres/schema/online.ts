@@ -80,14 +80,14 @@ const limit = (session: SchemaSession, lock: string, statement: string): Promise
 async function inTurn(session: SchemaSession, beside: IndexBeside): Promise<void> {
   const turn = `pg_catalog.hashtext(${literal(beside.index)})`;
   const elapsed = stopwatch(systemClock);
-  while (!(await asked(session, `pg_try_advisory_lock(${turn})`))) {
+  while (!(await asked(session, `pg_catalog.pg_try_advisory_lock(${turn})`))) {
     if (elapsed() > OTHERS) throw stillBuilding(beside);
     await pause(systemClock, LOOK);
   }
   try {
     await build(session, beside);
   } finally {
-    await asked(session, `pg_advisory_unlock(${turn})`).catch(() => undefined); // one that has ended holds none
+    await asked(session, `pg_catalog.pg_advisory_unlock(${turn})`).catch(() => undefined); // one that has ended holds none
   }
 }
 
@@ -106,7 +106,7 @@ async function build(session: SchemaSession, { index, build }: IndexBeside): Pro
 }
 
 async function asked(session: SchemaSession, call: string): Promise<boolean> {
-  const [answer] = await session.query(`select pg_catalog.${call} as yes`);
+  const [answer] = await session.query(`select ${call} as yes`);
   return answer?.['yes'] === true;
 }
 
