@@ -234,4 +234,11 @@ export const SEEDS: readonly KeptSeed[] = [
       'leases of a day were waited for until the heartbeats of the dead had run out, and for a lease behind that: nobody wanted more before (15)',
     convictedBy: 'future-for-who-wants-more-alone',
   },
+  {
+    seed: 904645,
+    found:
+      'as many messages went alone as an owner had in all of its buckets, and these were of others: one killed process after process and was not tried (15)',
+    convictedBy: 'suspects-of-one-bucket',
+    noScan: true,
+  },
 ];

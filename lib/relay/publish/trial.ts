@@ -8,7 +8,7 @@ import type { ToldFailure } from './batch.types.js';
  * One that kills its connection: what was in a batch with it is published alone. What fails alone three times, while others get
  * through in between, is charged from then on.
  * One that kills its process leaves no result, only a lease that runs out. After three unclean ends of a bucket's owners, as many
- * messages as an owner holds are published alone, and the lease's row names each before it goes. Whoever finds a name there
+ * of its messages as an owner holds are published alone, and the lease's row names each before it goes. Whoever finds a name there
  * charges that message, and suspects no other. An owner that lost the database, and lives, looks the same from there.
  */
 export class Trial {
@@ -23,9 +23,8 @@ export class Trial {
   private readonly alone = new Set<string>();
   /** Times that a message failed alone and another one got through after it; of these, times that it may have broken the connection. */
   private readonly strikes = new Map<string, { alone: number; broke: number }>();
-  /** Buckets after unclean ends, and how many of the next messages of these their owners may have held. */
-  private readonly buckets = new Set<number>();
-  private left = 0;
+  /** Buckets after unclean ends, and how many of the next messages of each its owner may have held. */
+  private readonly buckets = new Map<number, number>();
   /** By bucket: the message with which its former owner ended. Once charged, it is published alone again. */
   private readonly named = new Map<number, { readonly id: string; charged: boolean }>();
 
@@ -47,7 +46,6 @@ export class Trial {
   /** Nothing is in memory, and nothing in the tables that may go. */
   over(): void {
     for (const known of [this.alone, this.suspects, this.buckets]) known.clear();
-    this.left = 0;
   }
 
   /** A message that gets through changes something. */
@@ -91,15 +89,15 @@ export class Trial {
     const suspected = leases.filter(({ crashes }) => crashes >= UNCLEAN_ENDS);
     const owners = new Set(suspected.map(({ former }) => former));
     for (const { trial, former } of leases) if (trial !== null) owners.delete(former); // nothing else was out
-    for (const { bucket, former } of suspected) if (owners.has(former)) this.buckets.add(bucket);
-    this.left += owners.size * most;
+    for (const { bucket, former } of suspected) if (owners.has(former)) this.buckets.set(bucket, most);
     return suspected.length;
   }
 
   /** It was read, or taken, and waits: it is a suspect if the former owner may have held it. */
   meet({ bucket, id }: OutboxMessage): void {
     if (this.buckets.size + this.named.size === 0 || this.suspects.has(id)) return; // asked for every message
-    if (this.left > 0 && this.buckets.has(bucket)) this.left -= 1;
+    const left = this.buckets.get(bucket) ?? 0;
+    if (left > 0) this.buckets.set(bucket, left - 1);
     else if (this.named.get(bucket)?.id !== id) return;
     this.suspects.set(id, bucket);
   }
