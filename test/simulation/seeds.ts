@@ -241,4 +241,10 @@ export const SEEDS: readonly KeptSeed[] = [
     convictedBy: 'suspects-of-one-bucket',
     noScan: true,
   },
+  {
+    seed: 31701427,
+    found:
+      'part of the blocked keys was loaded when the lease went, and the next one went on behind it: the keys before that were not known, and waited for ever (15)',
+    convictedBy: 'part-of-the-lease-before',
+  },
 ];
