@@ -16,6 +16,8 @@ export class Trial {
   running = false;
   /** The lease's row may name a message: it names none before others go together. */
   noted = false;
+  /** The last one that this process tried: it lives, whatever a lease's row says of it. */
+  tried: string | undefined;
   /** Failed while nothing else was out, and nothing got through since. */
   failed: { readonly id: string; readonly broke: boolean } | undefined;
   /** What may have killed its process: id → bucket. */
@@ -79,12 +81,11 @@ export class Trial {
    * @returns how many of the buckets are suspected
    */
   gained(leases: readonly Acquired[], most: number): number {
-    for (const { bucket, trial, former } of leases) {
+    for (const { bucket, trial } of leases) {
       this.buckets.delete(bucket);
       this.named.delete(bucket);
       this.noted ||= trial !== null;
-      // Without a former owner it was this process, which lives.
-      if (trial !== null && typeof former === 'string') this.named.set(bucket, { id: trial, charged: false });
+      if (trial !== null && trial !== this.tried) this.named.set(bucket, { id: trial, charged: false });
     }
     const suspected = leases.filter(({ crashes }) => crashes >= UNCLEAN_ENDS);
     const owners = new Set(suspected.map(({ former }) => former));

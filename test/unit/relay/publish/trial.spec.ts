@@ -43,9 +43,18 @@ describe('after three unclean ends', () => {
     }
   });
 
-  it('a message that this process has tried itself, and survived, is not charged', () => {
+  it('a message that this process has tried itself, and survived, is not charged', async () => {
     const message = stored();
-    expect(trialOf(left({ trial: message.id, former: null })).trial.isCharged(message)).toBe(false);
+    const { relay } = await takenOver([message]);
+    await relay.readOnce();
+    await turn();
+    relay.gained([left({ trial: message.id, former: null })]);
+    expect(relay.trial.isCharged(message)).toBe(false);
+  });
+
+  it('one that another process has tried is, also where the unlocker has cleared whose lease it was', () => {
+    const message = stored();
+    expect(trialOf(left({ trial: message.id, former: null })).trial.isCharged(message)).toBe(true);
   });
 
   it('what comes when nothing was left goes together', () => {
