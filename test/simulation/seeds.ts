@@ -247,4 +247,10 @@ export const SEEDS: readonly KeptSeed[] = [
       'part of the blocked keys was loaded when the lease went, and the next one went on behind it: the keys before that were not known, and waited for ever (15)',
     convictedBy: 'part-of-the-lease-before',
   },
+  {
+    seed: 52902471,
+    found:
+      'as many messages went alone as an owner held, and these were parked ones of one key: one that was ready killed process after process (15)',
+    convictedBy: 'suspects-of-one-table',
+  },
 ];

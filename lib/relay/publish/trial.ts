@@ -25,8 +25,9 @@ export class Trial {
   private readonly alone = new Set<string>();
   /** Times that a message failed alone and another one got through after it; of these, times that it may have broken the connection. */
   private readonly strikes = new Map<string, { alone: number; broke: number }>();
-  /** Buckets after unclean ends, and how many of the next messages of each its owner may have held. */
-  private readonly buckets = new Map<number, number>();
+  /** Buckets after unclean ends, and how many of the next messages of each its owner may have held, by their table: none uses up the other's. */
+  private readonly ready = new Map<number, number>();
+  private readonly parked = new Map<number, number>();
   /** By bucket: the message with which its former owner ended. Once charged, it is published alone again. */
   private readonly named = new Map<number, { readonly id: string; charged: boolean }>();
 
@@ -47,7 +48,7 @@ export class Trial {
 
   /** Nothing is in memory, and nothing in the tables that may go. */
   over(): void {
-    for (const known of [this.alone, this.suspects, this.buckets]) known.clear();
+    for (const known of [this.alone, this.suspects, this.ready, this.parked]) known.clear();
   }
 
   /** A message that gets through changes something. */
@@ -82,7 +83,7 @@ export class Trial {
    */
   gained(leases: readonly Acquired[], most: number): number {
     for (const { bucket, trial } of leases) {
-      this.buckets.delete(bucket);
+      for (const buckets of [this.ready, this.parked]) buckets.delete(bucket);
       this.named.delete(bucket);
       this.noted ||= trial !== null;
       if (trial !== null && trial !== this.tried) this.named.set(bucket, { id: trial, charged: false });
@@ -90,15 +91,17 @@ export class Trial {
     const suspected = leases.filter(({ crashes }) => crashes >= UNCLEAN_ENDS);
     const owners = new Set(suspected.map(({ former }) => former));
     for (const { trial, former } of leases) if (trial !== null) owners.delete(former); // nothing else was out
-    for (const { bucket, former } of suspected) if (owners.has(former)) this.buckets.set(bucket, most);
+    for (const { bucket, former } of suspected)
+      if (owners.has(former)) for (const buckets of [this.ready, this.parked]) buckets.set(bucket, most);
     return suspected.length;
   }
 
   /** It was read, or taken, and waits: it is a suspect if the former owner may have held it. */
-  meet({ bucket, id }: OutboxMessage): void {
-    if (this.buckets.size + this.named.size === 0 || this.suspects.has(id)) return; // asked for every message
-    const left = this.buckets.get(bucket) ?? 0;
-    if (left > 0) this.buckets.set(bucket, left - 1);
+  meet({ bucket, id, parkedId }: OutboxMessage): void {
+    if (this.ready.size + this.named.size === 0 || this.suspects.has(id)) return; // asked for every message
+    const buckets = parkedId === null ? this.ready : this.parked;
+    const left = buckets.get(bucket) ?? 0;
+    if (left > 0) buckets.set(bucket, left - 1);
     else if (this.named.get(bucket)?.id !== id) return;
     this.suspects.set(id, bucket);
   }

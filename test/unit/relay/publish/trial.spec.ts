@@ -32,6 +32,12 @@ describe('after three unclean ends', () => {
     expect([0, 1, 2].map((bucket) => alone(some(SUSPECTS + 3, bucket)))).toEqual([SUSPECTS, SUSPECTS, 0]);
   });
 
+  it('as many of each table: those of one that are read first do not use up the others', () => {
+    const { alone } = trialOf(left());
+    const parked = Array.from({ length: SUSPECTS + 3 }, () => stored({ parkedId: 'p' }));
+    expect([alone(parked), alone(some(SUSPECTS + 3))]).toEqual([SUSPECTS, SUSPECTS]);
+  });
+
   it('the message that the lease names is charged once, and then goes alone; nothing else of that owner does', () => {
     const culprit = stored();
     const { trial, alone } = trialOf(left({ trial: culprit.id }), left({ bucket: 1 }));
