@@ -8,7 +8,7 @@ import type { ToldFailure } from './batch.types.js';
  * One that kills its connection: what was in a batch with it is published alone. What fails alone three times, while others get
  * through in between, is charged from then on.
  * One that kills its process leaves no result, only a lease that runs out. After three unclean ends of a bucket's owners, as many
- * of its messages as an owner holds are published alone, and the lease's row names each before it goes. Whoever finds a name there
+ * messages as an owner holds are published alone, after more as many of each bucket and table, and the lease's row names each before it goes. Whoever finds a name there
  * charges that message, and suspects no other. An owner that lost the database, and lives, looks the same from there.
  */
 export class Trial {
@@ -25,9 +25,9 @@ export class Trial {
   private readonly alone = new Set<string>();
   /** Times that a message failed alone and another one got through after it; of these, times that it may have broken the connection. */
   private readonly strikes = new Map<string, { alone: number; broke: number }>();
-  /** Buckets after unclean ends, and how many of the next messages of each its owner may have held, by their table: none uses up the other's. */
-  private readonly ready = new Map<number, number>();
-  private readonly parked = new Map<number, number>();
+  /** Buckets after unclean ends, by table, and how many of the next messages their owners may have held. */
+  private readonly ready = new Map<number, { left: number }>();
+  private readonly parked = new Map<number, { left: number }>();
   /** By bucket: the message with which its former owner ended. Once charged, it is published alone again. */
   private readonly named = new Map<number, { readonly id: string; charged: boolean }>();
 
@@ -91,8 +91,11 @@ export class Trial {
     const suspected = leases.filter(({ crashes }) => crashes >= UNCLEAN_ENDS);
     const owners = new Set(suspected.map(({ former }) => former));
     for (const { trial, former } of leases) if (trial !== null) owners.delete(former); // nothing else was out
-    for (const { bucket, former } of suspected)
-      if (owners.has(former)) for (const buckets of [this.ready, this.parked]) buckets.set(bucket, most);
+    // What is read first may be of others: where it was none of these, each bucket and table has as many of its own.
+    const all = { left: owners.size * most };
+    for (const { bucket, crashes } of suspected.filter((lease) => owners.has(lease.former)))
+      for (const buckets of [this.ready, this.parked])
+        buckets.set(bucket, crashes > UNCLEAN_ENDS ? { left: most } : all);
     return suspected.length;
   }
 
@@ -100,8 +103,8 @@ export class Trial {
   meet({ bucket, id, parkedId }: OutboxMessage): void {
     if (this.ready.size + this.named.size === 0 || this.suspects.has(id)) return; // asked for every message
     const buckets = parkedId === null ? this.ready : this.parked;
-    const left = buckets.get(bucket) ?? 0;
-    if (left > 0) buckets.set(bucket, left - 1);
+    const count = buckets.get(bucket);
+    if (count !== undefined && count.left > 0) count.left -= 1;
     else if (this.named.get(bucket)?.id !== id) return;
     this.suspects.set(id, bucket);
   }
