@@ -93,6 +93,7 @@ export const PUBLISH = [
     from: 'crashes > UNCLEAN_ENDS ? { left: most } : all',
     to: 'crashes > 1e9 ? { left: most } : all',
     contract: 'test/unit/relay/publish/trial.spec.ts',
+    noScan: true,
     chaos: false,
   },
   {
