@@ -326,7 +326,7 @@ export class TransportRelay implements LeaseListener, OutageRelay {
     const most = options.batchSize * options.batchesInFlight;
     const suspected = this.trial.gained(leases, most);
     const of = `${counted(suspected, 'bucket')} of transport "${name}"`;
-    const text = `Owner after owner of ${of} ended while it published. At most ${counted(most, 'message')} go one by one.`;
+    const text = `Owner after owner of ${of} ended while it published. Up to ${counted(most, 'message')} go one by one, or as many of each bucket.`;
     if (suspected > 0) hooks.emit('warning', { text });
     this.batcher.empty.ready = this.batcher.empty.parked = false; // not of these
     this.wakeUps.ready();

@@ -90,6 +90,16 @@ export const SETTLE = [
     contract: 'test/unit/relay/order/parked-reader.spec.ts',
   },
   {
+    name: 'part-of-the-lease-before',
+    breaks:
+      'of more blocked keys than fit into memory some are not known under the next lease: later messages pass them',
+    file: 'lib/relay/order/parked-reader.ts',
+    from: 'this.epochOf(bucket) === epochs.get(bucket);\n    if (more)',
+    to: 'epochs.has(bucket);\n    if (more)',
+    contract: 'test/unit/relay/order/parked-reader.spec.ts',
+    chaos: false,
+  },
+  {
     name: 'nobody-asks',
     breaks: 'with more blocked keys than fit into memory, one that is not known counts as free',
     file: 'lib/relay/transport-relay.ts',

@@ -234,4 +234,23 @@ export const SEEDS: readonly KeptSeed[] = [
       'leases of a day were waited for until the heartbeats of the dead had run out, and for a lease behind that: nobody wanted more before (15)',
     convictedBy: 'future-for-who-wants-more-alone',
   },
+  {
+    seed: 904645,
+    found:
+      'as many messages went alone as an owner had in all of its buckets, and these were of others: one killed process after process and was not tried (15)',
+    convictedBy: 'suspects-of-one-bucket',
+    noScan: true,
+  },
+  {
+    seed: 31701427,
+    found:
+      'part of the blocked keys was loaded when the lease went, and the next one went on behind it: the keys before that were not known, and waited for ever (15)',
+    convictedBy: 'part-of-the-lease-before',
+  },
+  {
+    seed: 52902471,
+    found:
+      'as many messages went alone as an owner held, and these were parked ones of one key: one that was ready killed process after process (15)',
+    convictedBy: 'suspects-of-one-table',
+  },
 ];

@@ -5,7 +5,7 @@ const END = /(?:^|[-_])(?:pass|pw|sig)$|(?:private|access|account|master|signing
 const END_OF_CAMEL_CASE = /[a-z](?:Pass|Pw|Sig)$/;
 
 /** What stands between a name and its value, also in JSON that is a text of JSON. */
-const SIGN = String.raw`(?<sign>\\*["']?\s*[=:]\s*)`;
+const SIGN = String.raw`(?<sign>\\*["']?\s*[=:]>?\s*)`;
 /** Up to its own quote, or to the end where the text was cut. */
 const QUOTED = String.raw`"(?:[^"\\]|\\[^])*"?|'(?:[^'\\]|\\[^])*'?`;
 const BARE = String.raw`[^\s,;&)}]+`;

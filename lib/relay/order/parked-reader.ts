@@ -84,11 +84,14 @@ export class ParkedReader {
       if (await store.parked.hasBlocking(id, buckets)) for (const bucket of buckets) this.found(bucket, '', true);
       return;
     }
+    const epochs = new Map(buckets.map((bucket) => [bucket, this.epochOf(bucket)]));
     const rows = await store.parked.blockingKeys(id, buckets, this.keys.limit, this.loadedUpTo);
     const more = rows.length >= this.keys.limit;
+    // Under the next lease all is loaded anew: how far this load came says nothing of that.
+    const isStill = (bucket: number): boolean => this.epochOf(bucket) === epochs.get(bucket);
     if (more) this.keys.overflow = true;
-    else for (const bucket of buckets) this.loadedUpTo.delete(bucket);
-    for (const { bucket, key, ready } of rows) {
+    else for (const bucket of buckets.filter(isStill)) this.loadedUpTo.delete(bucket);
+    for (const { bucket, key, ready } of rows.filter((row) => isStill(row.bucket))) {
       this.found(bucket, key, ready);
       if (more) this.loadedUpTo.set(bucket, key);
     }

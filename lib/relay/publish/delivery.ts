@@ -63,6 +63,7 @@ export class Delivery {
     const lease = leases.lease(id, bucket);
     if (lease === undefined) return false;
     this.trial.noted = true;
+    if (named !== null) this.trial.tried = named;
     try {
       if (await store.leases.noteTrial(leases.owner, lease, named)) {
         this.trial.noted = named !== null;

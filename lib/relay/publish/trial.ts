@@ -8,7 +8,7 @@ import type { ToldFailure } from './batch.types.js';
  * One that kills its connection: what was in a batch with it is published alone. What fails alone three times, while others get
  * through in between, is charged from then on.
  * One that kills its process leaves no result, only a lease that runs out. After three unclean ends of a bucket's owners, as many
- * messages as an owner holds are published alone, and the lease's row names each before it goes. Whoever finds a name there
+ * messages as an owner holds are published alone, after more as many of each bucket and table, and the lease's row names each before it goes. Whoever finds a name there
  * charges that message, and suspects no other. An owner that lost the database, and lives, looks the same from there.
  */
 export class Trial {
@@ -16,6 +16,8 @@ export class Trial {
   running = false;
   /** The lease's row may name a message: it names none before others go together. */
   noted = false;
+  /** The last one that this process tried: it lives, whatever a lease's row says of it. */
+  tried: string | undefined;
   /** Failed while nothing else was out, and nothing got through since. */
   failed: { readonly id: string; readonly broke: boolean } | undefined;
   /** What may have killed its process: id → bucket. */
@@ -23,9 +25,9 @@ export class Trial {
   private readonly alone = new Set<string>();
   /** Times that a message failed alone and another one got through after it; of these, times that it may have broken the connection. */
   private readonly strikes = new Map<string, { alone: number; broke: number }>();
-  /** Buckets after unclean ends, and how many of the next messages of these their owners may have held. */
-  private readonly buckets = new Set<number>();
-  private left = 0;
+  /** Buckets after unclean ends, by table, and how many of the next messages their owners may have held. */
+  private readonly ready = new Map<number, { left: number }>();
+  private readonly parked = new Map<number, { left: number }>();
   /** By bucket: the message with which its former owner ended. Once charged, it is published alone again. */
   private readonly named = new Map<number, { readonly id: string; charged: boolean }>();
 
@@ -46,8 +48,7 @@ export class Trial {
 
   /** Nothing is in memory, and nothing in the tables that may go. */
   over(): void {
-    for (const known of [this.alone, this.suspects, this.buckets]) known.clear();
-    this.left = 0;
+    for (const known of [this.alone, this.suspects, this.ready, this.parked]) known.clear();
   }
 
   /** A message that gets through changes something. */
@@ -81,25 +82,29 @@ export class Trial {
    * @returns how many of the buckets are suspected
    */
   gained(leases: readonly Acquired[], most: number): number {
-    for (const { bucket, trial, former } of leases) {
-      this.buckets.delete(bucket);
+    for (const { bucket, trial } of leases) {
+      for (const buckets of [this.ready, this.parked]) buckets.delete(bucket);
       this.named.delete(bucket);
       this.noted ||= trial !== null;
-      // Without a former owner it was this process, which lives.
-      if (trial !== null && typeof former === 'string') this.named.set(bucket, { id: trial, charged: false });
+      if (trial !== null && trial !== this.tried) this.named.set(bucket, { id: trial, charged: false });
     }
     const suspected = leases.filter(({ crashes }) => crashes >= UNCLEAN_ENDS);
     const owners = new Set(suspected.map(({ former }) => former));
     for (const { trial, former } of leases) if (trial !== null) owners.delete(former); // nothing else was out
-    for (const { bucket, former } of suspected) if (owners.has(former)) this.buckets.add(bucket);
-    this.left += owners.size * most;
+    // What is read first may be of others: where it was none of these, each bucket and table has as many of its own.
+    const all = { left: owners.size * most };
+    for (const { bucket, crashes } of suspected.filter((lease) => owners.has(lease.former)))
+      for (const buckets of [this.ready, this.parked])
+        buckets.set(bucket, crashes > UNCLEAN_ENDS ? { left: most } : all);
     return suspected.length;
   }
 
   /** It was read, or taken, and waits: it is a suspect if the former owner may have held it. */
-  meet({ bucket, id }: OutboxMessage): void {
-    if (this.buckets.size + this.named.size === 0 || this.suspects.has(id)) return; // asked for every message
-    if (this.left > 0 && this.buckets.has(bucket)) this.left -= 1;
+  meet({ bucket, id, parkedId }: OutboxMessage): void {
+    if (this.ready.size + this.named.size === 0 || this.suspects.has(id)) return; // asked for every message
+    const buckets = parkedId === null ? this.ready : this.parked;
+    const count = buckets.get(bucket);
+    if (count !== undefined && count.left > 0) count.left -= 1;
     else if (this.named.get(bucket)?.id !== id) return;
     this.suspects.set(id, bucket);
   }

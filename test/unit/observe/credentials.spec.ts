@@ -30,6 +30,7 @@ describe('J7: credentials in a text', () => {
     ['https://h/b?X-Amz-Credential=canary&X-Amz-Signature=canary', 'https://h/b?X-Amz-Credential=***&X-Amz-Signature=***'], // prettier-ignore
     ['Cookie: sid=canary; a=canary\nHost: h', 'Cookie: ***\nHost: h'],
     ["{ 'set-cookie': 'sid=canary; Path=/', a: 1 }", "{ 'set-cookie': ***, a: 1 }"],
+    ["Map(1) { 'password' => 'can ary' }", "Map(1) { 'password' => *** }"],
     ['no cookie: canary was told', 'no cookie: *** was told'],
   ])('are hidden behind their name: %s', (text, shown) => {
     expect(redact(text)).toBe(shown);

@@ -229,6 +229,29 @@ describe('more blocked keys than fit into memory', () => {
     expect(reader.keys.size).toBeLessThanOrEqual(2);
   });
 
+  it.each([
+    ['has more', 5],
+    ['ends', 2],
+  ])(
+    'a load that %s, and is answered when the lease is gone, says nothing of how far the next one came',
+    async (_, count) => {
+      const { reader, store, epochs } = createReader(new ParkedKeys(5));
+      const rows = names.map((key) => ({ bucket: 0, key, ready: false }));
+      const answer = gate<typeof rows>();
+      const answers = [rows.slice(0, 5), answer.opened, rows.slice(0, 5)];
+      store.blockingKeys = async () => answers.shift() ?? [];
+      await reader.load([0]);
+      const late = reader.load([0]);
+      reader.forget(0);
+      epochs.set(0, '2');
+      await reader.load([0]);
+      answer.open(rows.slice(5, 5 + count));
+      await late;
+      expect([...reader.loadedUpTo]).toEqual([[0, 'k4']]);
+      expect(reader.keys.size).toBe(5);
+    },
+  );
+
   describe('and fewer again', () => {
     const RELOAD = 30_000;
     function overflown() {

@@ -32,6 +32,13 @@ describe('after three unclean ends', () => {
     expect(alone([0, 1, 2].flatMap((bucket) => some(SUSPECTS, bucket)))).toBe(SUSPECTS);
   });
 
+  it('after one more, as many of each bucket and table: those that are read first were others', () => {
+    const { alone } = trialOf(...[0, 1].map((bucket) => left({ bucket, crashes: UNCLEAN_ENDS + 1 })));
+    const parked = Array.from({ length: SUSPECTS + 3 }, () => stored({ parkedId: 'p' }));
+    expect(alone(parked)).toBe(SUSPECTS);
+    expect([0, 1, 2].map((bucket) => alone(some(SUSPECTS + 3, bucket)))).toEqual([SUSPECTS, SUSPECTS, 0]);
+  });
+
   it('the message that the lease names is charged once, and then goes alone; nothing else of that owner does', () => {
     const culprit = stored();
     const { trial, alone } = trialOf(left({ trial: culprit.id }), left({ bucket: 1 }));
@@ -43,9 +50,18 @@ describe('after three unclean ends', () => {
     }
   });
 
-  it('a message that this process has tried itself, and survived, is not charged', () => {
+  it('a message that this process has tried itself, and survived, is not charged', async () => {
     const message = stored();
-    expect(trialOf(left({ trial: message.id, former: null })).trial.isCharged(message)).toBe(false);
+    const { relay } = await takenOver([message]);
+    await relay.readOnce();
+    await turn();
+    relay.gained([left({ trial: message.id, former: null })]);
+    expect(relay.trial.isCharged(message)).toBe(false);
+  });
+
+  it('one that another process has tried is, also where the unlocker has cleared whose lease it was', () => {
+    const message = stored();
+    expect(trialOf(left({ trial: message.id, former: null })).trial.isCharged(message)).toBe(true);
   });
 
   it('what comes when nothing was left goes together', () => {
