@@ -8,8 +8,8 @@ import type { ToldFailure } from './batch.types.js';
  * One that kills its connection: what was in a batch with it is published alone. What fails alone three times, while others get
  * through in between, is charged from then on.
  * One that kills its process leaves no result, only a lease that runs out. After three unclean ends of a bucket's owners, as many
- * messages as an owner holds are published alone, after more as many of each bucket and table, and the lease's row names each before it goes. Whoever finds a name there
- * charges that message, and suspects no other. An owner that lost the database, and lives, looks the same from there.
+ * messages as an owner holds are published alone; after four, as many of each bucket and table. The lease's row names each before
+ * it goes. Whoever finds a name there charges that message alone. An owner that lost the database, and lives, looks the same.
  */
 export class Trial {
   /** A suspect is out, or the last word about one is on its way: nothing else of this relay is out. */
