@@ -92,7 +92,7 @@ export class DatabaseExam {
     if (problem !== undefined) interview.note([judgeSchema(problem)]);
   }
 
-  /**@returns bytes of all tables */
+  /** @returns bytes of all tables */
   private async tables(server: ServerFacts | undefined): Promise<number | undefined> {
     const { interview, sources } = this;
     const { questions, store, settings } = sources;

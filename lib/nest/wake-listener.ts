@@ -56,7 +56,7 @@ export class WakeListener {
     await this.disconnect();
   }
 
-  /**@returns when to look again */
+  /** @returns when to look again */
   private async check(): Promise<number> {
     if (this.listening !== undefined && this.probing && !this.heard) await this.replace();
     const alive = this.heard;

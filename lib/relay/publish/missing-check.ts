@@ -47,7 +47,7 @@ export class MissingCheck {
     void this.loop.stop();
   }
 
-  /**@returns the delay until the next one */
+  /** @returns the delay until the next one */
   private async look(): Promise<number> {
     const isConnected = this.publisher.connected || this.deps.transport.connect === undefined;
     if (!isConnected || this.underWay !== undefined) return UNTIL_CONNECTED;

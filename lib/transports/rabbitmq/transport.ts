@@ -84,7 +84,7 @@ export class RabbitMqTransport extends OutboxTransport implements ChannelOwner {
     return publishApart(batch, apart, context, (...part) => this.publishPart(...part));
   }
 
-  /**@param isApart over the second channel */
+  /** @param isApart over the second channel */
   private async publishPart(
     batch: readonly OutboxMessage[],
     context: PublishContext,

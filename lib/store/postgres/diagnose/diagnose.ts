@@ -141,7 +141,7 @@ export class PostgresDiagnose implements DiagnoseStore {
   private get connection(): SqlConnection {
     return this.database.connection('admin');
   }
-  /**@param ms for which it waits for a lock */
+  /** @param ms for which it waits for a lock */
   private async askWithin(ms: number, text: string): Promise<readonly Row[]> {
     return this.connection.transaction(async (tx) => {
       await tx.run(statement(undefined, `set local lock_timeout = ${ms}`).bind());
