@@ -70,7 +70,7 @@ export class NamedMessages {
     return { changed, tooLate: others.filter(isThere), notFound: others.filter((id) => !isThere(id)) };
   }
 
-  /**What waits, of what was looked at. */
+  /** What waits, of what was looked at. */
   private waiting({ rows }: Looked): StoredRow[] {
     const { transport } = this.action;
     return rows.filter((row) => row.state !== 'published' && (transport ?? row.transport) === row.transport);
@@ -81,7 +81,7 @@ export class NamedMessages {
     return ofFilter(this.waiting(looked), { ids: undefined, states, filter: meant.filter }, transport);
   }
 
-  /**Ids that may be published still: a row that was seen was not deleted since then, or some were not looked at. */
+  /** Ids that may be published still: a row that was seen was not deleted since then, or some were not looked at. */
   private left(looked: Looked): Set<string> {
     const rows = new Map<string, number>();
     for (const { id } of this.waiting(looked)) rows.set(id, (rows.get(id) ?? 0) + 1);

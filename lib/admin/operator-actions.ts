@@ -95,7 +95,7 @@ export class OperatorActions {
     return { released, auditId };
   }
 
-  /**A transport that left the options has rows all the same: its name stands in the database. */
+  /** A transport that left the options has rows all the same: its name stands in the database. */
   private async numberOf(transport: string | undefined, subject: string): Promise<number | undefined> {
     if (transport === undefined) return undefined;
     return this.sources.numberOf(transport, await this.sources.store.setup.transports(), subject);

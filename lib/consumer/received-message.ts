@@ -107,7 +107,7 @@ class Received<Payload> implements ReceivedMessage<Payload> {
     return value;
   }
 
-  /**What Nest decoded: text is that of the payload, an object was parsed from it. */ private decoded(): unknown {
+  /** What Nest decoded: text is that of the payload, an object was parsed from it. */ private decoded(): unknown {
     const { value } = this.body;
     if (this.labels.text && typeof value === 'string') return value;
     if (!this.labels.json) return this.bytes;

@@ -133,7 +133,7 @@ export class DatabaseExam {
       this.backlog.push({ ...each, name: names.get(each.transport) ?? `number ${each.transport}` });
   }
 
-  /**The numbers again, a while after the first time. */
+  /** The numbers again, a while after the first time. */
   private async later(first: GrowthFacts | undefined): Promise<GrowthFacts | undefined> {
     const { interview, sources } = this;
     if (first === undefined) return undefined;

@@ -28,8 +28,8 @@ interface Ids {
 export class Enqueuer {
   private readonly registry = new EventRegistry();
   private readonly listener: TransactionListener;
-  /**Where nothing can be published before its time. */ private readonly laterListener: TransactionListener;
-  /**Of messages that were known. */ private readonly knownListener: TransactionListener;
+  /** Where nothing can be published before its time. */ private readonly laterListener: TransactionListener;
+  /** Of messages that were known. */ private readonly knownListener: TransactionListener;
   private rules: MessageRules | undefined;
 
   constructor(readonly runtime: EnqueueRuntime) {
@@ -93,7 +93,7 @@ export class Enqueuer {
     });
   }
 
-  /**Everything that can be refused is refused here, before any SQL. */
+  /** Everything that can be refused is refused here, before any SQL. */
   private prepare(
     inputs: readonly unknown[],
     options: EnqueueOptions,
@@ -119,7 +119,7 @@ export class Enqueuer {
     return { rows, ids, own };
   }
 
-  /**Returns new id → id of the message that holds its dedup key. */
+  /** Returns new id → id of the message that holds its dedup key. */
   private async insert(tx: AtomicWrite, rows: readonly NewMessage[]): Promise<Map<string, string>> {
     const { store } = this.runtime;
     // A repeated id refuses the whole call, and leaves the transaction usable.
@@ -138,7 +138,7 @@ export class Enqueuer {
     return holders;
   }
 
-  /**Made at the first use: the numbers of the transports are known only after the start. */
+  /** Made at the first use: the numbers of the transports are known only after the start. */
   private startedRules(): MessageRules {
     return (this.rules ??= this.makeRules());
   }

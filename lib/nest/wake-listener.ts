@@ -81,7 +81,7 @@ export class WakeListener {
     await this.disconnect();
   }
 
-  /**What was committed while nobody listened is found by looking. @returns whether somebody listens now */
+  /** What was committed while nobody listened is found by looking. @returns whether somebody listens now */
   private async connect(): Promise<boolean> {
     let listening: { close(): Promise<void> } | undefined;
     let lost: { readonly error: unknown } | undefined;

@@ -9,7 +9,7 @@ export class CreateSpans implements EnqueueTrace {
 
   constructor(
     private readonly spans: Spans,
-    /**Name of a transport → its messaging system. */ private readonly systems: ReadonlyMap<string, string>,
+    /** Name of a transport → its messaging system. */ private readonly systems: ReadonlyMap<string, string>,
   ) {
     this.parent = spans.api.context.active();
   }

@@ -17,7 +17,7 @@ export interface FailingOperation {
 
 /** What fails, each by itself: a heartbeat that succeeds says nothing of a read. */
 export class DatabaseFailures {
-  /**By operation and transport: monotonic. */
+  /** By operation and transport: monotonic. */
   private readonly failing = new Map<string, Omit<FailingOperation, 'failingFor'> & { readonly since: number }>();
 
   constructor(readonly clock: Pick<Clock, 'monotonic'>) {}

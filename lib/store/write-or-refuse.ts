@@ -36,7 +36,7 @@ export async function writeOrRefuse<T>(
 
 /** The same for what was published. */
 export class SettleOrRefuse {
-  /**A deletion failed for a reason of its row's: a trigger of theirs, say. */ private deletionsFail = false;
+  /** A deletion failed for a reason of its row's: a trigger of theirs, say. */ private deletionsFail = false;
 
   /** So seldom that deletions pay for savepoints only once one failed, and undid its transaction. */
   async write(

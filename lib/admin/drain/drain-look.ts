@@ -34,7 +34,7 @@ const PAGE = 5_000;
  * out before the mark may be committed behind it: that row is waited for, too, once it is there.
  */
 export class DrainLook {
-  /**Up to here nothing is left among the parked rows, since nothing was ready any more. */ private after:
+  /** Up to here nothing is left among the parked rows, since nothing was ready any more. */ private after:
     string | null = null;
 
   constructor(
@@ -71,7 +71,7 @@ export class DrainLook {
     }
   }
 
-  /**A bounded look, in the order of the rows' numbers, which they keep. */
+  /** A bounded look, in the order of the rows' numbers, which they keep. */
   private async page(after: string | null): Promise<BulkPage> {
     const { bulk, transport } = this.sources;
     const meant = { states: ['scheduled', 'waiting', 'blocked'] as const, scheduledUpTo: this.mark.at };
@@ -81,7 +81,7 @@ export class DrainLook {
     return { rows: rows.filter((row) => this.isMeant(row)), next };
   }
 
-  /**What was scheduled at the enqueue may have no number (MariaDB, MySQL). */
+  /** What was scheduled at the enqueue may have no number (MariaDB, MySQL). */
   private isMeant({ seq, rowId }: BulkRow): boolean {
     const { highest, parkedUpTo } = this.mark;
     const wasParked = parkedUpTo !== null && compareSeq(rowId, parkedUpTo) <= 0;

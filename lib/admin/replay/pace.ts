@@ -2,7 +2,7 @@ import type { Clock } from '../../time/clock.js';
 
 /** Holds work to so many pieces a second. Time that was lost is not made up for: no second has more. */
 export class Pace {
-  /**When the next pieces may come, by the monotonic clock. */ private next = -Infinity;
+  /** When the next pieces may come, by the monotonic clock. */ private next = -Infinity;
 
   constructor(
     readonly perSecond: number,

@@ -149,14 +149,14 @@ class ReplayRun {
     this.say(isLast ? 1 : this.fraction(rows));
   }
 
-  /**Also of a look that found nothing: whoever waits hears that it goes on. */
+  /** Also of a look that found nothing: whoever waits hears that it goes on. */
   private say(fraction: number): void {
     this.reached = fraction;
     const { auditId, done, skipped } = this;
     this.options.progress({ auditId, done, skipped, fraction });
   }
 
-  /**How much of the time lies behind. */
+  /** How much of the time lies behind. */
   private fraction(rows: readonly ArchivedRow[]): number {
     const { from, before } = this.action.plan;
     const timeOf = (row: ArchivedRow | undefined): number => row?.row.publishedAt?.getTime() ?? 0;
@@ -165,7 +165,7 @@ class ReplayRun {
     return all <= 0 ? 1 : Math.min(1, Math.max(0, (timeOf(rows.at(-1)) - this.begin) / all));
   }
 
-  /**Its bucket is that of today: their number may have changed since. Its dedup key is not claimed again. */
+  /** Its bucket is that of today: their number may have changed since. Its dedup key is not claimed again. */
   private newMessage(message: ArchivedMessage): NewMessage {
     const { ordering, buckets } = this.sources.options;
     return {

@@ -33,11 +33,11 @@ export class MysqlConnection implements SqlConnection {
   private open: Promise<MysqlSession> | undefined;
   private tail: Promise<unknown> = Promise.resolve();
   private wasOpen = false;
-  /**of the client that was opened last; aborted with it */
+  /** of the client that was opened last; aborted with it */
   private session = new AbortController();
-  /**what `open` resolved to, as long as it is that */
+  /** what `open` resolved to, as long as it is that */
   private client: MysqlClient | undefined;
-  /**fails the statement in flight: mysql2 forgets it when the connection is destroyed */
+  /** fails the statement in flight: mysql2 forgets it when the connection is destroyed */
   private abort: ((reason: Error) => void) | undefined;
   private readonly idle: IdleClose;
 
@@ -145,7 +145,7 @@ export class MysqlConnection implements SqlConnection {
     systemClock.after(GOODBYE, () => destroy(client));
   }
 
-  /**A server that does not answer loses its connection after {@link timeout}. */
+  /** A server that does not answer loses its connection after {@link timeout}. */
   private ask(client: MysqlClient, sql: string, values: readonly unknown[] = []): Promise<unknown> {
     return new Promise((resolve, reject) => {
       const cancel = systemClock.after(this.timeout, () => void this.drop());

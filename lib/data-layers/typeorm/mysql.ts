@@ -78,7 +78,7 @@ class TypeOrmMysqlDatabase implements SqlDatabase {
     if (dataSource?.isInitialized) await dataSource.destroy();
   }
 
-  /**A connection of our own with our session settings; destroyed after use, never handed back with them. */
+  /** A connection of our own with our session settings; destroyed after use, never handed back with them. */
   private async checkOut(use: Use): Promise<MysqlSession> {
     const runner = (await this.open()).createQueryRunner('master');
     const client = (await runner.connect()) as MysqlClient;

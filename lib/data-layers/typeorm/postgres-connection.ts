@@ -48,12 +48,12 @@ const SQLSTATE = /^[0-9A-Z]{5}$/;
 /** One connection that reopens itself. Statements queue in the order of the calls; node-postgres wants one at a time. */
 export class PostgresConnection implements SqlConnection {
   generation = 0;
-  /**Behind a pooler: from the server's start to its end or crash, which the connection to the pooler survives. */
+  /** Behind a pooler: from the server's start to its end or crash, which the connection to the pooler survives. */
   private serverRun: string | undefined;
   private open: Promise<CheckedOut> | undefined;
   private tail: Promise<unknown> = Promise.resolve();
   private wasOpen = false;
-  /**Of the client that was opened last; aborted with it. */ private session = new AbortController();
+  /** Of the client that was opened last; aborted with it. */ private session = new AbortController();
   private readonly idle: IdleClose;
 
   constructor(
@@ -92,7 +92,7 @@ export class PostgresConnection implements SqlConnection {
     }
   }
 
-  /**With what holds for this transaction only. */
+  /** With what holds for this transaction only. */
   private async begin(open: CheckedOut): Promise<void> {
     const idle =
       this.idleInTransaction === undefined
@@ -163,7 +163,7 @@ export class PostgresConnection implements SqlConnection {
     return { rows: result.rows ?? [], affected: result.rowCount ?? 0 };
   }
 
-  /**A failure that leaves the session in doubt ends it: the next statement opens another. */
+  /** A failure that leaves the session in doubt ends it: the next statement opens another. */
   private async send({ client }: CheckedOut, query: string | PgQuery): ReturnType<PgClient['query']> {
     try {
       return await client.query(query);

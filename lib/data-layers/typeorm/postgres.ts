@@ -35,10 +35,10 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
   private readonly lone = new Set<PostgresConnection>();
   private readonly listeners = new Set<{ close(): Promise<void> }>();
   private readonly pool: PostgresPool;
-  /**For LISTEN: past a pooler, where the options name a way. */ private readonly direct: PostgresPool;
+  /** For LISTEN: past a pooler, where the options name a way. */ private readonly direct: PostgresPool;
   private readonly notice: PoolerWarning;
-  /**A pooler that no process id showed. */ private handsOn = false;
-  /**One that a process id showed. */ private pooled = false;
+  /** A pooler that no process id showed. */ private handsOn = false;
+  /** One that a process id showed. */ private pooled = false;
 
   constructor(
     readonly application: DataSource,
@@ -110,7 +110,7 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
     this.connections.forEach((connection) => void connection.drop());
   }
 
-  /**One that hands out the server's process ids. Its listener hears nothing, and is not told so: its silence is noticed. */
+  /** One that hands out the server's process ids. Its listener hears nothing, and is not told so: its silence is noticed. */
   private noticePooler(): void {
     if (this.handsOn || !this.settings.preparedStatements) return;
     this.handsOn = true;
@@ -151,7 +151,7 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
     await Promise.all(pools.map((pool) => pool.close()));
   }
 
-  /**A client of its own, with our settings. */
+  /** A client of its own, with our settings. */
   private async checkOut(extra: Settings, pool = this.pool): Promise<CheckedOut & { behindPooler: boolean }> {
     const { client, release } = await pool.take();
     try {

@@ -246,7 +246,6 @@ export class BucketLeases {
     return fairShare(this.settings, this.owner, this.living.list, transport, holder, held);
   }
 
-  /** */
   private async acquire(transport: number, holder: LeaseListener, limit: number, only = this.used): Promise<void> {
     const deadline = new LeaseDeadline(this.clock, this.alive);
     await this.sayAlive();

@@ -240,7 +240,7 @@ export class Destinations {
     return away;
   }
 
-  /**It may have been missing for long before a message went there. */
+  /** It may have been missing for long before a message went there. */
   private sinceOf({ name, since }: Pick<Away, 'name' | 'since'>): number {
     return Math.min(since, this.missing.get(name)?.since ?? since);
   }

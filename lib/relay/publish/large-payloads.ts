@@ -15,7 +15,7 @@ import { readLargePayloads } from './read-large-payloads.js';
  * and one whose own read fails again and again, while the reads in between that return its row succeed, has failed.
  */
 export class LargePayloads {
-  /**By id: reads of nothing else that failed. */
+  /** By id: reads of nothing else that failed. */
   private readonly strikes = new Map<string, number>();
   /** By id, until when (monotonic) they are not read again. */
   readonly heldBack = new Map<string, number>();

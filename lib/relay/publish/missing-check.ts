@@ -65,7 +65,7 @@ export class MissingCheck {
     return this.absence.destinations.toAskAbout(this.deps.clock.monotonic());
   }
 
-  /**`undefined`: no answer in time */
+  /** `undefined`: no answer in time */
   private async ask(signal: AbortSignal): Promise<readonly MissingDestination[] | undefined> {
     const { transport, clock, options, expected } = this.deps;
     const late = new AbortController();

@@ -33,7 +33,7 @@ export class LockedResults implements LockedOutcome {
   readonly reparked: ReparkEntry[] = [];
   /** Put off without a try. */
   untried = 0;
-  /**With what must be written first. */
+  /** With what must be written first. */
   private readonly told: { readonly entry?: ParkEntry | ReparkEntry; readonly tell: () => void }[] = [];
   private readonly messages = new Map<ParkEntry | ReparkEntry, OutboxMessage>();
 

@@ -6,7 +6,7 @@ import type { TransportRelayDependencies } from '../relay.types.js';
  * where they are, and would be published again at each pass.
  */
 export class RefusedRows {
-  /**By row. The latest last. */
+  /** By row. The latest last. */
   private readonly rows = new Map<string, RefusedRow>();
 
   constructor(readonly relay: Pick<TransportRelayDependencies, 'clock' | 'hooks'>) {}

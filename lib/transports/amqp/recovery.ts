@@ -6,8 +6,8 @@ const RECOVERY = 10_000;
 
 /** Whether the broker came back a moment ago. Outlives connections: the one that was lost is not the one that is back. */
 export class Recovery {
-  /**The broker could not be reached, or was lost for no fault of a message. */ private away = false;
-  /**monotonic */ private until = -Infinity;
+  /** The broker could not be reached, or was lost for no fault of a message. */ private away = false;
+  /** monotonic */ private until = -Infinity;
 
   get isOn(): boolean {
     return systemClock.monotonic() < this.until;

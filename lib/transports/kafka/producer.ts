@@ -29,9 +29,9 @@ export class KafkaProducer {
   readonly guard = new SocketGuard();
   readonly producer: Producer;
   private readonly ends = new Set<(error: unknown) => void>();
-  /**last offset that the broker gave to this producer, by topic and partition */
+  /** last offset that the broker gave to this producer, by topic and partition */
   private readonly lastOffsets = new Map<string, number>();
-  /**records that are stored */
+  /** records that are stored */
   stored = 0;
 
   constructor(
@@ -184,7 +184,7 @@ export class KafkaProducer {
     return this.check(chunk, answer);
   }
 
-  /**kafkajs resolves a send although a partition is unknown, or was skipped in a retry: only the answer counts. */
+  /** kafkajs resolves a send although a partition is unknown, or was skipped in a retry: only the answer counts. */
   check(chunk: Chunk, answer: RecordMetadata[]): number[] {
     const stored = new Map<string, number>();
     for (const { topicName, partition, errorCode, baseOffset, offset } of answer) {
@@ -220,7 +220,7 @@ export class KafkaProducer {
     );
   }
 
-  /**An offset of before means that the broker took the records for a repetition and stored nothing. */
+  /** An offset of before means that the broker took the records for a repetition and stored nothing. */
   private advance(place: string, first: number, count: number): void {
     if (first <= (this.lastOffsets.get(place) ?? -1)) {
       throw new OutboxError('TRANSPORT_UNAVAILABLE', 'Kafka answered with an offset of an earlier send.');

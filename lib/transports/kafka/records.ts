@@ -55,7 +55,7 @@ export class RecordPlan {
   /** What no record can be made of, as topic, headers or options are nothing that we wrote; grows with each chunk. */
   readonly unreadable: { readonly index: number; readonly error: unknown }[] = [];
   private position = 0;
-  /**by topic and key, the partition that the caller fixed; only filled where it matters */
+  /** by topic and key, the partition that the caller fixed; only filled where it matters */
   private readonly runs = new Map<string, number | undefined>();
   private readonly mayFix: boolean;
 
@@ -100,7 +100,7 @@ export class RecordPlan {
     else add(chunk, topic, toRecord(message, options, this.settings), this.position, bytes);
   }
 
-  /**A run is all or nothing because it lands in one record batch: only while it goes to one partition. */
+  /** A run is all or nothing because it lands in one record batch: only while it goes to one partition. */
   private waits(message: OutboxMessage, partition: number | undefined): boolean {
     if (message.key === null || (!this.mayFix && this.runs.size === 0)) return false;
     const run = runOf(message);

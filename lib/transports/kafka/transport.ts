@@ -68,14 +68,14 @@ export class KafkaTransport extends OutboxTransport {
   override readonly limits: TransportLimits;
   /** Whatever the bucket; with fencing only a look whether the broker is there. */
   readonly slots: KafkaSlots;
-  /**by bucket, with fencing */
+  /** by bucket, with fencing */
   private readonly fenced = new Map<number, KafkaSlots>();
   /** For topics that ended a producer, or are to be asked about again. */
   private readonly apart: KafkaSlots;
   private readonly refused = new RefusedTopics();
   private readonly throttle = new KafkaThrottle(this);
   override readonly perBucket: boolean;
-  /**what the last attempt to reach the broker said; an idle connection that Kafka closes says nothing */
+  /** what the last attempt to reach the broker said; an idle connection that Kafka closes says nothing */
   private reachable = false;
   private lastFailure: string | undefined;
 
@@ -208,7 +208,7 @@ export class KafkaTransport extends OutboxTransport {
     for (const { index, error } of plan.unreadable) results[index] = unreadable(error);
   }
 
-  /**Each topic by itself; those that are wrong for the first time are asked about for a while before. */
+  /** Each topic by itself; those that are wrong for the first time are asked about for a while before. */
   private async publishApart(slot: KafkaSlot, work: Work): Promise<void> {
     await withProducer(slot, work.deadline, (producer) => this.askAgain(producer, work));
     for (const { topics } of work.apart)
@@ -268,7 +268,7 @@ export class KafkaTransport extends OutboxTransport {
     }
   }
 
-  /**Leaves in the chunk what may share a request: topics that are wrong are refused, or asked about later. */
+  /** Leaves in the chunk what may share a request: topics that are wrong are refused, or asked about later. */
   private async sortOut(producer: KafkaProducer, chunk: Chunk, work: Work, isApart: boolean): Promise<void> {
     const wrong = await producer.wrongAmong([...chunk.topics.keys()]);
     const mayWait = !isApart && (this.perBucket || this.apart.isFree);
@@ -279,7 +279,7 @@ export class KafkaTransport extends OutboxTransport {
     this.refuse(chunk, work, wrong);
   }
 
-  /**Takes topics out of a chunk whose messages are refused, each over its own topic. */
+  /** Takes topics out of a chunk whose messages are refused, each over its own topic. */
   private refuse(chunk: Chunk, { results }: Work, errors: ReadonlyMap<string, unknown>, sender?: KafkaProducer): void {
     const refused = errors.size === 0 ? undefined : takeOut(chunk, (topic) => errors.has(topic));
     for (const [topic, { indexes }] of refused?.topics ?? []) {
@@ -291,7 +291,7 @@ export class KafkaTransport extends OutboxTransport {
     }
   }
 
-  /**What was stored is published, what was refused over its topic is out of the chunk; the others share the blame. */
+  /** What was stored is published, what was refused over its topic is out of the chunk; the others share the blame. */
   private chunkFailed(
     error: unknown,
     sender: KafkaProducer | undefined,

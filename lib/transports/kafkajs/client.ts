@@ -38,8 +38,8 @@ export class SocketGuard implements TopicNews {
   dead = false;
   /** Of all producers that are made from one configuration. */
   seeds = new Seeds();
-  /**of the last server that took a connection and answered nothing */ private left: string | undefined;
-  /**each with its server, of which nothing was heard yet */ private readonly unheard = new Map<Socket, string>();
+  /** of the last server that took a connection and answered nothing */ private left: string | undefined;
+  /** each with its server, of which nothing was heard yet */ private readonly unheard = new Map<Socket, string>();
   private readonly sockets = new Set<Socket>();
   onKill: (() => void) | undefined;
   /**

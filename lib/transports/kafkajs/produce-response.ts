@@ -63,7 +63,7 @@ export class ProduceAnswers {
       for (const answer of partitions) this.said.push({ ...answer, topicName });
   }
 
-  /**kafkajs throws the first error, which may be that another partition is at fault. */
+  /** kafkajs throws the first error, which may be that another partition is at fault. */
   hearOfTransaction({ errors }: TransactionAnswer): void {
     for (const { topic: topicName, partitionErrors } of errors)
       for (const { errorCode, partition } of partitionErrors)

@@ -63,7 +63,7 @@ export class Aside {
     call.set(index, result.ok ? PUBLISHED : result);
   }
 
-  /**A connection takes the time of the publish, and nothing of the destination's, which cannot answer before. */
+  /** A connection takes the time of the publish, and nothing of the destination's, which cannot answer before. */
   private async isConnected({ context, left, settled }: PublishCall): Promise<boolean> {
     if (left <= MARGIN || settled) return false;
     this.transport ??= this.connect();

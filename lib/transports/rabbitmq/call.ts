@@ -18,7 +18,7 @@ export class PublishCall {
   private release: (() => void) | undefined;
   private readonly elapsed = stopwatch(systemClock);
   private timeout = Infinity;
-  /**the messages of a key in the batch, when there can be several */
+  /** the messages of a key in the batch, when there can be several */
   private readonly runs: Map<string, KeyRun> | undefined;
 
   constructor(
@@ -77,7 +77,7 @@ export class PublishCall {
     return this.runOf(index)?.failed === true;
   }
 
-  /**plain SQL can give rows the key `''`, which is a key; without one a message is in no run */
+  /** plain SQL can give rows the key `''`, which is a key; without one a message is in no run */
   private runOf(index: number): KeyRun | undefined {
     if (this.runs === undefined) return undefined;
     const { key } = this.batch[index]!;

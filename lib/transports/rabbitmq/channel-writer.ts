@@ -40,19 +40,19 @@ export class ChannelWriter {
   readonly window = new ConfirmWindow();
   readonly queue: PublishCall[] = [];
   channel: AmqpChannel | undefined;
-  /**amqplib's buffer is full */ private full = false;
+  /** amqplib's buffer is full */ private full = false;
   private pumping = false;
   /** The owner is opening a channel for it. */
   opening = false;
-  /**why the broker is about to close the channel */ private closeReason: unknown;
+  /** why the broker is about to close the channel */ private closeReason: unknown;
   private readonly returns = new Returns(this.window);
-  /**by tag: given up, and the broker has it */
+  /** by tag: given up, and the broker has it */
   private readonly late = new Map<
     number,
     { readonly id: string; readonly digest: string; readonly to: RabbitMqDestination }
   >();
-  /**What has a lower tag is in the broker's hands: it answered to a later one. */ private heard = 0;
-  /**Of the last message that was sent. */ private wasCareful = false;
+  /** What has a lower tag is in the broker's hands: it answered to a later one. */ private heard = 0;
+  /** Of the last message that was sent. */ private wasCareful = false;
 
   constructor(
     readonly owner: ChannelOwner,
@@ -201,7 +201,7 @@ export class ChannelWriter {
     this.window.confirm(deliveryTag, multiple, settle);
   }
 
-  /**Of those that were given up: a nack leaves them to their next try. */
+  /** Of those that were given up: a nack leaves them to their next try. */
   private onLate(tag: number, multiple: boolean, isAck: boolean): void {
     for (const at of multiple ? [...this.late.keys()] : [tag]) {
       const found = at > tag ? undefined : this.late.get(at);
@@ -232,7 +232,7 @@ export class ChannelWriter {
     this.pump();
   }
 
-  /**the return came first, and it wins */
+  /** the return came first, and it wins */
   private readonly onAck = (call: PublishCall, index: number, tag: number, to: RabbitMqDestination): void => {
     this.answered(call, to);
     const trouble = this.returns.troubleOf(call.batch[index]!.id, tag);
@@ -258,7 +258,7 @@ export class ChannelWriter {
     this.pump();
   }
 
-  /**without an `error` before it, it is the connection that ends: its own `close` follows */
+  /** without an `error` before it, it is the connection that ends: its own `close` follows */
   private onClose(): void {
     const error = this.closeReason;
     if (error === undefined) {

@@ -27,7 +27,7 @@ export class RabbitMqConnection {
   /** Bytes: as broker and client agreed on a size of frames, at the latest here. */
   readonly maxHeaderTable: number;
   ended = false;
-  /**opened here and not closed */ private readonly channels = new Set<AmqpChannel>();
+  /** opened here and not closed */ private readonly channels = new Set<AmqpChannel>();
   private readonly writeFreely: (() => void) | undefined;
   private readonly listeners: Readonly<Record<string, (detail?: unknown) => void>>;
 
@@ -105,7 +105,7 @@ export class RabbitMqConnection {
     for (const [event, listener] of Object.entries(this.listeners)) this.model.removeListener(event, listener);
   }
 
-  /**one that opens after the end is closed: the application's connection lives on */
+  /** one that opens after the end is closed: the application's connection lives on */
   private async keep(opening: Promise<AmqpChannel>): Promise<AmqpChannel> {
     const channel = await this.answer(opening);
     // Whatever comes of it: an `error` without a listener ends the process.
@@ -136,7 +136,7 @@ export class RabbitMqConnection {
     if (socket.listenerCount('error') > 0) socket.emit('error', new Error('The outbox destroyed the connection.'));
   }
 
-  /**Every error is the end of a connection, and before amqplib ends the socket politely it can be reset. */
+  /** Every error is the end of a connection, and before amqplib ends the socket politely it can be reset. */
   private onError(): void {
     const socket = socketOf(this.model);
     if (socket !== undefined) cutSocket(socket);

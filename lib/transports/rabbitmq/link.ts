@@ -59,7 +59,7 @@ export class RabbitMqLink {
     }
   }
 
-  /**An attempt that was given up: which server had not answered. */
+  /** An attempt that was given up: which server had not answered. */
   private silent(cause: unknown): unknown {
     if (this.server === undefined) return cause;
     return new OutboxError('TRANSPORT_UNAVAILABLE', `RabbitMQ did not answer in time (server ${this.server}).`, {
@@ -116,7 +116,7 @@ export class RabbitMqLink {
     this.giveUp(attempt, reason);
   }
 
-  /**Ends the socket too. The next attempt is a new one, even before this one noticed. */
+  /** Ends the socket too. The next attempt is a new one, even before this one noticed. */
   private giveUp(attempt: AbortController, reason: unknown): void {
     if (attempt === this.attempt) this.connecting = undefined;
     attempt.abort(reason);
@@ -160,7 +160,7 @@ export class RabbitMqLink {
     if (topology !== undefined) await this.bounded(connection.answer(assertTopology(connection, topology)), signal);
   }
 
-  /**while it is being opened, the attempt fails by itself */
+  /** while it is being opened, the attempt fails by itself */
   private onLost(connection: RabbitMqConnection, error: unknown): void {
     if (this.connection !== connection) return;
     this.recovery.lost(closeReason(error).connection);

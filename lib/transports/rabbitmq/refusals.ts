@@ -10,7 +10,7 @@ import { exchangeName } from '../amqp/names.js';
  * goes over the second channel, where it takes nobody down with it; what was in line meanwhile is not sent.
  */
 export class Refusals {
-  /**by name */ private readonly known = new Map<string, { readonly trouble: RabbitMqTrouble; readonly at: number }>();
+  /** by name */ private readonly known = new Map<string, { readonly trouble: RabbitMqTrouble; readonly at: number }>();
 
   get size(): number {
     return this.known.size;

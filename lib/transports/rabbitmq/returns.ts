@@ -10,7 +10,7 @@ export interface Returned {
 
 /** Messages that came back, by their ids: the ack follows the return, and is of one that was sent before it. */
 export class Returns {
-  /**`before`: the tag that was next when it came back */
+  /** `before`: the tag that was next when it came back */
   private readonly returned = new Map<string, { readonly trouble: Unroutable; readonly before: number }>();
 
   constructor(readonly window: ConfirmWindow) {}

@@ -13,7 +13,7 @@ export class RabbitMqDestination {
   isGuarded = false;
   /** A question is under way, or waits for its turn. */
   isAsked = false;
-  /**Monotonic. */ private askAfter = -Infinity;
+  /** Monotonic. */ private askAfter = -Infinity;
 
   constructor(
     readonly name: string,
@@ -60,7 +60,7 @@ export class Silence {
   /** Milliseconds. */
   patience = 0;
   private readonly destinations = new Map<string, RabbitMqDestination>();
-  /**by message id: of what was confirmed late */ readonly confirmed = new Map<
+  /** by message id: of what was confirmed late */ readonly confirmed = new Map<
     string,
     { digest: string; at: number }
   >();
@@ -140,7 +140,7 @@ export class Silence {
     return systemClock.monotonic() - found.at < REMEMBERED && found.digest === digestOf(message);
   }
 
-  /**Those to which nothing is under way. */
+  /** Those to which nothing is under way. */
   private prune(): void {
     for (const [at, { pending, isGuarded }] of this.destinations)
       if (pending === 0 && !isGuarded) this.destinations.delete(at);

@@ -45,7 +45,7 @@ export class RabbitMqTransport extends OutboxTransport implements ChannelOwner {
   private readonly suspects = new Suspects();
   readonly refusals = new Refusals();
   private readonly underWay = new Set<PublishCall>();
-  /**No second channel can be had: what is suspect goes over the one there is, while nothing else is unconfirmed. */
+  /** No second channel can be had: what is suspect goes over the one there is, while nothing else is unconfirmed. */
   private hasOneChannel = false;
   private closed = false;
 
@@ -213,7 +213,7 @@ export class RabbitMqTransport extends OutboxTransport implements ChannelOwner {
     if (this.probe.channel === undefined) void this.reopen(this.probe);
   }
 
-  /**Those that get through. */
+  /** Those that get through. */
   private acquit(call: PublishCall): void {
     void call.done.then((results) =>
       results.forEach((result, index) => {
@@ -263,7 +263,7 @@ export class RabbitMqTransport extends OutboxTransport implements ChannelOwner {
     this.probe.pump();
   }
 
-  /**While the broker asks to wait, silence means nothing. */
+  /** While the broker asks to wait, silence means nothing. */
   private giveUp(now: number, call?: PublishCall): void {
     if (this.isBlocked()) return;
     this.main.giveUp(now, call);
@@ -283,7 +283,7 @@ export class RabbitMqTransport extends OutboxTransport implements ChannelOwner {
     call.fail(failure);
   }
 
-  /**amqplib is about to write what it may have held while the process stood still. */
+  /** amqplib is about to write what it may have held while the process stood still. */
   private expireLate(): void {
     for (const call of this.underWay) if (call.late) this.expire(call, undefined);
   }
@@ -295,7 +295,7 @@ export class RabbitMqTransport extends OutboxTransport implements ChannelOwner {
     return unavailable(reason ?? new Error('Not sent before the publish timeout.'));
   }
 
-  /**Destroys the connection, then gives everything that waited for it a result. */
+  /** Destroys the connection, then gives everything that waited for it a result. */
   private drop(failure: PublishFailure): void {
     this.link.drop(failure.error, this.unconfirmed);
     this.abandon(failure);

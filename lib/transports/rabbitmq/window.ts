@@ -10,13 +10,13 @@ type Settle = (call: PublishCall, index: number, tag: number, destination: Rabbi
 export class ConfirmWindow {
   /** Unconfirmed messages. */
   size = 0;
-  /**by tag - base; `undefined` once confirmed */
+  /** by tag - base; `undefined` once confirmed */
   calls: (PublishCall | undefined)[] = [];
   private indexes: number[] = [];
   private destinations: RabbitMqDestination[] = [];
-  /**tag of the first element */
+  /** tag of the first element */
   private base = 1;
-  /**everything before it is confirmed */
+  /** everything before it is confirmed */
   private head = 0;
 
   /** Tag of the next message that is written. */

@@ -27,7 +27,7 @@ const FRONT = { key: Buffer.alloc(0), createdAt: '1000-01-01 00:00:00' };
 /** Deletes what is final and old enough, in bounded batches. */
 export class MysqlClean implements CleanStore {
   private readonly sql: ReturnType<typeof cleanStatements>;
-  /**The dedup row that was looked at last: however many stay, the ones behind them have their turn. */
+  /** The dedup row that was looked at last: however many stay, the ones behind them have their turn. */
   private lastLooked: Pick<DedupRow, 'key' | 'createdAt'> = FRONT;
 
   constructor(
@@ -62,7 +62,7 @@ export class MysqlClean implements CleanStore {
     return removed;
   }
 
-  /**A key that a dead row held goes on. */
+  /** A key that a dead row held goes on. */
   private cleanDeadOf(transport: number, age: number, limit: number, announcedOnly: boolean): Promise<number> {
     return inTransaction(this.database.connection('admin'), async (tx) => {
       const { rows } = await tx.run(this.sql.dead.bind(transport, announcedOnly ? 1 : 0, microseconds(age), limit));

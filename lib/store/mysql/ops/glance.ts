@@ -97,7 +97,7 @@ export class MysqlGlance {
     return rows.map(readHead);
   }
 
-  /**Counted by an index each; what must be looked at in the rows, only where there is something. */
+  /** Counted by an index each; what must be looked at in the rows, only where there is something. */
   private async parked(parts: Parts): Promise<Parked> {
     const { transport, limit, deadline } = parts;
     const count = `(select count(*) from (select 1 from ${this.names.parked} force index (by_state)

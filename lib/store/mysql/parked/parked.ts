@@ -70,7 +70,7 @@ export class MysqlParked implements ParkedStore {
     return { rows, nextIn: untilFirst(later, now) };
   }
 
-  /**A row that holds nobody back, and never will, is nobody's successor either: it goes as one without a key. */
+  /** A row that holds nobody back, and never will, is nobody's successor either: it goes as one without a key. */
   private keyToAsk(key: unknown, state: ParkedState, blocking: boolean): string | null {
     const { ordering } = this.settings;
     if (!blocking && (ordering === 'none' || state !== 'scheduled')) return null;
@@ -117,7 +117,7 @@ export class MysqlParked implements ParkedStore {
     return { fence: undefined, affected };
   }
 
-  /**Rows that the transaction has locked. */
+  /** Rows that the transaction has locked. */
   async reparkLocked(tx: SqlExecutor, entries: readonly ReparkEntry[]): Promise<void> {
     await tx.run(this.sql.reparkLocked.bind(jsonRows(entries.map((entry) => reparkRow(entry, null)))));
   }

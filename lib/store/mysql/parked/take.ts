@@ -103,7 +103,7 @@ export class MysqlTake {
     return row.blocking || row.state === SCHEDULED;
   }
 
-  /**Locks rows that nobody else has locked, belong to a held bucket and are not being sent in its epoch. */
+  /** Locks rows that nobody else has locked, belong to a held bucket and are not being sent in its epoch. */
   private async lock(
     tx: SqlExecutor,
     held: ReadonlyMap<number, Lease>,
@@ -129,7 +129,7 @@ export class MysqlTake {
     });
   }
 
-  /**A scheduled row whose time has come joins its key's order behind what is there; until then it held nobody. */
+  /** A scheduled row whose time has come joins its key's order behind what is there; until then it held nobody. */
   private async join(
     tx: SqlExecutor,
     transport: number,
@@ -148,7 +148,7 @@ export class MysqlTake {
     await tx.run(this.sql.join.bind(jsonRows(rows as JsonCell[][])));
   }
 
-  /**A due row behind its key's first one waits for it, out of the due poll's sight. */
+  /** A due row behind its key's first one waits for it, out of the due poll's sight. */
   private async demote(
     tx: SqlExecutor,
     ordered: readonly LockedRow[],
@@ -161,7 +161,7 @@ export class MysqlTake {
     if (behind.length > 0) await tx.run(this.sql.demote.bind(idRows(behind)));
   }
 
-  /**The runs were read without locks: each ends before the first row that changed since, or is locked. */
+  /** The runs were read without locks: each ends before the first row that changed since, or is locked. */
   private async lockRuns(
     tx: SqlExecutor,
     held: ReadonlyMap<number, Lease>,

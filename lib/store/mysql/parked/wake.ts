@@ -81,7 +81,7 @@ export class MysqlWake {
     if (rows.length > 0) await tx.run(this.sql.wake.bind(jsonRows(rows)));
   }
 
-  /**Whoever is sending a key's first row goes on with the key. */
+  /** Whoever is sending a key's first row goes on with the key. */
   private async beingSent(
     tx: SqlExecutor,
     keys: readonly KeyOfTransport[],

@@ -119,7 +119,7 @@ export class MysqlPartitionSession implements PartitionSession {
     await this.patiently(what, () => this.run(this.connection, sql));
   }
 
-  /**The servers count in seconds. */
+  /** The servers count in seconds. */
   private async patiently<T>(what: string, work: () => Promise<T>): Promise<T> {
     await this.run(this.connection, `set session lock_wait_timeout = ${Math.ceil(this.lockTimeout / 1000)}`);
     const isLockTimeout = (error: unknown): boolean => errnoOf(error) === LOCK_WAIT_TIMEOUT;

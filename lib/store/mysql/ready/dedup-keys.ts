@@ -51,7 +51,7 @@ export class MysqlDedupKeys {
     return keys.filter(({ id }) => !held.has(id));
   }
 
-  /**Of messages in these rows, those that another transport has ready, or may have: there was no time to look. */
+  /** Of messages in these rows, those that another transport has ready, or may have: there was no time to look. */
   private async readyElsewhere(rows: readonly RowOfMessage[]): Promise<Set<string>> {
     const deadline = systemClock.monotonic() + SEARCH_TIMEOUT;
     const ours = new Set(rows.map(({ id, transport }) => `${transport} ${id}`));
@@ -111,7 +111,7 @@ export class MysqlDedupKeys {
     }
   }
 
-  /**Of keys that are locked, those whose message nobody has parked. */
+  /** Of keys that are locked, those whose message nobody has parked. */
   private async remove(tx: SqlExecutor, locked: readonly (readonly [key: string, id: string])[]): Promise<void> {
     const ids = [...new Set(locked.map(([, id]) => id))];
     const parked = new Set((await tx.run(this.sql.parked.bind(idRows(ids)))).rows.map(([id]) => String(id)));

@@ -36,7 +36,7 @@ export class MysqlReady implements ReadyStore {
   /** A backlog of 200 k rows: 32 buckets a read cost 8.5 µs of the server a row, four 3.4, one 2.0. */
   readonly bucketsPerRead = 4;
   private readonly sql: ReturnType<typeof readyStatements>;
-  /**transports whose last fetch found more than {@link FEW} rows */
+  /** transports whose last fetch found more than {@link FEW} rows */
   private readonly backlog = new Set<number>();
   readonly bounded = new BoundedReads(() => systemClock.monotonic());
   private flushed = false;
@@ -201,7 +201,7 @@ export class MysqlReady implements ReadyStore {
   private async read(sql: Parameters<ReturnType<SqlDatabase['connection']>['run']>[0]): Promise<readonly Row[]> {
     return (await this.database.connection('read').run(sql)).rows;
   }
-  /**`messages` stays sortable: it is nobody else's yet */
+  /** `messages` stays sortable: it is nobody else's yet */
   private async result(rows: readonly Row[]): Promise<FetchResult> {
     const durable = rows.length === 0 || (await this.server.state()).visibleIsDurable;
     const session = this.database.connection('read').generation;

@@ -57,7 +57,7 @@ export class MysqlSettle {
     });
   }
 
-  /**Rows of the hot table that the transaction has locked. */
+  /** Rows of the hot table that the transaction has locked. */
   async removeIn(
     tx: SqlExecutor,
     transport: number,

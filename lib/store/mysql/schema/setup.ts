@@ -41,7 +41,7 @@ export class MysqlSetup implements StoreSetup {
     await make(this.up(settings), isOfColumn, () => this.check(settings, ADDS_ONLY));
   }
 
-  /**Several processes may start at once: the first makes the tables, the others wait and find them. */
+  /** Several processes may start at once: the first makes the tables, the others wait and find them. */
   private async up(settings: SchemaSettings): Promise<void> {
     await this.server.check(settings.ordering, () => this.hasOneWriter());
     const tables = { schema: this.settings.schema, prefix: this.settings.prefix };
@@ -134,7 +134,7 @@ export class MysqlSetup implements StoreSetup {
     }
   }
 
-  /**Said by an operator; tables that are not there yet say nothing. */
+  /** Said by an operator; tables that are not there yet say nothing. */
   private async hasOneWriter(): Promise<boolean> {
     const meta = await this.readMeta().catch(() => undefined);
     return meta?.get(ONE_WRITER) === 'yes';

@@ -131,7 +131,7 @@ export class PostgresAdmin implements AdminStore, RowChanges {
     return tx.run(this.sql.change.requeue.bind(plainArray([rowId]), plainArray([stateNumber(state)])));
   }
 
-  /**The keys whose blocking rows were deleted go on with their next row. Rows: id, transport, bucket, key, blocking. */
+  /** The keys whose blocking rows were deleted go on with their next row. Rows: id, transport, bucket, key, blocking. */
   async wakeKeys(tx: SqlExecutor, rows: readonly (readonly unknown[])[]): Promise<void> {
     const held = rows.filter((row) => row[4] === 't' && (row[3] !== null || this.isGlobal));
     if (held.length > 0) await tx.run(this.sql.wakeNext.bind(...this.sql.keyArrays(held)));

@@ -135,7 +135,7 @@ export class PostgresPartitionSession implements PartitionSession {
     });
   }
 
-  /**Where nobody else has the archive. */
+  /** Where nobody else has the archive. */
   private async makeAtOnce(step: Step, partition: PlannedPartition): Promise<void> {
     const table = this.tableOf(partition.name);
     await step.run(
@@ -144,7 +144,7 @@ export class PostgresPartitionSession implements PartitionSession {
     await this.giveToOwner(step, table);
   }
 
-  /**Whoever has the rights of the archive's owner makes partitions: each belongs to the owner, so that all of them may drop it. */
+  /** Whoever has the rights of the archive's owner makes partitions: each belongs to the owner, so that all of them may drop it. */
   private async giveToOwner({ run }: Step, table: string): Promise<void> {
     const [[owner] = []] = await run(
       `select pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(c.relowner)) from pg_catalog.pg_class c

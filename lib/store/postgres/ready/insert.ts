@@ -30,7 +30,7 @@ export class PostgresInsert {
   private readonly holders: Statement;
   private readonly place: Statement;
 
-  /**Of the names of prepared statements: one connection may serve several outboxes. */
+  /** Of the names of prepared statements: one connection may serve several outboxes. */
   private readonly prefix: string | undefined;
 
   /** @param prepared whether statements may be prepared on the caller's connection */
@@ -73,7 +73,7 @@ export class PostgresInsert {
     return this.strict && message.key !== null ? 'staged' : 'ready';
   }
 
-  /**Returns [dedupKey, transport, bucket, seq] of the rows that have a dedup key and, already, a place. */
+  /** Returns [dedupKey, transport, bucket, seq] of the rows that have a dedup key and, already, a place. */
   private async insertRows(tx: SqlExecutor, rows: readonly NewMessage[], target: Target): Promise<unknown[][]> {
     const keyed = rows.some((row) => row.dedupKey !== null);
     const { rows: written } = await tx.run(
@@ -123,7 +123,7 @@ export class PostgresInsert {
     return duplicates;
   }
 
-  /**Returns the keys that somebody else holds, with the ids there. Sorted, so that two callers cannot deadlock. */
+  /** Returns the keys that somebody else holds, with the ids there. Sorted, so that two callers cannot deadlock. */
   private async claim(tx: SqlExecutor, holders: ReadonlyMap<string, string>): Promise<Map<string, string>> {
     const foreign = new Map<string, string>();
     let open = [...holders.keys()].sort();
