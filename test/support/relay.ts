@@ -51,7 +51,7 @@ export function patient(store: OutboxStore): OutboxStore {
 }
 
 export interface RelayParts extends Partial<
-  Pick<RelayDependencies, 'clock' | 'random' | 'expected' | 'leasesChanged'>
+  Pick<RelayDependencies, 'clock' | 'random' | 'expected' | 'leasesChanged' | 'hears'>
 > {
   /** Another way to the same database: through a proxy, or with another session. */
   readonly dataSource?: DataSource;
