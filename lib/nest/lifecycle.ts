@@ -15,6 +15,8 @@ import { onSecondSignal } from './second-signal.js';
 
 /** The loop of a cleaner that cron wakes: at no other time, and never twice at once. */
 const WHEN_NUDGED = Infinity;
+/** Milliseconds. A pass that finds nothing to do locks nothing; partitions are made days before they are needed. */
+const PARTITIONS_EVERY = 3_600_000;
 /** Beyond `shutdownTimeout`, for what was cut off then. */
 const STOP_MARGIN = 1_000;
 
@@ -119,7 +121,7 @@ export class OutboxLifecycle implements OnModuleInit, Started, OnApplicationShut
     this.schedule = new Schedule(this.modules);
     if (options.partitions.period !== undefined) {
       const work = (): Promise<unknown> => maintainer.runOnce({}, { signal: this.cleaning.signal });
-      this.schedule.addInterval(`${prefix}:partitions`, this.loop('partitions', options.partitions.every, work));
+      this.schedule.addInterval(`${prefix}:partitions`, this.loop('partitions', PARTITIONS_EVERY, work));
     }
     this.schedule.addInterval(`${prefix}:dispatch`, dispatcher);
     this.schedule.addInterval(`${prefix}:unlock`, unlock);

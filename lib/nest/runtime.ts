@@ -337,8 +337,8 @@ async function prepareStore(
       hint: "Leave it out, or say 'poll'.",
     });
   }
-  if (options.database.listenUrl !== undefined && store.listen === undefined) {
-    throw new OutboxConfigurationError('INVALID_OPTIONS', 'database.listenUrl needs PostgreSQL.', {
+  if (typeof options.database.pooler === 'string' && store.listen === undefined) {
+    throw new OutboxConfigurationError('INVALID_OPTIONS', 'database.pooler with an address needs PostgreSQL.', {
       hint: 'Leave it out: where nothing can be listened to, the relay polls.',
     });
   }

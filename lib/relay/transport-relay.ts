@@ -138,7 +138,7 @@ export class TransportRelay implements LeaseListener, OutageRelay {
     if (messages.length === 0) return;
     const { restarts } = this.reader;
     try {
-      if (!durable || this.deps.options.durability === 'always') await this.deps.store.ready.flush(this.reader.session);
+      if (!durable) await this.deps.store.ready.flush(this.reader.session);
       if (this.parked.keys.overflow) await this.parked.ask(messages);
     } catch (error) {
       this.reader.rewind(messages);

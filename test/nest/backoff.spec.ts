@@ -22,7 +22,7 @@ describeWith('postgres', 'retry.backoff', () => {
 
   /** Minutes until the next try of one message that its transport blames, and the errors that were told. */
   async function afterFailure(event: object, backoff: Backoff): Promise<{ minutes: number; errors: string[] }> {
-    const app = await startRefusing(applications, database, { backoff, initial: '10m', max: '1d', min: '5m' });
+    const app = await startRefusing(applications, database, { backoff, initial: '10m', max: '1d', jitter: 'equal' });
     const errors: string[] = [];
     app.get(OutboxService).events.on('error', ({ error }) => errors.push((error as Error).message));
     await app.get(OutboxService).enqueueOutsideTransaction(event);

@@ -8,6 +8,7 @@ import {
   OutboxService,
   type PayloadDeserializer,
 } from '../../lib/index.js';
+import { jsonSerializer } from '../../lib/message/json-serializer.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith } from '../support/services.js';
 import { Applications, build, quiet, typeOrm } from './support/app.js';
@@ -52,7 +53,7 @@ describeWith('postgres', 'payloads that others encoded', () => {
       relay: 'manual',
       transports: { default: inProcess() },
       retry: { initial: 1, max: 1, maxAttempts: 2 },
-      deserializers,
+      serializer: [jsonSerializer, ...deserializers],
     });
     const app = await applications.start(build([typeOrm(database), OutboxModule.forRoot(options)], [Shelves]));
     const outbox = app.get(OutboxService);

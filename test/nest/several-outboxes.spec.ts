@@ -40,7 +40,7 @@ describeWith('postgres', 'G3: several outboxes of one application', () => {
   const outbox = (name: string, options: Partial<OutboxOptions>) =>
     OutboxModule.forRoot({
       name,
-      ...quiet({ shutdownTimeout: '10m', ...options, database: { prefix: `s${++prefixes}_`, poolSize: 2 } }),
+      ...quiet({ shutdownTimeout: '10m', ...options, database: { prefix: `s${++prefixes}_` } }),
       // Nothing of this file waits for a poll, or for the time of a stop.
       ...{ pollInterval: '1m', wakeUp: 'poll' },
     });

@@ -42,8 +42,7 @@ const DATABASE = {
   setup: 'create',
   schema: undefined,
   prefix: 'outbox_',
-  poolSize: 2,
-  preparedStatements: true,
+  pooler: undefined,
 } as const;
 
 export async function createEnqueueDatabase(

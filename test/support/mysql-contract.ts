@@ -18,7 +18,7 @@ export function describeMysqlStore(kind: 'mariadb' | 'mysql', name: string): voi
     describeStoreContract('four connections', new MariaDbStores(kind, { prefix: 'order' }));
     describeStoreContract(
       'an odd session, two connections, commit order',
-      new MariaDbStores(kind, { poolSize: 2, ordering: 'strict' }, ODD_SESSION, NARROW),
+      new MariaDbStores(kind, { ordering: 'strict' }, ODD_SESSION, NARROW),
     );
   });
 }

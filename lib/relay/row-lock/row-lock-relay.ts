@@ -231,9 +231,9 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
     session: LockSession & { readonly askedAt: number },
     results: LockedResults,
   ): Promise<void> {
-    const { store, options, clock } = this.deps;
+    const { store, clock } = this.deps;
     const until = clock.monotonic() + ALONE_TIME;
-    let flushed = durable && options.durability !== 'always';
+    let flushed = durable;
     let left = locked.length;
     for (const messages of this.batchesOf(locked)) {
       const first = left === locked.length;

@@ -65,7 +65,7 @@ export class PostgresStore implements OutboxStore {
     const connections = connectionsOf(database);
     const admin = (): SqlConnection => database.connection('admin'); // slow work of operators holds up nobody else
     this.names = names;
-    this.writer = new PostgresInsert(names, settings.preparedStatements, settings.ordering === 'strict');
+    this.writer = new PostgresInsert(names, !settings.pooler, settings.ordering === 'strict');
     this.leases = new PostgresLeases(() => database.connection('lease'), names);
     const parkedSettle = new PostgresParkedSettle(connections, names, settings.ordering);
     const rowsRead = new RowsRead();

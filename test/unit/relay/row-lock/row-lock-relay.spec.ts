@@ -67,7 +67,7 @@ describe('a relay with row locks', () => {
     });
 
     it('while large payloads are read or a commit is flushed, nothing is published any more', async () => {
-      const { relay, stub, transport, clock } = createRowLockRelay({ durability: 'always' });
+      const { relay, stub, transport, clock } = createRowLockRelay({}, new ScriptedTransport(), false);
       stub.ready = [stored()];
       const [asked, flushed] = [gate(), gate()];
       stub.flush = () => {
