@@ -36,7 +36,8 @@ import { TimedSelect } from './inspect/select.js';
 import { Inspection } from '../sql/inspect.js';
 import { inspectSql } from './inspect/inspect.js';
 import { MysqlPartitions } from './partitions/partitions.js';
-import { MysqlSetup } from './schema/setup.js';
+import { SchemaSetup } from '../schema/setup.js';
+import { mysqlSetup } from './schema/setup.js';
 import { MysqlStats } from './ops/stats.js';
 import { MysqlDedupKeys } from './ready/dedup-keys.js';
 import { MysqlTake } from './parked/take.js';
@@ -54,7 +55,7 @@ export class MysqlStore implements OutboxStore {
   readonly rowLocks: MysqlRowLocks;
   readonly admin: MysqlAdmin;
   readonly cleaner: MysqlClean;
-  readonly setup: MysqlSetup;
+  readonly setup: SchemaSetup;
   readonly inspect: Inspection;
   readonly diagnose: MysqlDiagnose;
   readonly bulk: BulkStore;
@@ -99,7 +100,7 @@ export class MysqlStore implements OutboxStore {
     this.aging = new MysqlAging(database, names);
     this.partitions = new MysqlPartitions(database, settings, names);
     this.cleaner = new MysqlClean(database, names, wake, roles.audits);
-    this.setup = new MysqlSetup(database, server, settings, names);
+    this.setup = new SchemaSetup(database, names, settings, mysqlSetup(database, names, settings, server));
   }
 
   async close(): Promise<void> {

@@ -33,7 +33,8 @@ import { TimedReads } from './inspect/timed-reads.js';
 import { Inspection } from '../sql/inspect.js';
 import { inspectSql } from './inspect/inspect.js';
 import { PostgresPartitions } from './partitions/partitions.js';
-import { PostgresSetup } from './schema/setup.js';
+import { SchemaSetup } from '../schema/setup.js';
+import { postgresSetup } from './schema/setup.js';
 
 /** The outbox in PostgreSQL: one part for each role of the seam, on the connection that suits it. */
 export class PostgresStore implements OutboxStore {
@@ -44,7 +45,7 @@ export class PostgresStore implements OutboxStore {
   readonly parked: PostgresParked;
   readonly admin: PostgresAdmin;
   readonly cleaner: PostgresCleaner;
-  readonly setup: PostgresSetup;
+  readonly setup: SchemaSetup;
   readonly rowLocks: PostgresRowLocks;
   readonly inspect: Inspection;
   readonly diagnose: PostgresDiagnose;
@@ -85,7 +86,7 @@ export class PostgresStore implements OutboxStore {
     this.partitions = new PostgresPartitions(database, names, settings.prefix);
     this.aging = new PostgresAging(admin, names);
     this.cleaner = new PostgresCleaner(admin, names, this.admin, roles.audits);
-    this.setup = new PostgresSetup(admin, connections.read, names, settings);
+    this.setup = new SchemaSetup(database, names, settings, postgresSetup(database, names, settings));
     this.rowLocks = new PostgresRowLocks(
       (transport) => database.publishing?.(transport) ?? database.connection('read'),
       settings.buckets,
