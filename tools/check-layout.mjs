@@ -16,21 +16,19 @@ const ROOMS = {
   time: ['message'],
   // What the doctor asks a database.
   'store/diagnose': [],
-  // How an operator corrects a message, and deletes for good.
-  'store/edit': ['message'],
   'store/partitions': ['time'],
   // What operators have paused, and how relays hear of it.
   'store/pauses': [],
-  store: ['message', 'time', 'store/diagnose', 'store/edit', 'store/partitions', 'store/pauses'],
+  store: ['message', 'time', 'store/diagnose', 'store/partitions', 'store/pauses'],
   // How tables are changed while others use them, and what a start finds wrong with them.
   'store/schema': ['time', 'store'],
   transports: ['message'],
   observe: ['message', 'time', 'store', 'store/pauses', 'transports'],
   options: ['message', 'time', 'store', 'store/partitions', 'transports', 'observe'],
   transaction: ['message', 'time', 'options', 'store'],
-  admin: ['message', 'time', 'options', 'store', 'store/edit', 'store/pauses', 'observe'],
+  admin: ['message', 'time', 'options', 'store', 'store/pauses', 'observe'],
   // What operators and leases ask at their own rate: written once, over what differs.
-  'store/sql': ['message', 'time', 'store', 'store/edit', 'store/partitions', 'store/pauses'],
+  'store/sql': ['message', 'time', 'store', 'store/partitions', 'store/pauses'],
   'store/postgres': [
     'message',
     'time',
@@ -38,7 +36,6 @@ const ROOMS = {
     'store/sql',
     'store/schema',
     'store/diagnose',
-    'store/edit',
     'store/partitions',
     'store/pauses',
   ],
@@ -49,7 +46,6 @@ const ROOMS = {
     'store/sql',
     'store/schema',
     'store/diagnose',
-    'store/edit',
     'store/partitions',
     'store/pauses',
     'observe',
@@ -110,7 +106,6 @@ const ROOMS = {
     'transaction',
     'store/postgres',
     'store/mysql',
-    'store/edit',
     'store/pauses',
     'admin',
     'enqueue',
@@ -129,7 +124,6 @@ const ROOMS = {
     'observe',
     'transaction',
     'store/diagnose',
-    'store/edit',
     'store/pauses',
     'admin',
     'doctor',

@@ -1,4 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
+import { pausesOf } from '../support/operator.js';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -54,7 +55,7 @@ describeOnEach([], 'a relay process that is killed in a pause', (kind) => {
     const victim = await start(500); // half a minute for all of them: it is killed in the middle of a batch
     await write();
     await until(() => lines() > 0, 60_000);
-    await harness.store.pauses?.pause({ ...ACTION, reason: 'audit' });
+    await pausesOf(harness.store).pause({ ...ACTION, reason: 'audit' });
     await end(victim, 'SIGKILL'); // whether it has heard of the pause or not
     const before = lines();
     expect(before).toBeLessThan(60);
@@ -67,7 +68,7 @@ describeOnEach([], 'a relay process that is killed in a pause', (kind) => {
     await write();
     await until(async () => (await held()) === 4, 60_000);
     expect(lines()).toBe(before);
-    await harness.store.pauses?.resume(ACTION);
+    await pausesOf(harness.store).resume(ACTION);
     await until(async () => (await harness.count('ready')) === 0, 60_000);
     const { distinct, ghosts, outOfOrder } = readLedger(settings.ledger);
     expect({ distinct, ghosts, outOfOrder }).toEqual({ distinct: 120, ghosts: 0, outOfOrder: 0 });

@@ -1,23 +1,14 @@
 import { systemClock, within } from '../../time/clock.js';
 import type { SqlDatabase } from '../executor.js';
-import type { BulkStore, ReplayStore } from '../bulk-store.js';
-import type { EditStore } from '../edit/edit-store.js';
-import type { PurgeStore } from '../edit/purge-store.js';
-import type { PauseStore } from '../pauses/pause-store.js';
 import type { OutboxStore } from '../outbox-store.js';
-import { tableNames, type StoreSettings, type TableNames } from '../names.js';
-import { auditSql } from './ops/audit.js';
-import { editSql } from './ops/edit.js';
-import { pauseSql } from './pauses/pauses.js';
+import { tableNames, type StoreSettings } from '../names.js';
 import { OperatorDatabase } from '../sql/operator-database.js';
-import { operatorRoles, type OperatorSql } from '../sql/operator-roles.js';
+import { Operators } from '../sql/operators.js';
 import { MYSQL } from './dialect.js';
 import { MysqlDiagnose } from './diagnose/diagnose.js';
 import { MysqlAdmin } from './ops/admin.js';
+import { operatorSql } from './ops/operators.js';
 import { MysqlAging } from './ops/aging.js';
-import { bulkSql } from './ops/bulk.js';
-import { MysqlUnowned } from './ops/cancel-unowned.js';
-import { purgeSql } from './ops/purge.js';
 import { MysqlBlockingKeys } from './parked/blocking-keys.js';
 import { MysqlClean } from './ops/clean.js';
 import { MysqlInsert } from './ready/insert.js';
@@ -28,7 +19,6 @@ import { MysqlFence, MysqlLeases } from './ops/leases.js';
 import { MysqlParked } from './parked/parked.js';
 import { MysqlPayloads } from './ready/payloads.js';
 import { MysqlReady } from './ready/ready.js';
-import { replaySql } from './ops/replay.js';
 import { MysqlRowLocks } from './ops/row-locks.js';
 import { MysqlServer } from './schema/server.js';
 import { MysqlSettle } from './ready/settle.js';
@@ -38,7 +28,7 @@ import { inspectSql } from './inspect/inspect.js';
 import { MysqlPartitions } from './partitions/partitions.js';
 import { MysqlSetup } from './schema/setup.js';
 import { MysqlStats } from './ops/stats.js';
-import { MysqlDedupKeys } from './ready/dedup-keys.js';
+import { MysqlDedupKeys, type DedupKey } from './ready/dedup-keys.js';
 import { MysqlTake } from './parked/take.js';
 import { MysqlWake } from './parked/wake.js';
 
@@ -57,13 +47,9 @@ export class MysqlStore implements OutboxStore {
   readonly setup: MysqlSetup;
   readonly inspect: Inspection;
   readonly diagnose: MysqlDiagnose;
-  readonly bulk: BulkStore;
+  readonly operators: Operators<readonly DedupKey[]>;
   readonly partitions: MysqlPartitions;
   readonly aging: MysqlAging;
-  readonly edits: EditStore;
-  readonly purge: PurgeStore;
-  readonly replay: ReplayStore;
-  readonly pauses: PauseStore;
 
   constructor(
     readonly database: SqlDatabase,
@@ -89,16 +75,17 @@ export class MysqlStore implements OutboxStore {
     const reads = new TimedSelect(database, server);
     this.inspect = new Inspection(reads, MYSQL, inspectSql(names, settings), settings);
     const { lookup } = this.inspect;
-    const keys = new MysqlDedupKeys(database, names, lookup);
-    const unowned = new MysqlUnowned(database, names, keys);
-    this.admin = new MysqlAdmin(database, names, settings, { wake, stats, glance, keys, unowned });
+    this.admin = new MysqlAdmin({ stats, glance });
     this.diagnose = new MysqlDiagnose(database, names, settings, holder);
-    const parts = { reads, lookup, rows: this.admin, writer: this.writer };
-    const roles = operatorRoles(new OperatorDatabase(database, MYSQL), operatorSql(names), parts);
-    ({ bulk: this.bulk, edits: this.edits, purge: this.purge, replay: this.replay, pauses: this.pauses } = roles);
+    const operators = {
+      ...{ reads, wake, writer: this.writer },
+      database: new OperatorDatabase(database, MYSQL),
+      keys: new MysqlDedupKeys(database, names, lookup),
+    };
+    this.operators = new Operators(operators, names, operatorSql(names, settings), settings);
     this.aging = new MysqlAging(database, names);
     this.partitions = new MysqlPartitions(database, settings, names);
-    this.cleaner = new MysqlClean(database, names, wake, roles.audits);
+    this.cleaner = new MysqlClean(database, names, wake, this.operators.audits);
     this.setup = new MysqlSetup(database, server, settings, names);
   }
 
@@ -112,12 +99,3 @@ export class MysqlStore implements OutboxStore {
     await this.database.close();
   }
 }
-
-const operatorSql = (names: TableNames): OperatorSql => ({
-  audit: auditSql(names),
-  bulk: bulkSql(names),
-  edit: editSql(names),
-  pauses: pauseSql(names),
-  purge: purgeSql(names),
-  replay: replaySql(names),
-});

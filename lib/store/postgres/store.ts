@@ -1,23 +1,17 @@
 import { createHash } from 'node:crypto';
 import type { SqlConnection, SqlDatabase } from '../executor.js';
-import type { BulkStore, ReplayStore } from '../bulk-store.js';
-import type { EditStore } from '../edit/edit-store.js';
-import type { PurgeStore } from '../edit/purge-store.js';
-import type { PauseStore } from '../pauses/pause-store.js';
 import type { OutboxStore, WakeUp } from '../outbox-store.js';
 import { tableNames, type StoreSettings, type TableNames } from '../names.js';
-import { auditSql } from './ops/audit.js';
-import { editSql } from './ops/edit.js';
-import { pauseSql } from './pauses/pauses.js';
 import { OperatorDatabase } from '../sql/operator-database.js';
-import { operatorRoles, type OperatorSql } from '../sql/operator-roles.js';
+import { Operators } from '../sql/operators.js';
 import { POSTGRES } from './dialect.js';
 import { statement } from './statement.js';
 import { PostgresDiagnose } from './diagnose/diagnose.js';
 import { PostgresAdmin } from './ops/admin.js';
+import { operatorSql } from './ops/operators.js';
+import { PostgresDedupKeys } from './ready/dedup-keys.js';
+import { PostgresWake } from './parked/wake.js';
 import { PostgresAging } from './ops/aging.js';
-import { bulkSql } from './ops/bulk.js';
-import { purgeSql } from './ops/purge.js';
 import { PostgresCleaner } from './ops/clean.js';
 import { PostgresHeldSnapshot } from './ops/held-snapshot.js';
 import { PostgresInsert } from './ready/insert.js';
@@ -26,7 +20,6 @@ import { PostgresParked } from './parked/parked.js';
 import { PostgresParkedSettle } from './parked/settle.js';
 import { PostgresPayloads } from './ready/payloads.js';
 import { PostgresReady, type Connections } from './ready/ready.js';
-import { replaySql } from './ops/replay.js';
 import { PostgresRowLocks } from './ops/row-locks.js';
 import { RowsRead } from './ready/rows-read.js';
 import { TimedReads } from './inspect/timed-reads.js';
@@ -48,13 +41,9 @@ export class PostgresStore implements OutboxStore {
   readonly rowLocks: PostgresRowLocks;
   readonly inspect: Inspection;
   readonly diagnose: PostgresDiagnose;
-  readonly bulk: BulkStore;
+  readonly operators: Operators<void>;
   readonly partitions: PostgresPartitions;
   readonly aging: PostgresAging;
-  readonly edits: EditStore;
-  readonly purge: PurgeStore;
-  readonly replay: ReplayStore;
-  readonly pauses: PauseStore;
   readonly channel: string;
 
   constructor(
@@ -78,13 +67,16 @@ export class PostgresStore implements OutboxStore {
     const reads = new TimedReads(admin);
     this.inspect = new Inspection(reads, POSTGRES, inspectSql(names, settings), settings);
     this.diagnose = new PostgresDiagnose(database, names, settings);
-    const { lookup } = this.inspect;
-    const parts = { reads, lookup, rows: this.admin, writer: this.writer };
-    const roles = operatorRoles(new OperatorDatabase(database, POSTGRES), operatorSql(names), parts);
-    ({ bulk: this.bulk, edits: this.edits, purge: this.purge, replay: this.replay, pauses: this.pauses } = roles);
+    const wake = new PostgresWake(names, settings.ordering);
+    const operators = {
+      ...{ reads, wake, writer: this.writer },
+      database: new OperatorDatabase(database, POSTGRES),
+      keys: new PostgresDedupKeys(names),
+    };
+    this.operators = new Operators(operators, names, operatorSql(names, settings), settings);
     this.partitions = new PostgresPartitions(database, names, settings.prefix);
     this.aging = new PostgresAging(admin, names);
-    this.cleaner = new PostgresCleaner(admin, names, this.admin, roles.audits);
+    this.cleaner = new PostgresCleaner(admin, names, wake, this.operators.audits);
     this.setup = new PostgresSetup(admin, connections.read, names, settings);
     this.rowLocks = new PostgresRowLocks(
       (transport) => database.publishing?.(transport) ?? database.connection('read'),
@@ -124,12 +116,3 @@ function connectionsOf(database: SqlDatabase): Connections {
 function channelOf({ ready }: TableNames): string {
   return `outbox_${createHash('sha256').update(ready).digest('hex').slice(0, 24)}`;
 }
-
-const operatorSql = (names: TableNames): OperatorSql => ({
-  audit: auditSql(names),
-  bulk: bulkSql(names),
-  edit: editSql(names),
-  pauses: pauseSql(names),
-  purge: purgeSql(names),
-  replay: replaySql(names),
-});

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { PostgresDedupKeys } from '../../../lib/store/postgres/ready/dedup-keys.js';
 import { OutboxMessage } from '../../../lib/outbox-message.js';
 import { openPostgresDatabase } from '../../../lib/data-layers/typeorm/postgres.js';
 import type { Lease } from '../../../lib/store/lease-store.js';
@@ -53,7 +54,7 @@ describeWith('postgres', 'PostgreSQL plans', () => {
     for (const inner of [joinOrder, heads, demote, send.text]) {
       await database.connection('settle').run(inner.bind(...inner.strings.slice(1).map(() => null)));
     }
-    const { lock, remove } = store.admin.keys;
+    const { lock, remove } = store.operators.parts.keys as PostgresDedupKeys;
     for (const inner of [lock, remove]) await database.connection('admin').run(inner.bind(null));
     await load();
     leases = await store.leases.acquire({ owner, leaseMs: 36_000_000, transport: 0, limit: 100 });

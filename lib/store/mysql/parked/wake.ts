@@ -1,15 +1,13 @@
 import { keyBytes } from '../../../message/key-bytes.js';
 import type { SqlExecutor } from '../../executor.js';
-import type { KeyInBucket } from '../../parked-store.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import { statement } from '../../sql.js';
+import type { KeyPlace, Wake } from '../../sql/row-changes.js';
 import { BLOCKED, WAITING } from '../../parked-state.js';
 import { jsonRows, jsonTable, LEASES, lookUp, type JsonCell } from '../json-rows.js';
 import { sized, times } from '../statements.js';
 
-export interface KeyOfTransport extends KeyInBucket {
-  readonly transport: number;
-}
+export type KeyOfTransport = KeyPlace;
 
 /** One row among the blocking rows of a key, in the order that decides for the key. */
 export interface BlockingRow {
@@ -24,7 +22,7 @@ export interface BlockingRow {
 const KEYS_PER_STATEMENT = 64;
 
 /** Reads the first blocking rows of keys, and makes the due poll find a key again whose first row somebody removed. */
-export class MysqlWake {
+export class MysqlWake implements Wake {
   private readonly sql: ReturnType<typeof wakeStatements>;
 
   constructor(

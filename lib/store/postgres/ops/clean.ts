@@ -4,7 +4,7 @@ import type { TableNames } from '../../names.js';
 import type { Statement } from '../../sql.js';
 import { statement } from '../statement.js';
 import { DEAD } from '../../parked-state.js';
-import type { PostgresAdmin } from './admin.js';
+import type { PostgresWake } from '../parked/wake.js';
 import type { AuditTable } from '../../sql/audit.js';
 import { unheldIn } from '../ready/dedup-keys.js';
 
@@ -24,7 +24,7 @@ export class PostgresCleaner implements CleanStore {
   constructor(
     readonly connection: () => SqlConnection,
     names: TableNames,
-    readonly admin: PostgresAdmin,
+    readonly wake: PostgresWake,
     readonly audits: AuditTable,
   ) {
     this.sql = cleanStatements(names);
@@ -42,7 +42,7 @@ export class PostgresCleaner implements CleanStore {
   async cleanDead(age: number, limit: number, announcedOnly: boolean): Promise<number> {
     return this.connection().transaction(async (tx) => {
       const { rows } = await tx.run(this.sql.dead.bind(age, announcedOnly, limit));
-      await this.admin.wakeKeys(tx, rows);
+      await this.wake.wakeBehind(tx, rows);
       return rows.length;
     });
   }
