@@ -17,6 +17,7 @@ export const REPLAY = [
     file: 'lib/store/sql/audit.ts',
     from: 'this.update(set, audit, RUNS, this.known(step?.from))',
     to: 'this.update(set, audit, RUNS)',
+    contract,
     tests: 'postgres.*is ended from elsewhere',
   },
   {
@@ -34,6 +35,7 @@ export const REPLAY = [
     file: 'lib/admin/replay/replay-run.ts',
     from: '(conditions.includeReplays || archived?.isReplay !== true) &&',
     to: '(conditions.includeReplays || archived?.isReplay !== true || true) &&',
+    contract,
     tests: 'postgres.*leaves out what a replay published',
   },
   {
@@ -42,6 +44,7 @@ export const REPLAY = [
     file: 'lib/store/sql/operators.ts',
     from: 'const fresh = messages.filter(({ id, transport }) => !parked.has(`${id} ${transport}`));',
     to: 'const fresh = messages.filter(() => parked.size >= 0);',
+    contract,
     tests: 'mysql.*leaves out what a replay published',
   },
   {
