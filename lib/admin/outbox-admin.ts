@@ -426,7 +426,7 @@ export class OutboxAdmin {
   }
 
   /** @internal */ async relays(names: Known['names']): Promise<SeenRelay[]> {
-    return seeRelays(await this.sources.store.admin.relays(), names);
+    return seeRelays(await this.sources.store.leases.living('gone'), names);
   }
 
   /** @internal Of a row that waits. */

@@ -123,7 +123,7 @@ export class DatabaseExam {
     const asked =
       inspect &&
       (await interview.ask('The owners of the buckets', async () => {
-        const relays = seeRelays(await store.admin.relays(), names);
+        const relays = seeRelays(await store.leases.living('gone'), names);
         return { relays, buckets: bucketStates(await inspect.buckets(), names, relays) };
       }));
     const transports = [...options.transports.keys()].filter((name) => known.has(name));

@@ -73,22 +73,6 @@ export const MARIADB = [
     ...ALSO_CHAOS,
   },
   {
-    name: 'mariadb-epoch-stands-still',
-    breaks: 'a takeover does not raise the epoch',
-    file: LEASES,
-    from: 'l.epoch = l.epoch + 1, ',
-    to: '',
-  },
-  {
-    name: 'mariadb-application-clock',
-    breaks: 'leases end by the clock of the process',
-    file: LEASES,
-    from: 'const time = Math.round(leaseMs * 1000)',
-    to: 'const time = Math.round((leaseMs + Date.now() - performance.timeOrigin - performance.now()) * 1000)',
-    // Not by chaos: it takes a relay that dies in the seconds between a renewal under a wrong clock and the next one. A run acquitted.
-    contract: 'test/integration/database/clocks.spec.ts',
-  },
-  {
     name: 'mariadb-settle-by-place-only',
     breaks: 'a late success removes whatever stands in its place',
     file: SETTLE,
@@ -221,14 +205,6 @@ export const MARIADB = [
       got(await this.taker.take(tx, request));
       await new Promise((over) => setTimeout(over, 100));
     }).catch(failed))`,
-  },
-  {
-    name: 'mariadb-renewal-waits-for-strangers',
-    breaks: 'one lease row that somebody else holds keeps all others from being renewed',
-    file: LEASES,
-    from: 'if (!waitedTooLong(error)) throw error;',
-    to: 'if (waitedTooLong(error)) throw error;',
-    contract: 'test/integration/database/foreign-locks.spec.ts',
   },
   {
     name: 'mariadb-operators-wait-for-a-publish',

@@ -159,9 +159,11 @@ function describeStats(run: StoreRun): void {
         rowsHidden = false,
         failingOften = 0,
         mostAttempts = 0,
+        heads,
+        readOnly: _,
         ...counts
       } = stats as TransportStats;
-      assert.deepEqual([missingLeases, rowsHidden, failingOften, mostAttempts], [0, false, 0, 0]);
+      assert.deepEqual([missingLeases, rowsHidden, failingOften, mostAttempts, heads.length], [0, false, 0, 0, 2]);
       assert.deepEqual(
         { ...counts, oldestReadyAge: null },
         {

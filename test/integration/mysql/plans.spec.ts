@@ -209,7 +209,7 @@ describeOnMysqlFamily('plans', (kind) => {
   });
 
   it('works with leases, dead letters and old rows by key', async () => {
-    await expectCheap('lease', 200, () => store.leases.renew(owner, 36_000_000));
+    await expectCheap('lease', 400, () => store.leases.renew(owner, 36_000_000));
     await expectCheap('lease', 200, () =>
       store.leases.acquire({ owner, leaseMs: 1_000, transport: TRANSPORT, limit: 4 }),
     );
@@ -246,7 +246,7 @@ describeOnMysqlFamily('plans', (kind) => {
     const { rows } = await run('select id from outbox_dedup where length(dedup_key) > 20');
     const ids = rows.map(([id]) => String(id));
     expect(ids).toHaveLength(200);
-    const { keys } = store.admin.parts;
+    const { keys } = store.rows.parts;
     const free = async () => {
       const found = await keys.of(ids);
       await database.connection('admin').transaction((tx) => keys.free(tx, found, found));

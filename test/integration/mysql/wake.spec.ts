@@ -20,7 +20,7 @@ describeOnMysqlFamily('waking a key', (kind) => {
     const [first, second] = await owned.ready();
     await owned.park([first as never], { state: 'blocked', delay: null });
     await owned.park([second as never], { state: 'dead', delay: null });
-    const { wake } = (run.other as MysqlStore).admin.parts;
+    const { wake } = (run.other as MysqlStore).rows.parts;
     const look = wake.first.bind(wake);
     jest.spyOn(wake, 'first').mockImplementationOnce(async (...args) => {
       const heads = await look(...args);

@@ -53,7 +53,7 @@ describeWith('postgres', 'PostgreSQL plans', () => {
     for (const inner of [joinOrder, heads, demote, send.text]) {
       await database.connection('settle').run(inner.bind(...inner.strings.slice(1).map(() => null)));
     }
-    const { lock, remove } = store.admin.keys;
+    const { lock, remove } = store.rows.keys;
     for (const inner of [lock, remove]) await database.connection('admin').run(inner.bind(null));
     await load();
     leases = await store.leases.acquire({ owner, leaseMs: 36_000_000, transport: 0, limit: 100 });
@@ -186,7 +186,6 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       'outbox_announced',
       'outbox_archive',
       'outbox_archive_parked',
-      'outbox_beat',
       'outbox_blocked_among',
       'outbox_blocking_keys',
       'outbox_clean_archive',
@@ -195,7 +194,6 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       'outbox_demote',
       'outbox_due',
       'outbox_edge',
-      'outbox_expire',
       'outbox_fetch_text',
       'outbox_flush',
       'outbox_free_keys',
@@ -209,7 +207,6 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       'outbox_lowest',
       'outbox_park',
       'outbox_places_text',
-      'outbox_renew',
       'outbox_repark',
       'outbox_send_text',
       'outbox_settle',
@@ -247,7 +244,6 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       outbox_announced: byId,
       outbox_archive: ready,
       outbox_archive_parked: [...byKey, byMessage],
-      outbox_beat: [],
       outbox_blocked_among: byKey,
       outbox_blocking_keys: byKey,
       outbox_clean_archive: ['outbox_archive_pkey'],
@@ -256,7 +252,6 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       outbox_demote: byId,
       outbox_due: ['outbox_parked_due'],
       outbox_edge: [],
-      outbox_expire: [],
       outbox_fetch_text: ready,
       outbox_flush: [],
       outbox_free_keys: ['outbox_dedup_pkey', byMessage, ...ready],
@@ -270,7 +265,6 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       outbox_lowest: ready,
       outbox_park: ready,
       outbox_places_text: ready,
-      outbox_renew: [],
       outbox_repark: byId,
       outbox_send_text: byId,
       outbox_settle: ready,

@@ -1,6 +1,6 @@
 import type { OutboxStore } from '../../../lib/index.js';
 import type { NewMessage, Place } from '../../../lib/outbox-message.js';
-import type { DedupReport, GlanceRequest } from '../../../lib/store/admin-store.js';
+import type { DedupReport, StatsRequest } from '../../../lib/store/admin-store.js';
 import type { SqlExecutor } from '../../../lib/store/executor.js';
 import type { Acquired, Beat, HeldLease, Instance, Lease, LeaseStore } from '../../../lib/store/lease-store.js';
 import { LockTurns } from '../../../lib/store/lock-turns.js';
@@ -109,7 +109,8 @@ export class MemoryStore implements OutboxStore {
   }
   beat = (instance: Instance, ttlMs: number) =>
     this.write('beat', () => leases.beat(this.database, instance, ttlMs)).then((beat) => this.heard(beat));
-  living = () => this.call('living', () => leases.living(this.database)).then((beat) => this.heard(beat));
+  living = (also?: 'gone') =>
+    this.call('living', () => leases.living(this.database, also)).then((beat) => this.heard(beat));
   /** Of whoever has the store, with each answer that arrives. */
   heard = (beat: Beat): Beat => beat;
   leave = (owner: string) => this.write('leave', () => void this.database.instances.delete(owner));
@@ -226,9 +227,7 @@ export class MemoryStore implements OutboxStore {
     }
   }
 
-  stats = () => this.call('stats', () => admin.stats(this.database));
-  relays = () => this.call('relays', () => leases.rows(this.database));
-  glance = (request: GlanceRequest) => this.call('glance', () => admin.glance(this.database, request));
+  stats = (request?: StatsRequest) => this.call('stats', () => admin.stats(this.database, request));
 
   cleanArchive(age: number, limit: number): Promise<number> {
     return this.writeFound('cleanArchive', () => clean.cleanArchive(this.database, age, limit));

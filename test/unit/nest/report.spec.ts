@@ -15,10 +15,10 @@ function silent() {
   const asked: Asked[] = [];
   const store = {
     stats: () => new Promise((resolve, reject) => void asked.push({ resolve, reject })),
-    relays: async () => ({ instances: [], now: 0 }),
   };
+  const leases = { living: async () => ({ instances: [], now: 0 }) };
   const { stats, health } = reportOf({
-    store: { admin: store } as never,
+    store: { admin: store, leases } as never,
     dispatcher: { status: () => ({ running: true, storeDownFor: null, transports: [] }) as never, relays: [] },
     options: {
       relay: true,

@@ -3,7 +3,7 @@ import { compareSeq, type ParkedState } from '../../../outbox-message.js';
 import type { BulkRow } from '../../bulk-store.js';
 import type { StoredRow } from '../../inspect-store.js';
 import type { Also, RowChanges } from '../../sql/bulk.js';
-import type { AdminStore, Change, GlanceRequest, TransportGlance, TransportStats } from '../../admin-store.js';
+import type { Change } from '../../admin-store.js';
 import type { ParkedPlace } from '../../edit/edit-store.js';
 import type { SqlDatabase, SqlExecutor } from '../../executor.js';
 import type { StoreSettings, TableNames } from '../../names.js';
@@ -16,8 +16,6 @@ import type { KeyOfTransport, MysqlWake } from '../parked/wake.js';
 import type { MysqlDedupKeys } from '../ready/dedup-keys.js';
 import { inTransaction } from '../../retry.js';
 import type { MysqlUnowned } from './cancel-unowned.js';
-import type { MysqlGlance } from './glance.js';
-import type { MysqlStats } from './stats.js';
 
 const OF_KEYS = 'if(p.`key` is null, 0, 1)';
 
@@ -30,8 +28,8 @@ interface Candidate extends KeyOfTransport {
   readonly blocking: boolean;
   readonly epoch: string | null;
 }
-/** What operators ask, and what they do to parked rows. Never to one that is being sent. */
-export class MysqlAdmin implements AdminStore, RowChanges {
+/** What operators do to parked rows. Never to one that is being sent. */
+export class MysqlAdmin implements RowChanges {
   private readonly sql: ReturnType<typeof adminStatements>;
 
   constructor(
@@ -40,29 +38,11 @@ export class MysqlAdmin implements AdminStore, RowChanges {
     settings: StoreSettings,
     readonly parts: {
       readonly wake: MysqlWake;
-      readonly stats: MysqlStats;
-      readonly glance: MysqlGlance;
       readonly keys: MysqlDedupKeys;
       readonly unowned: MysqlUnowned;
     },
   ) {
     this.sql = adminStatements(names, settings);
-  }
-
-  stats(): Promise<TransportStats[]> {
-    return this.parts.stats.stats();
-  }
-
-  relays(): ReturnType<AdminStore['relays']> {
-    return this.parts.stats.relays();
-  }
-
-  parkedByTopic(transport: number, limit: number): Promise<ReadonlyMap<string, number>> {
-    return this.parts.stats.parkedByTopic(transport, limit);
-  }
-
-  glance(request: GlanceRequest): Promise<TransportGlance[] | undefined> {
-    return this.parts.glance.look(request);
   }
 
   /** @returns how many dead rows block no longer */

@@ -1,6 +1,6 @@
 import type { SqlConnection, SqlExecutor } from '../../executor.js';
 import type { ParkedState } from '../../../outbox-message.js';
-import type { AdminStore, Change, GlanceRequest, TransportGlance, TransportStats } from '../../admin-store.js';
+import type { Change } from '../../admin-store.js';
 import type { BulkRow } from '../../bulk-store.js';
 import type { StoredRow } from '../../inspect-store.js';
 import { inTransaction } from '../../retry.js';
@@ -9,21 +9,13 @@ import type { ParkedPlace } from '../../edit/edit-store.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import { plainArray } from '../arrays.js';
 import { stateNumber } from '../../parked-state.js';
-import { TimedReads } from '../inspect/timed-reads.js';
 import { PostgresDedupKeys } from '../ready/dedup-keys.js';
 import { adminStatements, type AdminStatements } from './admin-statements.js';
 import { PostgresUnowned } from './cancel-unowned.js';
-import { PostgresGlance } from './glance.js';
-import { readInstances } from './leases.js';
-import { byTopicStatement, readStats, relaysStatement, statsStatement } from './stats.js';
 
-/** What operators ask, and what they do to parked messages. Never to one that is being sent. */
-export class PostgresAdmin implements AdminStore, RowChanges {
+/** What operators do to parked messages. Never to one that is being sent. */
+export class PostgresAdmin implements RowChanges {
   private readonly sql: AdminStatements;
-  private readonly statsSql;
-  private readonly relaysSql;
-  private readonly byTopicSql;
-  private readonly glances: PostgresGlance;
   private readonly unowned: PostgresUnowned;
   readonly keys: PostgresDedupKeys;
   private readonly isGlobal: boolean;
@@ -31,13 +23,9 @@ export class PostgresAdmin implements AdminStore, RowChanges {
   constructor(
     readonly connection: () => SqlConnection,
     names: TableNames,
-    private readonly settings: StoreSettings,
+    settings: StoreSettings,
   ) {
     this.sql = adminStatements(names, settings);
-    this.statsSql = statsStatement(names, settings);
-    this.relaysSql = relaysStatement(names);
-    this.byTopicSql = byTopicStatement(names);
-    this.glances = new PostgresGlance(new TimedReads(connection), names, settings);
     this.keys = new PostgresDedupKeys(names);
     this.unowned = new PostgresUnowned(names, this.keys);
     this.isGlobal = settings.ordering === 'global';
@@ -68,24 +56,6 @@ export class PostgresAdmin implements AdminStore, RowChanges {
     const { affected } = await tx.run(this.sql.unblockDead.bind(transport, transport, filter.key, filter.key));
     await tx.run(this.sql.wakeKey.bind(transport, transport, filter.key, filter.key));
     return affected;
-  }
-
-  async stats(): Promise<TransportStats[]> {
-    return readStats(await this.connection().run(this.statsSql.bind()), this.settings);
-  }
-
-  async relays(): ReturnType<AdminStore['relays']> {
-    const { rows } = await this.connection().run(this.relaysSql.bind());
-    return { instances: readInstances(rows), now: Number(rows[0]?.[3]) };
-  }
-
-  async parkedByTopic(transport: number, limit: number): Promise<ReadonlyMap<string, number>> {
-    const { rows } = await this.connection().run(this.byTopicSql.bind(transport, limit, transport, limit));
-    return new Map(rows.map(([topic, count]) => [topic as string, Number(count)]));
-  }
-
-  glance(request: GlanceRequest): Promise<TransportGlance[] | undefined> {
-    return this.glances.look(request);
   }
 
   /**
