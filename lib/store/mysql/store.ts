@@ -18,7 +18,6 @@ import { MysqlAging } from './ops/aging.js';
 import { bulkSql } from './ops/bulk.js';
 import { MysqlUnowned } from './ops/cancel-unowned.js';
 import { purgeSql } from './ops/purge.js';
-import { MysqlBlockingKeys } from './parked/blocking-keys.js';
 import { MysqlClean } from './ops/clean.js';
 import { MysqlInsert } from './ready/insert.js';
 import { MysqlHeldLeases } from './ops/held-leases.js';
@@ -40,7 +39,6 @@ import { SchemaSetup } from '../schema/setup.js';
 import { mysqlSetup } from './schema/setup.js';
 import { MysqlStats } from './ops/stats.js';
 import { MysqlDedupKeys } from './ready/dedup-keys.js';
-import { MysqlTake } from './parked/take.js';
 import { MysqlWake } from './parked/wake.js';
 
 /** Milliseconds for the last statement of a store that is closed. */
@@ -81,8 +79,7 @@ export class MysqlStore implements OutboxStore {
     this.leases = new MysqlLeases(database, names, new MysqlHeldLeases(database, names));
     const ofReady = { payloads: new MysqlPayloads(database, names), settle, holder };
     this.ready = new MysqlReady(database, server, names, settings, ofReady);
-    const taker = new MysqlTake(names, settings, fence, wake);
-    this.parked = new MysqlParked(database, names, fence, taker, new MysqlBlockingKeys(names, wake), settings);
+    this.parked = new MysqlParked(database, names, fence, wake, settings);
     const publishing = (transport: number) => database.publishing?.(transport) ?? database.connection('read');
     const ofRows = { server, settle, parked: this.parked };
     this.rowLocks = new MysqlRowLocks(publishing, settings.buckets, names, ofRows);
