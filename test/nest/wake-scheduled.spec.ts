@@ -19,7 +19,7 @@ const COORDINATIONS = [
   ['rowLock', 'none'],
 ] as const;
 
-describeOnEach([], 'B15:, a message that falls due before the next look', (kind) => {
+describeOnEach([], 'B15: a message that falls due before the next look', (kind) => {
   const { applications, database } = useApplications(kind);
 
   /** Each way of coordination has its tables, which are made once, and are empty at the end of each test. */
