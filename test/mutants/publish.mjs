@@ -254,7 +254,7 @@ export const PUBLISH = [
     file: 'lib/transports/kafkajs/client.ts',
     from: 'for (const socket of this.sockets) cutSocket(socket, ended());',
     to: '',
-    contract: 'test/integration/kafka/faults.spec.ts',
+    contract: 'test/integration/kafka/tls.spec.ts',
     chaos: false,
   },
   {

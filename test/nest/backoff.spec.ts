@@ -1,24 +1,15 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { DataSource } from 'typeorm';
 import { OutboxDispatcher, OutboxEvent, OutboxService, type Backoff } from '../../lib/index.js';
-import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith } from '../support/services.js';
-import { Applications } from './support/app.js';
+import { useApplications } from './support/app.js';
 import { startRefusing } from './support/refusing.js';
 
 @OutboxEvent({ type: 'plain' })
 class Plain {}
 
 describeWith('postgres', 'retry.backoff', () => {
-  const applications = new Applications();
-  let database: TestDatabase;
-  beforeEach(async () => {
-    database = await createTestDatabase('postgres');
-  });
-  afterEach(async () => {
-    await applications.close();
-    await database.drop();
-  });
+  const { applications, database } = useApplications('postgres', 'test');
 
   /** Minutes until the next try of one message that its transport blames, and the errors that were told. */
   async function afterFailure(event: object, backoff: Backoff): Promise<{ minutes: number; errors: string[] }> {
@@ -43,14 +34,5 @@ describeWith('postgres', 'retry.backoff', () => {
     expect(minutes).toBeGreaterThan(118);
     expect(minutes).toBeLessThanOrEqual(120);
     expect(errors).toEqual([]);
-  });
-
-  it('is told as an error when it throws: the delay is the exponential one', async () => {
-    const { minutes, errors } = await afterFailure(new Plain(), () => {
-      throw new Error('no table of delays');
-    });
-    expect(errors).toEqual(['no table of delays']);
-    expect(minutes).toBeGreaterThan(4);
-    expect(minutes).toBeLessThanOrEqual(10);
   });
 });
