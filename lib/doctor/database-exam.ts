@@ -64,7 +64,7 @@ export class DatabaseExam {
     await this.relays();
     await askWakeUp(interview, store, options);
     const pooler = await interview.ask('Whether there is a pooler', async () => questions.pooler?.());
-    if (pooler !== undefined) interview.note([judgePooler(pooler, options.database.listenUrl !== undefined)]);
+    if (pooler !== undefined) interview.note([judgePooler(pooler, typeof options.database.pooler === 'string')]);
     const free = await interview.ask('The room on the disk', async () => questions.freeBytes?.());
     const last = await this.later(first);
     if (first === undefined || last === undefined) return undefined;

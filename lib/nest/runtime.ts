@@ -20,7 +20,7 @@ import { InProcessHandlers } from '../transports/in-process/handlers.js';
 import { resolveOptions } from '../options/resolve.js';
 import type { TransportWrapper } from '../options/transport-wrapper.js';
 import { isThenable } from '../message/is-thenable.js';
-import type { OutboxStore } from '../store/outbox-store.js';
+import type { OutboxStore, WakeUp } from '../store/outbox-store.js';
 import type { ExpectedMessages, OutboxTransport } from '../transports/transport.js';
 import type { DataLayer } from '../transaction/data-layer.js';
 import { areTablesApart, asMarked, isMarked } from './enqueue-only.js';
@@ -31,6 +31,7 @@ import { openStore, type OpenStoreSettings } from './open-store.js';
 import type { OutboxOverrides } from './overrides.js';
 import { reportOf } from './report.js';
 import { createTransports } from './transports.js';
+import { WakeListener } from './wake-listener.js';
 
 /** Milliseconds for the store's connections: a database that fell silent must not keep the application from ending. */
 const CLOSE_TIMEOUT = 1_000;
@@ -52,6 +53,8 @@ export interface OutboxRuntime {
   readonly cleaner: OutboxCleaner;
   readonly maintainer: OutboxPartitionMaintainer;
   readonly handlers: InProcessHandlers;
+  /** Hears of what other processes do, where the database can tell; the relay starts it. */
+  readonly listener: WakeListener | undefined;
   readonly apart: ApartFromRelay;
   /** An operator paused or resumed: relays, here and elsewhere, hear of it now and not with their next heartbeat. */
   pausesChanged(): void;
@@ -130,7 +133,7 @@ interface Parts
   readonly transportIds: ReadonlyMap<string, number>;
 }
 
-function dispatcherOf(parts: Parts, wrappers: readonly TransportWrapper[]): OutboxDispatcher {
+function dispatcherOf(parts: Parts, wrappers: readonly TransportWrapper[], hears: () => boolean): OutboxDispatcher {
   const { options, clock, events, instance, store, notifier, transportIds, overrides, moduleRef } = parts;
   return new OutboxDispatcher({
     options: withCleanScopes(options),
@@ -141,6 +144,7 @@ function dispatcherOf(parts: Parts, wrappers: readonly TransportWrapper[]): Outb
     transportIds,
     expected: expectedHere(options),
     leasesChanged: () => notifier.notify('leases'),
+    hears,
     async createTransports() {
       refuseClosed(instance);
       return createTransports(wrapped(options.transports, wrappers), moduleRef);
@@ -152,7 +156,10 @@ function assemble(parts: Parts): OutboxRuntime {
   const { options, clock, events, instance, store, notifier, transportIds, close } = parts;
   const { overrides, dataLayer } = parts;
   const wrappers: TransportWrapper[] = [];
-  const dispatcher = dispatcherOf(parts, wrappers);
+  const isHeard = options.wakeUp !== 'poll' && store.listen !== undefined;
+  const wake = (where: WakeUp): void => (where === 'leases' ? dispatcher.lookAtLeases() : dispatcher.nudge(where));
+  const listener = isHeard ? new WakeListener(store, clock, events, wake) : undefined;
+  const dispatcher = dispatcherOf(parts, wrappers, () => listener?.hears ?? false);
   const report = reportOf({ store, dispatcher, options, transportIds, clock });
   const enqueue: EnqueueRuntime = {
     options,
@@ -171,7 +178,7 @@ function assemble(parts: Parts): OutboxRuntime {
     ...forTests(overrides),
   };
   return {
-    ...{ options, instance, clock, events, store, enqueue, dispatcher, close },
+    ...{ options, instance, clock, events, store, enqueue, dispatcher, listener, close },
     ...workersOf({ store, options, events, clock }),
     handlers: new InProcessHandlers(),
     apart: apartFromRelay(parts),
@@ -330,8 +337,8 @@ async function prepareStore(
       hint: "Leave it out, or say 'poll'.",
     });
   }
-  if (options.database.listenUrl !== undefined && store.listen === undefined) {
-    throw new OutboxConfigurationError('INVALID_OPTIONS', 'database.listenUrl needs PostgreSQL.', {
+  if (typeof options.database.pooler === 'string' && store.listen === undefined) {
+    throw new OutboxConfigurationError('INVALID_OPTIONS', 'database.pooler with an address needs PostgreSQL.', {
       hint: 'Leave it out: where nothing can be listened to, the relay polls.',
     });
   }

@@ -136,7 +136,7 @@ export class RelayLoops implements RunningRelay {
    * only such as failed are due again already, and after one lease time: a backlog may never end.
    */
   async runPass(): Promise<RunReport> {
-    const { counts } = this.relay.results;
+    const { counts } = this.relay;
     const before = { ...counts };
     const { clock, options } = this.relay.deps;
     const until = clock.monotonic() + options.lease;

@@ -41,8 +41,8 @@ export const CLAIM = [
     name: 'not-flushed',
     breaks: 'a row is published whose commit the disk may not have',
     file: 'lib/relay/transport-relay.ts',
-    from: "if (!durable || this.deps.options.durability === 'always')",
-    to: "if (this.deps.options.durability === 'always')",
+    from: 'if (!durable) await this.deps.store.ready.flush(this.reader.session);',
+    to: '',
   },
   {
     name: 'settled-row-read-again',

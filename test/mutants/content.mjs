@@ -101,16 +101,6 @@ export const CONTENT = [
     chaos: false,
   },
   {
-    name: 'least-delay-forgotten',
-    breaks: 'with full jitter a message is tried again at once, whatever `retry.min` says',
-    file: 'lib/relay/settle/backoff.ts',
-    from: 'return Math.max(min, Math.round',
-    to: 'return Math.max(1, Math.round',
-    contract: 'test/unit/relay/settle/decide.spec.ts',
-    simulation: false,
-    chaos: false,
-  },
-  {
     name: 'function-of-delays-throws-on',
     breaks: 'a function of delays that throws undoes its whole batch',
     file: 'lib/relay/settle/decide.ts',

@@ -162,8 +162,8 @@ export const MARIADB = [
     name: 'mariadb-taken-without-lock',
     breaks: 'what is cancelled at that moment is taken, and sent all the same',
     file: 'lib/store/mysql/parked/take.ts',
-    from: "where p.transport = ? ${updateOf('p')} skip locked`",
-    to: 'where p.transport = ?`',
+    from: "const free = `where p.transport = ? ${updateOf('p')} skip locked`;",
+    to: 'const free = `where p.transport = ?`;',
     contract: 'test/integration/postgres/take-races.spec.ts',
   },
   {
@@ -200,9 +200,9 @@ export const MARIADB = [
     name: 'mariadb-locks-held-while-publishing',
     breaks: 'the transaction that takes parked rows stays open while they are published',
     file: 'lib/store/mysql/parked/parked.ts',
-    from: "inTransaction(this.database.connection('settle'), (tx) => this.taker.take(tx, request))",
+    from: "inTransaction(this.database.connection('settle'), (tx) => this.taker.take(tx, request, this.reading))",
     to: `new Promise((got, failed) => inTransaction(this.database.connection('settle'), async (tx) => {
-      got(await this.taker.take(tx, request));
+      got(await this.taker.take(tx, request, this.reading));
       await new Promise((over) => setTimeout(over, 100));
     }).catch(failed))`,
   },

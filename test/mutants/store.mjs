@@ -82,9 +82,9 @@ export const STORE = [
   {
     name: 'scheduled-holds-its-key',
     breaks: 'PostgreSQL: a scheduled message that fell due holds nobody, and later ones overtake it',
-    file: 'lib/store/postgres/parked/statements.ts',
-    from: 'set state = ${WAITING}, blocking = true, seq = coalesce',
-    to: 'set state = ${WAITING}, seq = coalesce',
+    file: 'lib/store/postgres/parked/take.ts',
+    from: 'state = ${WAITING}, blocking = true, seq = coalesce',
+    to: 'state = ${WAITING}, seq = coalesce',
     contract: 'test/contract/store-postgres.spec.ts',
     chaos: false,
   },
@@ -99,17 +99,17 @@ export const STORE = [
   },
   {
     name: 'taken-past-a-change',
-    breaks: 'PostgreSQL: what stands behind a parked row that an operator changes meanwhile goes without it',
-    file: 'lib/store/postgres/parked/take.ts',
-    from: 'if (surplus.size > 0) await tx.run(',
-    to: 'surplus.clear();\n  if (surplus.size > 0) await tx.run(',
+    breaks: 'what stands behind a parked row that an operator changes meanwhile goes without it',
+    file: 'lib/store/sql/take.ts',
+    from: 'return missing < 0 ? run : run.slice(0, missing);',
+    to: 'return missing < 0 ? run : run.filter((id) => there.has(id));',
     contract: 'test/integration/postgres/take-races.spec.ts',
     chaos: false,
   },
   {
     name: 'successors-taken-out-of-order',
     breaks: 'PostgreSQL: parked successors of a key are taken from its end',
-    file: 'lib/store/postgres/parked/statements.ts',
+    file: 'lib/store/postgres/parked/take.ts',
     from: 'order by o.seq, o.parked_id limit ?',
     to: 'order by o.seq desc, o.parked_id limit ?',
     contract: 'test/contract/store-postgres.spec.ts',
@@ -119,9 +119,9 @@ export const STORE = [
     name: 'locks-held-while-publishing',
     breaks: 'PostgreSQL: the transaction that takes parked rows stays open while they are published',
     file: 'lib/store/postgres/parked/parked.ts',
-    from: 'this.connections.write().transaction((tx) => takeIn(tx, this.sql, request, as))',
+    from: 'this.connections.write().transaction((tx) => this.taker.take(tx, request, this.reading[as]))',
     to: `new Promise((got, failed) => this.connections.write().transaction(async (tx) => {
-      got(await takeIn(tx, this.sql, request, as));
+      got(await this.taker.take(tx, request, this.reading[as]));
       await new Promise((over) => setTimeout(over, 100));
     }).catch(failed))`,
     contract: 'test/contract/store-postgres.spec.ts',

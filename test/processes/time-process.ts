@@ -2,7 +2,7 @@
 import { DataSource } from 'typeorm';
 import { transactionExecutor } from '../../lib/data-layers/typeorm/transaction.js';
 import { isoTime } from '../../lib/transports/envelope.js';
-import { PUBLISHED } from '../../lib/transports/transport.js';
+import { PUBLISHED } from '../../lib/index.js';
 import { outboxEntities, type OutboxMessageRow } from '../../lib/data-layers/typeorm/index.js';
 import { createHarness, newMessage, ScriptedTransport } from '../support/relay.js';
 import { until } from '../support/until.js';

@@ -1,8 +1,13 @@
 import { inspect } from 'node:util';
 import { DataSource } from 'typeorm';
-import type { OutboxHealth, OutboxOptions, OutboxTransport, OutboxStore } from '../../lib/index.js';
+import {
+  type OutboxHealth,
+  type OutboxOptions,
+  type OutboxTransport,
+  type OutboxStore,
+  OutboxDispatcher,
+} from '../../lib/index.js';
 import { systemClock } from '../../lib/time/clock.js';
-import { OutboxDispatcher } from '../../lib/relay/dispatcher.js';
 import type { RelayDependencies } from '../../lib/relay/relay.js';
 import type { NewMessage } from '../../lib/outbox-message.js';
 import { healthOf } from '../../lib/observe/health.js';
@@ -45,7 +50,7 @@ export function patient(store: OutboxStore): OutboxStore {
 }
 
 export interface RelayParts extends Partial<
-  Pick<RelayDependencies, 'clock' | 'random' | 'expected' | 'leasesChanged'>
+  Pick<RelayDependencies, 'clock' | 'random' | 'expected' | 'leasesChanged' | 'hears'>
 > {
   /** Another way to the same database: through a proxy, or with another session. */
   readonly dataSource?: DataSource;

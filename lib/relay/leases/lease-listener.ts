@@ -1,3 +1,5 @@
+import type { OutboxHooks } from '../../observe/events.js';
+import type { OutboxReason } from '../../observe/reason-codes.js';
 import type { Acquired } from '../../store/lease-store.js';
 import type { LeaseDeadline } from './lease-deadline.js';
 
@@ -13,6 +15,19 @@ export interface LeaseListener {
   drain(buckets: readonly number[]): Promise<void>;
   /** False while the transport's circuit stays open: this may be the only instance that cannot reach the broker. */
   readonly participates: boolean;
+}
+
+/** What the leases of a relay tell it as they go, and what they ask it. */
+export interface LeaseHooks {
+  readonly emit: OutboxHooks['emit'];
+  /** Buckets were given back, or are to be: the next pass has something to do. */
+  readonly freed: () => void;
+  /** Others have something to look at: who is there, who takes part, or what is free. */
+  readonly changed: () => void;
+  /** Why this instance does not publish all that it should. */
+  readonly troubles: () => readonly OutboxReason[];
+  /** Whether `lookAgain` is called when others have changed something; else that is found by looking. */
+  readonly hears: () => boolean;
 }
 
 export interface Held {

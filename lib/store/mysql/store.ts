@@ -19,7 +19,6 @@ import { MysqlAging } from './ops/aging.js';
 import { bulkSql } from './ops/bulk.js';
 import { MysqlUnowned } from './ops/cancel-unowned.js';
 import { purgeSql } from './ops/purge.js';
-import { MysqlBlockingKeys } from './parked/blocking-keys.js';
 import { MysqlClean } from './ops/clean.js';
 import { MysqlInsert } from './ready/insert.js';
 import { MysqlHeldSnapshot } from './ops/held-snapshot.js';
@@ -37,10 +36,10 @@ import { Stats } from '../sql/stats.js';
 import { Inspection } from '../sql/inspect.js';
 import { inspectSql } from './inspect/inspect.js';
 import { MysqlPartitions } from './partitions/partitions.js';
-import { MysqlSetup } from './schema/setup.js';
+import { SchemaSetup } from '../schema/setup.js';
+import { mysqlSetup } from './schema/setup.js';
 import { statsSql } from './ops/stats.js';
 import { MysqlDedupKeys } from './ready/dedup-keys.js';
-import { MysqlTake } from './parked/take.js';
 import { MysqlWake } from './parked/wake.js';
 
 /** Milliseconds for the last statement of a store that is closed. */
@@ -56,7 +55,7 @@ export class MysqlStore implements OutboxStore {
   readonly admin: Stats;
   readonly rows: MysqlAdmin;
   readonly cleaner: MysqlClean;
-  readonly setup: MysqlSetup;
+  readonly setup: SchemaSetup;
   readonly inspect: Inspection;
   readonly diagnose: MysqlDiagnose;
   readonly bulk: BulkStore;
@@ -81,8 +80,7 @@ export class MysqlStore implements OutboxStore {
     this.leases = new LeaseTable(database, MYSQL, leaseSql(names));
     const ofReady = { payloads: new MysqlPayloads(database, names), settle, holder };
     this.ready = new MysqlReady(database, server, names, settings, ofReady);
-    const taker = new MysqlTake(names, settings, fence, wake);
-    this.parked = new MysqlParked(database, names, fence, taker, new MysqlBlockingKeys(names, wake), settings);
+    this.parked = new MysqlParked(database, names, fence, wake, settings);
     const publishing = (transport: number) => database.publishing?.(transport) ?? database.connection('read');
     const ofRows = { server, settle, parked: this.parked };
     this.rowLocks = new MysqlRowLocks(publishing, settings.buckets, names, ofRows);
@@ -100,7 +98,7 @@ export class MysqlStore implements OutboxStore {
     this.aging = new MysqlAging(database, names);
     this.partitions = new MysqlPartitions(database, settings, names);
     this.cleaner = new MysqlClean(database, names, wake, roles.audits);
-    this.setup = new MysqlSetup(database, server, settings, names);
+    this.setup = new SchemaSetup(database, names, settings, mysqlSetup(database, names, settings, server));
   }
 
   async close(): Promise<void> {

@@ -37,7 +37,8 @@ import { Stats } from '../sql/stats.js';
 import { Inspection } from '../sql/inspect.js';
 import { inspectSql } from './inspect/inspect.js';
 import { PostgresPartitions } from './partitions/partitions.js';
-import { PostgresSetup } from './schema/setup.js';
+import { SchemaSetup } from '../schema/setup.js';
+import { postgresSetup } from './schema/setup.js';
 
 /** The outbox in PostgreSQL: one part for each role of the seam, on the connection that suits it. */
 export class PostgresStore implements OutboxStore {
@@ -49,7 +50,7 @@ export class PostgresStore implements OutboxStore {
   readonly admin: Stats;
   readonly rows: PostgresAdmin;
   readonly cleaner: PostgresCleaner;
-  readonly setup: PostgresSetup;
+  readonly setup: SchemaSetup;
   readonly rowLocks: PostgresRowLocks;
   readonly inspect: Inspection;
   readonly diagnose: PostgresDiagnose;
@@ -70,7 +71,7 @@ export class PostgresStore implements OutboxStore {
     const connections = connectionsOf(database);
     const admin = (): SqlConnection => database.connection('admin'); // slow work of operators holds up nobody else
     this.names = names;
-    this.writer = new PostgresInsert(names, settings.preparedStatements, settings.ordering === 'strict');
+    this.writer = new PostgresInsert(names, !settings.pooler, settings.ordering === 'strict');
     this.leases = new LeaseTable(database, POSTGRES, leaseSql(names));
     const parkedSettle = new PostgresParkedSettle(connections, names, settings.ordering);
     const rowsRead = new RowsRead();
@@ -91,7 +92,7 @@ export class PostgresStore implements OutboxStore {
     this.partitions = new PostgresPartitions(database, names, settings.prefix);
     this.aging = new PostgresAging(admin, names);
     this.cleaner = new PostgresCleaner(admin, names, this.rows, roles.audits);
-    this.setup = new PostgresSetup(admin, connections.read, names, settings);
+    this.setup = new SchemaSetup(database, names, settings, postgresSetup(database, names, settings));
     this.rowLocks = new PostgresRowLocks(
       (transport) => database.publishing?.(transport) ?? database.connection('read'),
       settings.buckets,

@@ -98,25 +98,6 @@ describeWith('postgres', 'after the commit', () => {
     });
   });
 
-  it('a savepoint’s release tells nobody; its rollback drops its ids only', async () => {
-    await withRunner(async (runner) => {
-      await runner.startTransaction();
-      const outer = await enqueue(runner, 'outer');
-      await runner.startTransaction();
-      const kept = await enqueue(runner, 'kept');
-      await runner.startTransaction();
-      const lost = await enqueue(runner, 'lost');
-      await runner.rollbackTransaction();
-      await runner.commitTransaction();
-      expect([nudges, dropped]).toEqual([0, [[lost]]]);
-      await runner.startTransaction();
-      await runner.rollbackTransaction(); // must not take `kept`, which belongs to the outer one now
-      await runner.commitTransaction();
-      expect([nudges, announced]).toEqual([1, [[outer, kept]]]);
-      expect(await db.types()).toEqual(['kept', 'outer']);
-    });
-  });
-
   it('a COMMIT that fails tells nobody', async () => {
     await db.dataSource.query('create table if not exists parent (id int primary key)');
     await db.dataSource.query(

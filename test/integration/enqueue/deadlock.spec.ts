@@ -191,15 +191,6 @@ describeOnMysqlFamily('a deadlock, which ends the whole transaction', (kind) => 
     }
   });
 
-  it('a failure that ends nothing costs the enqueue nothing but a question', async () => {
-    await db.dataSource.transaction(async (manager) => {
-      await db.addThing(manager);
-      await expect(manager.query('select nonsense')).rejects.toThrow();
-      await outbox.enqueue(message(1), { manager });
-    });
-    expect([(await db.rows()).length, await db.things()]).toEqual([1, 1]);
-  });
-
   it('H15: a subscriber of a statement that enqueues, and is waited for by it, does not wait for itself for ever', async () => {
     let enqueued: Promise<unknown> | undefined;
     const subscriber = {

@@ -33,18 +33,4 @@ describeWith('postgres', 'The arguments of outbox.transaction', () => {
     const joined = await outbox.transaction(() => refusal(() => outbox.transaction(given as never, options as never)));
     expect([joined.code, runs]).toEqual(['INVALID_OPTIONS', 0]);
   });
-
-  it('takes what it knows, and undefined for what is left out', async () => {
-    const level = await outbox.transaction(
-      async (manager) => {
-        const read = (): Promise<{ level: string }[]> =>
-          manager.query(`select current_setting('transaction_isolation') as level`);
-        return [(await read())[0]?.level, await outbox.transaction(async () => 'nested', { nested: true })];
-      },
-      { isolation: 'SERIALIZABLE' },
-    );
-    expect(level).toEqual(['serializable', 'nested']);
-    const left = { nested: undefined, isolation: undefined } as never;
-    expect(await outbox.transaction(async () => 'left out', left)).toBe('left out');
-  });
 });

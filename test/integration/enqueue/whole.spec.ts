@@ -116,7 +116,7 @@ describe.each(EACH)('an enqueue of which a statement fails, on $kind with orderi
       }
     }
 
-    it('H1: what is committed is what returned, whatever failed and whoever went on', async () => {
+    it('H1, H3: what is committed is what returned, whatever failed and whoever went on', async () => {
       await fc.assert(
         fc.asyncProperty(fc.array(step, { maxLength: 5 }), async (steps) => {
           await db.clear();

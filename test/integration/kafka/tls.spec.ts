@@ -1,8 +1,9 @@
 import type { OutboxTransport, PublishResult } from '../../../lib/index.js';
 import { kafka } from '../../../lib/transports/kafka/index.js';
+import { publish } from '../../support/publish.js';
 import { makeCertificates, REFUSED_CERTIFICATES, type Certificates } from '../../support/certificates.js';
 import { readdressed } from '../../support/kafka-address.js';
-import { eventually, kafkaConfig, messages, publish, TestTopics } from '../../support/kafka.js';
+import { eventually, kafkaConfig, messages, TestTopics } from '../../support/kafka.js';
 import { describeWith, requiredUrl } from '../../support/services.js';
 import { TcpProxy } from '../../support/tcp-proxy.js';
 import { TlsFront } from '../../support/tls-front.js';

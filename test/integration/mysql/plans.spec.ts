@@ -33,7 +33,7 @@ const STATEMENTS = (status: string) =>
  * tables: the server's own count of rows that it touched must not grow with the tables.
  */
 describeOnMysqlFamily('plans', (kind) => {
-  const stores = new MariaDbStores(kind, { buckets: BUCKETS, poolSize: 2, statementTimeout: 120_000 });
+  const stores = new MariaDbStores(kind, { buckets: BUCKETS, statementTimeout: 120_000 });
   let database: SqlDatabase;
   let store: MysqlStore;
   let owner: string;

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { OutboxMessage } from '../../../lib/outbox-message.js';
 import { openPostgresDatabase } from '../../../lib/data-layers/typeorm/postgres.js';
 import type { Lease } from '../../../lib/store/lease-store.js';
+import { postgresRead, takeStatements } from '../../../lib/store/postgres/parked/take.js';
 import { PostgresStore } from '../../../lib/store/postgres/store.js';
 import { parkEntry, settled } from '../../../lib/testing/store-contract/harness.js';
 import { ExplainingDatabase, nodesOf, type Explained } from '../../support/explaining-database.js';
@@ -49,12 +50,13 @@ describeWith('postgres', 'PostgreSQL plans', () => {
     }
     await store.setup.registerTransports(['default'], 'default');
     await everyStatement(); // prepared on empty tables
-    const { joinOrder, heads, demote, send } = store.parked.sql; // not reached without rows
-    for (const inner of [joinOrder, heads, demote, send.text]) {
+    const { lock, first, join, demote, mark } = takeStatements(store.names, 'key'); // not reached without rows
+    for (const inner of [lock, first, join, demote, mark]) {
       await database.connection('settle').run(inner.bind(...inner.strings.slice(1).map(() => null)));
     }
-    const { lock, remove } = store.rows.keys;
-    for (const inner of [lock, remove]) await database.connection('admin').run(inner.bind(null));
+    await database.connection('settle').run(postgresRead(store.names, 'text').lock(0, []));
+    const { keys } = store.rows;
+    for (const inner of [keys.lock, keys.remove]) await database.connection('admin').run(inner.bind(null));
     await load();
     leases = await store.leases.acquire({ owner, leaseMs: 36_000_000, transport: 0, limit: 100 });
     database.explaining = true;
@@ -203,15 +205,17 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       'outbox_join_order',
       'outbox_lock_due_text',
       'outbox_lock_keys',
+      'outbox_lock_parked',
       'outbox_lock_ready_text',
       'outbox_lowest',
+      'outbox_mark',
       'outbox_park',
       'outbox_places_text',
       'outbox_repark',
-      'outbox_send_text',
       'outbox_settle',
       'outbox_settle_parked',
       'outbox_sweep',
+      'outbox_take_text',
       'outbox_unannounced_text',
       'outbox_untried',
     ]);
@@ -258,15 +262,17 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       outbox_has_blocking: [...byKey, 'outbox_parked_due'],
       outbox_heads: byKey,
       outbox_lock_due_text: ['outbox_parked_due'],
+      outbox_lock_parked: byId,
+      outbox_mark: byId,
+      outbox_take_text: byId,
       outbox_lock_keys: ['outbox_dedup_id'],
       outbox_lock_ready_text: ready,
-      outbox_held: byId, // the rows that are due
+      outbox_held: [],
       outbox_join_order: byId,
       outbox_lowest: ready,
       outbox_park: ready,
       outbox_places_text: ready,
       outbox_repark: byId,
-      outbox_send_text: byId,
       outbox_settle: ready,
       outbox_settle_parked: [...byKey, byMessage],
       outbox_sweep: ready,

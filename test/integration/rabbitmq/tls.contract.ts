@@ -1,7 +1,6 @@
 import type { OutboxDispatcher, OutboxTransport, PublishResult } from '../../../lib/index.js';
 import { rabbitmq, type RabbitMqOptions } from '../../../lib/transports/rabbitmq/index.js';
-import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
-import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';
+import { contractMessage, probePublish } from '../../support/publish.js';
 import { makeCertificates, REFUSED_CERTIFICATES, type Certificates } from '../../support/certificates.js';
 import { RabbitMqObserver } from '../../support/rabbitmq.js';
 import { createHarness, type Harness } from '../../support/relay.js';

@@ -1,13 +1,13 @@
 import type { EncryptionContext, PayloadEncryption, PublishResult } from '../../../lib/index.js';
 import { Destinations } from '../../../lib/enqueue/destinations.js';
 import { encryptPayloads } from '../../../lib/enqueue/encrypt-payloads.js';
-import { FakeClock } from '../../../lib/testing/fake-clock.js';
+import { FakeClock } from '../../../lib/testing/index.js';
 import { OutboxUndecryptableError } from '../../../lib/message/encryption.js';
 import { OutboxMessage, type StoredMessage } from '../../../lib/outbox-message.js';
 import { PayloadDecrypter } from '../../../lib/relay/publish/decrypt-payloads.js';
 import { OutboxTransport, PUBLISHED } from '../../../lib/transports/transport.js';
 import { resolveOptions } from '../../../lib/options/resolve.js';
-import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
+import { contractMessage } from '../../support/publish.js';
 import { newMessage } from '../../support/scripted.js';
 import { turn } from '../../support/transport-relay.js';
 

@@ -1,7 +1,7 @@
 import type { OutboxHealth } from '../../../lib/index.js';
 import { reportOf } from '../../../lib/nest/report.js';
 import type { TransportStats } from '../../../lib/store/admin-store.js';
-import { FakeClock } from '../../../lib/testing/fake-clock.js';
+import { FakeClock } from '../../../lib/testing/index.js';
 import { definition } from '../../support/enqueue.js';
 
 interface Asked {

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Loop } from '../../../lib/time/loop.js';
 import { systemClock } from '../../../lib/time/clock.js';
-import { FakeClock } from '../../../lib/testing/fake-clock.js';
+import { FakeClock } from '../../../lib/testing/index.js';
 import { gate, turn } from '../../support/transport-relay.js';
 import { until } from '../../support/until.js';
 

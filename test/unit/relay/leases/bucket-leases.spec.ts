@@ -104,10 +104,9 @@ describe('bucket leases', () => {
 
   it('is called again when buckets came back: they may be its own share', async () => {
     const fleet = new LeaseFleet();
-    const { leases, holder } = fleet.join('a');
-    await fleet.settle([{ leases }]);
     let freed = 0;
-    leases.freed = () => (freed += 1);
+    const { leases, holder } = fleet.join('a', false, { freed: () => (freed += 1) });
+    await fleet.settle([{ leases }]);
     leases.giveBack(0, holder, [3]);
     await turn();
     expect(freed).toBe(1);

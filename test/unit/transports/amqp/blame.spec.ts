@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { RabbitMqTrouble } from 'nestjs-outbox/rabbitmq';
-import { blameFor, RabbitMqPublishError, RoutingKeyError } from '../../../../lib/transports/amqp/blame.js';
+import { type RabbitMqTrouble, RabbitMqPublishError } from 'nestjs-outbox/rabbitmq';
+import { blameFor, RoutingKeyError } from '../../../../lib/transports/amqp/blame.js';
 import { closeReason, REPLY_CODES } from '../../../../lib/transports/amqp/errors.js';
 
 /** amqplib's sources, for its lists, which it does not export. */

@@ -1,5 +1,6 @@
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { TransportRelayDependencies } from '../relay.types.js';
+import { isRetry, type Transition } from './settler.js';
 
 /** Transport relays whose first message was told, for as long as they live. */
 const told = new WeakSet<object>();
@@ -20,6 +21,20 @@ export function tellPublished(
   if (!hooks.has('published')) return;
   const batches = [...new Set(messages.map(({ batch }) => batch))];
   hooks.emit('published', { transport, ids: idsOf(messages), batches, ...scheduledOf(messages) });
+}
+
+/** What was written of a message that is not through: its death, or that it is tried again. One that was put off without a try is no news. */
+export function tellTransition(
+  { name: transport, hooks, died }: Pick<TransportRelayDependencies, 'name' | 'hooks' | 'died'>,
+  transition: Transition,
+): void {
+  const { message, state, attempts, delay, error } = transition;
+  const { id, type, topic } = message;
+  const of = { transport, id, type, topic, ...batchOf(message), attempts };
+  if (state === 'dead') {
+    hooks.emit('dead', { ...of, error: error ?? '' });
+    died();
+  } else if (isRetry(transition)) hooks.emit('retried', { ...of, delay: delay ?? 0, error: error ?? '' });
 }
 
 /** In which batch it was, of the field `batch` of its events. */
