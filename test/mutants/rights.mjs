@@ -96,7 +96,7 @@ export const RIGHTS = [
     file: 'lib/store/mysql/schema/compare-schema.ts',
     from: "was === undefined ? 'add' : 'modify'",
     to: "'modify'",
-    contract: 'test/integration/mysql/schema-drift.spec.ts',
+    contract: 'test/integration/schema/drift.spec.ts',
     simulation: false,
     chaos: false,
   },
