@@ -26,7 +26,7 @@ function paragraphs(kind: DatabaseKind): Block[] {
   return texts.slice(1).map((text, at) => ({
     place: `${file}, paragraph ${at + 2}`,
     language: 'sql',
-    info: `${written(kind)}${/^-- With ordering: 'strict'/.test(text) ? ' strict' : ''}`,
+    info: `${written(kind)}${text.startsWith('-- With ordering') ? ' strict' : ''}`,
     text: `${text.replaceAll(/^--.*\n/gm, '')}\n`,
     file: undefined,
   }));
