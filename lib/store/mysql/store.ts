@@ -35,7 +35,8 @@ import { LeaseTable } from '../sql/leases.js';
 import { Stats } from '../sql/stats.js';
 import { Inspection } from '../sql/inspect.js';
 import { inspectSql } from './inspect/inspect.js';
-import { MysqlPartitions } from './partitions/partitions.js';
+import { Partitions } from '../partitions/partitions.js';
+import { mysqlPartitions } from './partitions/partitions.js';
 import { SchemaSetup } from '../schema/setup.js';
 import { mysqlSetup } from './schema/setup.js';
 import { statsSql } from './ops/stats.js';
@@ -59,7 +60,7 @@ export class MysqlStore implements OutboxStore {
   readonly inspect: Inspection;
   readonly diagnose: MysqlDiagnose;
   readonly bulk: BulkStore;
-  readonly partitions: MysqlPartitions;
+  readonly partitions: Partitions;
   readonly aging: MysqlAging;
   readonly edits: EditStore;
   readonly purge: PurgeStore;
@@ -96,7 +97,7 @@ export class MysqlStore implements OutboxStore {
     const roles = operatorRoles(new OperatorDatabase(database, MYSQL), operatorSql(names), parts);
     ({ bulk: this.bulk, edits: this.edits, purge: this.purge, replay: this.replay, pauses: this.pauses } = roles);
     this.aging = new MysqlAging(database, names);
-    this.partitions = new MysqlPartitions(database, settings, names);
+    this.partitions = new Partitions(database, mysqlPartitions(names, settings));
     this.cleaner = new MysqlClean(database, names, wake, roles.audits);
     this.setup = new SchemaSetup(database, names, settings, mysqlSetup(database, names, settings, server));
   }

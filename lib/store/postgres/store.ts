@@ -36,7 +36,8 @@ import { LeaseTable } from '../sql/leases.js';
 import { Stats } from '../sql/stats.js';
 import { Inspection } from '../sql/inspect.js';
 import { inspectSql } from './inspect/inspect.js';
-import { PostgresPartitions } from './partitions/partitions.js';
+import { Partitions } from '../partitions/partitions.js';
+import { postgresPartitions } from './partitions/partitions.js';
 import { SchemaSetup } from '../schema/setup.js';
 import { postgresSetup } from './schema/setup.js';
 
@@ -55,7 +56,7 @@ export class PostgresStore implements OutboxStore {
   readonly inspect: Inspection;
   readonly diagnose: PostgresDiagnose;
   readonly bulk: BulkStore;
-  readonly partitions: PostgresPartitions;
+  readonly partitions: Partitions;
   readonly aging: PostgresAging;
   readonly edits: EditStore;
   readonly purge: PurgeStore;
@@ -89,7 +90,7 @@ export class PostgresStore implements OutboxStore {
     const parts = { reads, lookup, rows: this.rows, writer: this.writer };
     const roles = operatorRoles(new OperatorDatabase(database, POSTGRES), operatorSql(names), parts);
     ({ bulk: this.bulk, edits: this.edits, purge: this.purge, replay: this.replay, pauses: this.pauses } = roles);
-    this.partitions = new PostgresPartitions(database, names, settings.prefix);
+    this.partitions = new Partitions(database, postgresPartitions(names, settings.prefix));
     this.aging = new PostgresAging(admin, names);
     this.cleaner = new PostgresCleaner(admin, names, this.rows, roles.audits);
     this.setup = new SchemaSetup(database, names, settings, postgresSetup(database, names, settings));
