@@ -5,7 +5,6 @@ import { Test, type TestingModule } from '@nestjs/testing';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import type { DataSourceOptions } from 'typeorm';
 import { OutboxModule, OutboxService, type TransportOption } from '../../lib/index.js';
-import { outboxMigrations } from '../../lib/data-layers/typeorm/index.js';
 import { outboxTesting, overrideOutbox } from '../../lib/testing/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { RabbitMqObserver } from '../support/rabbitmq.js';
@@ -128,31 +127,6 @@ describeWith(['postgres', 'rabbitmq'], 'the first steps with RabbitMQ', () => {
       await published;
       const [arrived] = await observer.received(queue, 1);
       expect(arrived?.content.toString()).toBe('1');
-    } finally {
-      await observer.channel.deleteQueue(queue);
-    }
-  });
-
-  it('src/outbox-rabbitmq.module.ts: copied, it makes what it names and publishes there', async () => {
-    const exchange = observer.unusedName();
-    const queue = `${exchange}.orders`;
-    const ours = blocksIn('ts').map((block) => ({ ...block, text: block.text.replaceAll(`'shop`, `'${exchange}`) }));
-    const { OutboxRabbitMqModule } = new DocumentedModules(require, undefined, ours).load<{
-      OutboxRabbitMqModule: Class;
-    }>('src/outbox-rabbitmq.module.ts');
-    const tables = { migrations: [...outboxMigrations()], migrationsRun: true };
-    const typeOrm = TypeOrmModule.forRoot({ ...database.options, ...tables } as DataSourceOptions);
-    app = await Test.createTestingModule({ imports: [typeOrm, OutboxRabbitMqModule] })
-      .setLogger(false as never)
-      .compile();
-    await app.init();
-    try {
-      const outbox = app.get(OutboxService);
-      const published = new Promise((resolve) => void outbox.events.on('published', resolve));
-      await outbox.enqueueOutsideTransaction({ type: 'order.placed', topic: 'orders', payload: 2 });
-      await published;
-      const [arrived] = await observer.received(queue, 1);
-      expect(arrived?.content.toString()).toBe('2');
     } finally {
       await observer.channel.deleteQueue(queue);
     }
