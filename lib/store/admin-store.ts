@@ -89,23 +89,22 @@ export const OFTEN = 10;
 export const OFTEN_LOOK_LIMIT = 10_000;
 export const STATS_COUNT_LIMIT = 100_000;
 
-/** `looked`: old keys that it came past, the removed ones among them; fewer than `limit`: it came to the end. */
-export interface DedupReport {
+/**
+ * What the cleaner deletes. `announced`: dead messages that the dead-letter hook has been told of (`ParkedStore.markAnnounced`); `dead`: all
+ * that are. `dedup`: keys whose message is settled. `audit`: what operators did.
+ */
+export type Cleaning = 'archive' | 'announced' | 'dead' | 'dedup' | 'audit';
+/** `looked`: rows of that age that it came past, the removed ones among them; fewer than `limit`: it came to the end. */
+export interface CleanReport {
   readonly removed: number;
   readonly looked: number;
 }
 export interface CleanStore {
-  /** Each deletes at most `limit` rows older than `age` milliseconds and tells how many. Never a row that is not final. */
-  cleanArchive(age: number, limit: number): Promise<number>;
-  /** @param announcedOnly leave those that the dead-letter hook has not been told of (`ParkedStore.markAnnounced`) */
-  cleanDead(age: number, limit: number, announcedOnly: boolean): Promise<number>;
   /**
-   * Never a key whose message is not settled yet. One that has to look at these, too, goes on behind them at the next
-   * call, and begins anew after the end.
+   * Deletes rows older than `age` milliseconds, and looks at `limit` of them at most. Never a row that is not final. Where it has to
+   * look at rows that stay, it goes on behind them at the next call, and begins anew after the end.
    */
-  cleanDedup(age: number, limit: number): Promise<DedupReport>;
-  /** What operators did. Absent: the store writes none of it down. */
-  cleanAudit?(age: number, limit: number): Promise<number>;
+  clean(what: Cleaning, age: number, limit: number): Promise<CleanReport>;
 }
 
 /** Time passes for some messages, and for nothing else. Tests ask for it. */

@@ -183,7 +183,7 @@ export const MARIADB = [
   {
     name: 'mariadb-dedup-key-of-somebody-else',
     breaks: 'cleaning removes a dedup key that was used again since it was looked at',
-    file: 'lib/store/mysql/ops/clean.ts',
+    file: 'lib/store/mysql/ready/dedup-keys.ts',
     from: ' and d.claim = unhex(k.c) ${updateOf',
     to: ' and k.c is not null ${updateOf',
     contract: 'test/integration/mysql/dedup.spec.ts',

@@ -237,12 +237,12 @@ function describeAudit(run: StoreRun): void {
 
   it('forgets what is older than it is asked for, the oldest first', async () => {
     const { bulk } = run.store;
-    if (bulk === undefined || run.store.cleaner.cleanAudit === undefined) return;
+    if (bulk === undefined || run.store.inspect === undefined) return;
     const audit = await bulk.begin(ACTION);
-    assert.equal(await run.store.cleaner.cleanAudit(LATER, 10), 0);
+    assert.equal((await run.store.cleaner.clean('audit', LATER, 10)).removed, 0);
     const kept = await bulk.begin(ACTION);
     for (let cleaned = 1; cleaned > 0 && (await audited(bulk, audit)) !== undefined;)
-      cleaned = await run.store.cleaner.cleanAudit(0, 1);
+      cleaned = (await run.store.cleaner.clean('audit', 0, 1)).removed;
     assert.equal(await audited(bulk, audit), undefined);
     assert.notEqual(await audited(bulk, kept), undefined);
   });

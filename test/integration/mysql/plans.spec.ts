@@ -222,10 +222,10 @@ describeOnMysqlFamily('plans', (kind) => {
     await expectCheap('admin', 200, () => store.parked.unannouncedDead([1], 100, half));
     expect(await store.parked.unannouncedDead([1], 100, half)).toHaveLength(100);
     await run('update outbox_parked set announced = 1 where transport = 1');
-    await expectCheap('admin', 200, () => store.cleaner.cleanDead(3_600_000, 100, false));
-    await expectCheap('admin', 200, () => store.cleaner.cleanDead(3_600_000, 100, true));
-    await expectCheap('admin', 1_000, () => store.cleaner.cleanArchive(0, 100));
-    await expectCheap('admin', 200, () => store.cleaner.cleanDedup(0, 100));
+    await expectCheap('admin', 200, () => store.cleaner.clean('dead', 3_600_000, 100));
+    await expectCheap('admin', 200, () => store.cleaner.clean('announced', 3_600_000, 100));
+    await expectCheap('admin', 1_000, () => store.cleaner.clean('archive', 0, 100));
+    await expectCheap('admin', 200, () => store.cleaner.clean('dedup', 0, 100));
   }, 600_000); // 200 k rows are changed twice
 
   it('cleans with one question, however many transports there are', async () => {
@@ -233,7 +233,7 @@ describeOnMysqlFamily('plans', (kind) => {
     await store.setup.registerTransports(names, 'default');
     const admin = database.connection('admin');
     const before = await status(admin, STATEMENTS);
-    expect(await store.cleaner.cleanDead(3_600_000, 100, false)).toBe(0);
+    expect((await store.cleaner.clean('dead', 3_600_000, 100)).removed).toBe(0);
     expect((await status(admin, STATEMENTS)) - before).toBeLessThanOrEqual(2); // its own question is the second
   });
 

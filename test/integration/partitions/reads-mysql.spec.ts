@@ -69,6 +69,6 @@ describeOnMysqlFamily('reads of an archive in partitions', (kind) => {
   });
 
   it('a batch of the cleaner', async () => {
-    expect(await expectCheap(3_000, () => store.cleaner.cleanArchive(DAY, 500))).toBe(500);
+    expect(await expectCheap(3_000, () => store.cleaner.clean('archive', DAY, 500))).toMatchObject({ removed: 500 });
   });
 });

@@ -172,9 +172,9 @@ describeWith('postgres', 'PostgreSQL plans', () => {
     await store.leases.expire();
     const some = await fixture.application.query(`select id from outbox_parked where state = 1 limit 100`);
     await operatorOf(store).cancel({ ids: [randomUUID(), ...some.map(({ id }: { id: string }) => id)] });
-    await store.cleaner.cleanArchive(0, 500);
-    await store.cleaner.cleanDead(0, 500, false);
-    await store.cleaner.cleanDedup(0, 500);
+    await store.cleaner.clean('archive', 0, 500);
+    await store.cleaner.clean('dead', 0, 500);
+    await store.cleaner.clean('dedup', 0, 500);
     await store.ready.flush();
     if (leases === undefined) await store.leases.acquire({ owner: randomUUID(), leaseMs: 1, transport: 0, limit: 1 });
   }

@@ -1,6 +1,6 @@
 import type { OutboxStore } from '../../../lib/index.js';
 import type { NewMessage, Place } from '../../../lib/outbox-message.js';
-import type { DedupReport, StatsRequest } from '../../../lib/store/admin-store.js';
+import type { Cleaning, CleanReport, StatsRequest } from '../../../lib/store/admin-store.js';
 import type { SqlExecutor } from '../../../lib/store/executor.js';
 import type { Acquired, Beat, HeldLease, Instance, Lease, LeaseStore } from '../../../lib/store/lease-store.js';
 import { LockTurns } from '../../../lib/store/lock-turns.js';
@@ -229,14 +229,9 @@ export class MemoryStore implements OutboxStore {
 
   stats = (request?: StatsRequest) => this.call('stats', () => admin.stats(this.database, request));
 
-  cleanArchive(age: number, limit: number): Promise<number> {
-    return this.writeFound('cleanArchive', () => clean.cleanArchive(this.database, age, limit));
-  }
-  cleanDead(age: number, limit: number, announcedOnly: boolean): Promise<number> {
-    return this.writeFound('cleanDead', () => clean.cleanDead(this.database, age, limit, announcedOnly));
-  }
-  cleanDedup(age: number, limit: number): Promise<DedupReport> {
-    return this.writeFound('cleanDedup', () => clean.cleanDedup(this.database, age, limit)).then(clean.dedupReport);
+  async clean(what: Cleaning, age: number, limit: number): Promise<CleanReport> {
+    const removed = await this.writeFound('clean', () => clean.clean(this.database, what, age, limit));
+    return { removed, looked: removed }; // one statement comes past all that stay
   }
 
   create(settings: SchemaSettings): Promise<void> {

@@ -1,9 +1,10 @@
 import { keyBytes } from '../../../message/key-bytes.js';
-import type { SqlExecutor } from '../../executor.js';
+import type { SqlExecutor, SqlResult } from '../../executor.js';
 import type { BlockingRow, KeyOfTransport } from '../../sql/take.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import { statement } from '../../sql.js';
 import { BLOCKED, WAITING } from '../../parked-state.js';
+import { readKey } from '../columns.js';
 import { jsonRows, jsonTable, LEASES, lookUp, type JsonCell } from '../json-rows.js';
 import { sized, times } from '../statements.js';
 
@@ -46,6 +47,18 @@ export class MysqlWake {
   /** Whether the rows that stand behind this one are its key's, or in a global order all. */
   holds(blocking: unknown, key: unknown): boolean {
     return Number(blocking) === 1 && (key !== null || this.ordering === 'global');
+  }
+
+  /** Of rows that were deleted the keys that they held. Rows: anything, transport, bucket, key, blocking. */
+  wakeKeys(tx: SqlExecutor, rows: SqlResult['rows']): Promise<void> {
+    const held = rows.filter(([, , , key, blocking]) => this.holds(blocking, key));
+    const keys = held.map(([, transport, bucket, key]) => ({
+      transport: Number(transport),
+      bucket: Number(bucket),
+      key: readKey(key) ?? '',
+    }));
+    const unique = new Map(keys.map((key) => [`${key.transport} ${key.bucket} ${key.key}`, key]));
+    return this.wake(tx, [...unique.values()]);
   }
 
   /** The first row of each key is due now, if it only waited for the ones before it: one that waits for its next try has its time. */
