@@ -270,11 +270,11 @@ export const PUBLISH = [
     name: 'key-asked-for-by-the-same',
     breaks:
       'one message that cannot be decrypted is always the one that asks for its key, and nobody of that key gets through',
-    file: 'lib/relay/publish/key-services.ts',
+    file: 'lib/encryption/key-services.ts',
     from: ' || now < mayAskAgainAt(away, id)) return',
     to: ') return',
     simulation: false,
     chaos: false,
-    contract: 'test/unit/relay/publish/key-services.spec.ts',
+    contract: 'test/unit/encryption/key-services.spec.ts',
   },
 ];

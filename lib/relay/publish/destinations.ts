@@ -8,7 +8,6 @@ import type { TransportRelayDependencies } from '../relay.types.js';
 import type { WakeUps } from '../wake-ups.js';
 import type { ToldFailure } from './batch.types.js';
 import { Circuit } from './circuit.js';
-import { keyName } from './decryption-failures.js';
 import { Freeing } from './freeing.js';
 
 /** A destination that takes nothing now, while others may. */
@@ -221,7 +220,6 @@ export class Destinations {
   private awayOf(message: OutboxMessage): Destination[] {
     if (this.away.size === 0) return [];
     const names = [this.deps.transport.destinationOf?.(message) ?? []].flat();
-    if (message.encryptionKeyId !== null) names.push(keyName(message.encryptionKeyId));
     return names.flatMap((name) => this.away.get(name) ?? []);
   }
 
