@@ -146,7 +146,8 @@ export class RelayLoops implements RunningRelay {
       await this.relay.quiet(until);
       if (this.relay.outage.circuit.allows !== 'all' || clock.monotonic() > until) break;
       if (read > 0 || more || counts.published + counts.dead > settled) idle = 0;
-      else if (taken === 0 && this.relay.parked.toContinue.size === 0 && !this.relay.outage.absence.freeing.isOn) break;
+      else if (taken === 0 && this.relay.parked.toContinue.size === 0 && !this.relay.outage.destinations.freeing.isOn)
+        break;
       else idle += 1;
     }
     const { published, retried, dead } = counts;

@@ -1,7 +1,7 @@
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { Ledger } from '../ledger.js';
 import type { TransportRelayOptions } from '../relay.types.js';
-import type { PutOffFor } from '../publish/absence.js';
+import type { PutOffFor } from '../publish/destinations.js';
 import type { ToldFailure } from '../publish/batch.types.js';
 import type { Outcome } from './decide.js';
 import type { Transition } from './settler.js';
