@@ -340,7 +340,7 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
   private committed(results: LockedResults, refused: LockedReport['refused']): void {
     const { deps, counts } = this;
     const { published, transitions } = results.written(refused);
-    results.failures.tell(deps.hooks, deps.name);
+    results.failures.tell(deps);
     for (const transition of transitions) {
       if (transition.state === 'dead') counts.dead += 1;
       else if (isRetry(transition)) counts.retried += 1;
