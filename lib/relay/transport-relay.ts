@@ -20,16 +20,15 @@ import type { Batch, Result, Told, ToldFailure, Unit } from './publish/batch.typ
 import { Delivery } from './publish/delivery.js';
 import { LargePayloads } from './publish/large-payloads.js';
 import { RunResults, type RunEnd } from './publish/run-results.js';
-import { IDLE, NONE_TAKEN, publisherOf, timeOfOne, type TransportRelayDependencies } from './relay.types.js';
+import { IDLE, NONE_TAKEN, publisherOf, type TransportRelayDependencies } from './relay.types.js';
 import type { InFlight } from './publish/in-flight.js';
 import { Outage } from './publish/outage.js';
 import { UNCLEAN_ENDS, type Trial } from './publish/trial.js';
 import { PauseGate } from './pauses/gate.js';
 import { ParkedReader, type Taken } from './order/parked-reader.js';
-import { Failures } from './settle/failures.js';
 import { outcomeOf } from './settle/outcome-of.js';
 import { Results, type Effect } from './settle/results.js';
-import { tellPublished, tellTransition } from './settle/tell.js';
+import { Failures, tellPublished, tellTransition } from './settle/tell.js';
 import { Room } from './read/room.js';
 import { WakeUps } from './wake-ups.js';
 
@@ -124,7 +123,7 @@ export class TransportRelay implements LeaseListener {
     if (this.outage.circuit.state === 'open') this.giveUpWaiting();
     else this.pump(); // what waited for a circuit or a lease may go, also when there is nothing new
     await this.openBuckets();
-    await this.globalOrder.look([...this.open]);
+    if (this.globalOrder.on) await this.globalOrder.look([...this.open]);
     if (this.gate.isClosed || this.open.size === 0 || this.globalOrder.on || this.room.left < 1)
       return this.probeWithout();
     if (!(await this.outage.mayRead())) return IDLE;
@@ -240,8 +239,8 @@ export class TransportRelay implements LeaseListener {
   }
 
   private through(last: OutboxMessage): void {
-    const effects = this.results.through(last);
-    if (effects.length > 0) this.run(effects);
+    const barred = this.ledger.queues.resolve(last);
+    if (barred.length > 0) this.run(this.results.barred(barred));
   }
 
   private failed(message: OutboxMessage, failure: ToldFailure): void {
@@ -394,7 +393,7 @@ export class TransportRelay implements LeaseListener {
   private cancelPump: (() => void) | undefined;
 
   private batchEnded(): void {
-    this.failures.tell(this.deps.hooks, this.deps.name);
+    if (this.failures.alike.size > 0) this.failures.tell(this.deps);
     if (this.gate.isClosed) this.giveUpWaiting();
     this.pump();
     for (const resolve of this.batchEnds.splice(0)) resolve();
@@ -515,8 +514,8 @@ export class TransportRelay implements LeaseListener {
   }
 
   usable(bucket: number): boolean {
-    const { leases, options, id } = this.deps;
-    return !this.stopping && !this.gate.isClosed && leases.usable(id, bucket, timeOfOne(options));
+    const { leases, id } = this.deps;
+    return !this.stopping && !this.gate.isClosed && leases.usable(id, bucket);
   }
 
   /** Buckets that were leased since: their blocked keys are read before their first row. */

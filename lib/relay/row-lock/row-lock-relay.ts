@@ -1,5 +1,4 @@
 import { OutboxMessage } from '../../outbox-message.js';
-import { errorText } from '../../observe/redact/error-text.js';
 import { fitting } from '../../message/fitting-by-bytes.js';
 import { isUnread } from '../../message/unread-payload.js';
 import type { Publisher } from '../publish/publisher.js';
@@ -8,10 +7,12 @@ import type { LockedReport, LockSession } from '../../store/parked-store.js';
 import type { Batch, OnResult, ToldFailure } from '../publish/batch.types.js';
 import { InFlight } from '../publish/in-flight.js';
 import { LargePayloads } from '../publish/large-payloads.js';
-import { within } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
 import { FirstConnection } from '../publish/first-connection.js';
 import { publisherOf, type TransportRelayDependencies } from '../relay.types.js';
+import { endBrokerSide, failingWrites, statusOf } from '../broker-side.js';
+import type { FailingOperation } from '../database-failures.js';
+import { difference } from '../run-reports.js';
 import { PauseGate } from '../pauses/gate.js';
 import { LookAhead } from './look-ahead.js';
 import { LockedResults } from './locked-results.js';
@@ -117,18 +118,8 @@ export class RowLockRelay implements RunningRelay {
 
   async stop(deadline: Deadline): Promise<void> {
     this.stopping = true;
-    const ended = Promise.allSettled([this.loop.stop(), this.reading]);
-    const finished = await deadline.within(ended);
-    this.firstConnection.stop(); // not before: what was in flight may have waited for it
-    if (!finished) {
-      this.kill.abort();
-      this.settler.stop();
-      await this.publisher.reset();
-      await within(this.deps.clock, 1_000, ended);
-    }
-    this.settler.stop();
-    this.outage.stop();
-    await this.publisher.close(deadline);
+    const finished = Promise.allSettled([this.loop.stop(), this.reading]);
+    await endBrokerSide(this, this.firstConnection, finished, deadline);
   }
 
   async runPass(): Promise<RunReport> {
@@ -145,8 +136,7 @@ export class RowLockRelay implements RunningRelay {
       )
         break;
     }
-    const { published, retried, dead } = this.counts;
-    return { published: published - before.published, retried: retried - before.retried, dead: dead - before.dead };
+    return difference(this.counts, before);
   }
 
   async drain(): Promise<void> {}
@@ -158,28 +148,12 @@ export class RowLockRelay implements RunningRelay {
   }
 
   status(): TransportStatus {
-    const { circuit, destinations } = this.outage;
-    const now = this.deps.clock.monotonic();
-    return {
-      transport: this.deps.name,
-      receipt: this.deps.transport.receipt,
-      circuit: circuit.state,
-      openFor: circuit.openFor(now),
-      buckets: [],
-      buffered: 0,
-      inFlight: this.flight.messages,
-      blockedKeys: 0,
-      lastError: circuit.lastError === undefined ? null : errorText(circuit.lastError),
-      paused: this.gate.pause,
-      onTrial: 0,
-      away: destinations.list(now),
-      readAgain: 0,
-    };
+    return statusOf(this);
   }
 
-  /** They are written with what was read. */
-  failingWrites(): [] {
-    return [];
+  /** All but late successes is written with what was read. */
+  failingWrites(): FailingOperation[] {
+    return failingWrites(this);
   }
 
   private lastLocked = 0;
@@ -335,7 +309,7 @@ export class RowLockRelay implements RunningRelay {
   private committed(results: LockedResults, refused: LockedReport['refused']): void {
     const { deps, counts } = this;
     const { published, transitions } = results.written(refused);
-    results.failures.tell(deps.hooks, deps.name);
+    results.failures.tell(deps);
     for (const transition of transitions) {
       if (transition.state === 'dead') counts.dead += 1;
       else if (isRetry(transition)) counts.retried += 1;
