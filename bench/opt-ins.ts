@@ -69,7 +69,6 @@ const failing = (): Settings => ({
 const BASES: Readonly<Record<'plain' | 'failing', () => Settings>> = { plain: () => ({}), failing };
 const OPT_INS: Readonly<Record<string, OptIn>> = {
   archive: { on: { onPublished: 'archive' } },
-  durability: { on: { durability: 'always' } },
   encryption: { on: { encryption } },
   orderNone: { on: { ordering: 'none' } },
   orderStrict: { on: { ordering: 'strict' } },

@@ -126,7 +126,8 @@ bench('partitions', async (closing) => {
   const hooks = new Begun();
   const { partitions: options } = resolveOptions({
     transports: { default: new NoopTransport() },
-    partitions: { period: PERIOD, retention: null },
+    partitions: { period: PERIOD },
+    retention: { published: '3650d' },
   });
   const maintainer = new OutboxPartitionMaintainer(relay.store, hooks, options);
   const all = months();

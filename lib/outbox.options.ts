@@ -51,7 +51,7 @@ export type TransportOption =
 export type Classifier = (error: unknown, message: OutboxMessage, blame: Blame) => Blame | 'dead' | undefined;
 
 /**
- * Returns the delay before the next try, which is kept between `min` and `max` and has no jitter. It must not be async: when it
+ * Returns the delay before the next try, which is at most `max` and has no jitter. It must not be async: when it
  * throws or returns no duration, the delay is the exponential one, and an `error` event says so.
  *
  * @param attempts failures of this message so far, this one included
@@ -63,8 +63,6 @@ export interface RetryOptions {
   initial?: Duration;
   /** Sets the longest delay before any retry. Default: `5m` (1ms–7d). */
   max?: Duration;
-  /** Sets the shortest delay before any retry, whatever jitter makes of it. Default: `1ms` (1ms–1h). */
-  min?: Duration;
   /**
    * Sets how the longest delay grows: `exponential` doubles it with each failure, `fixed` keeps `retry.initial`, and a function
    * returns each delay. Default: `exponential`.
@@ -139,15 +137,11 @@ export interface OutboxOptions {
     schema?: string;
     /** Begins the name of each table, of the view and of their indexes. Default: `outbox_`. */
     prefix?: string;
-    /** Limits the relay's own connections. They come in addition to those of the DataSource. Default: `4` (2–4). */
-    poolSize?: number;
     /**
-     * Prepares the statements of the relay on PostgreSQL under a name, so that the server parses each one once. Turned off
-     * automatically behind a pooler. Default: `true`.
+     * Says whether a pooler such as PgBouncer stands in front of PostgreSQL. Behind one, no statement is prepared under a name and
+     * the relay polls; an address of PostgreSQL itself, in place of `true`, lets it listen past the pooler. Default: found out.
      */
-    preparedStatements?: boolean;
-    /** Gives the relay an address of PostgreSQL that leads past the pooler, for the one connection on which it listens. Default: none. */
-    listenUrl?: string;
+    pooler?: boolean | string;
   };
   /**
    * Finds the open transaction where another library keeps it (nestjs-cls, typeorm-transactional), so that `enqueue` needs no
@@ -222,17 +216,6 @@ export interface OutboxOptions {
      * partitions. Default: none.
      */
     period?: PartitionPeriod;
-    /** Makes partitions this far ahead, and always the next one. Default: 2d of hours, 30d of days, 90d of months (1h–3650d). */
-    lookahead?: Duration;
-    /** Drops a partition when its end is longer ago than this. `null` drops none. Default: retention.published (1h–36500d, or null). */
-    retention?: Duration | null;
-    /** Sets how often partitions are made and dropped. Default: `1h` (1m–24d). */
-    every?: Duration;
-    /**
-     * Limits how long a change of partitions waits for its table. MariaDB and MySQL round it up to whole seconds. Default: `1s`
-     * (50ms–30s).
-     */
-    lockTimeout?: Duration;
   };
   /**
    * Sets how long a relay owns its buckets without renewing them. When a relay crashes, another one takes over after this time.
@@ -257,20 +240,13 @@ export interface OutboxOptions {
   publishTimeout?: Duration;
   /** Limits how long a stop waits for publishes that are under way. Default: `10s` (100ms–10m). */
   shutdownTimeout?: Duration;
-  /**
-   * Decides when a publish waits for the database's disk: `auto` if commits may not (`synchronous_commit` off), `always` for each batch.
-   * Default: `auto`.
-   */
-  durability?: 'auto' | 'always';
   /** Limits the encoded payload of a message. `enqueue` refuses a larger one. Default: `1,048,576` (1–134,217,728). */
   maxPayloadBytes?: number;
-  /** Turns payloads into bytes at `enqueue`, and back for handlers in the process. Default: JSON. */
-  serializer?: Serializer;
   /**
-   * Reads payloads of other content types for handlers, after the serializer was asked. Without one, handlers get the bytes.
-   * Default: none.
+   * Turns payloads into bytes at `enqueue`, and back for handlers in the process. In an array, those behind the first one only
+   * read: payloads of other content types, of which handlers get the bytes otherwise. Default: JSON.
    */
-  deserializers?: readonly PayloadDeserializer[];
+  serializer?: Serializer | readonly [Serializer, ...PayloadDeserializer[]];
   /** Encrypts payloads before they are stored, and decrypts them before they are published. Default: none. */
   encryption?: PayloadEncryption;
   /** Makes the ids of messages. It must return UUIDv7. Default: UUIDv7. */
@@ -308,7 +284,6 @@ export type OutboxModuleAsyncOptions = OutboxAsyncOptions;
 export interface RetryPolicy {
   readonly initial: number;
   readonly max: number;
-  readonly min: number;
   readonly backoff: 'exponential' | 'fixed' | Backoff;
   readonly jitter: 'full' | 'equal' | 'none';
   readonly maxAttempts: number | null;
@@ -329,9 +304,7 @@ export interface ResolvedOptions {
     readonly setup: 'check' | 'create' | 'none';
     readonly schema: string | undefined;
     readonly prefix: string;
-    readonly poolSize: number;
-    readonly preparedStatements: boolean;
-    readonly listenUrl?: string | undefined;
+    readonly pooler: boolean | string | undefined;
   };
   readonly currentManager: (() => TransactionHandle | undefined) | undefined;
   readonly store: OpenStore | undefined;
@@ -351,10 +324,7 @@ export interface ResolvedOptions {
   };
   readonly partitions: {
     readonly period: PartitionPeriod | undefined;
-    readonly lookahead: number | undefined;
-    readonly retention: number | null;
-    readonly every: number;
-    readonly lockTimeout: number;
+    readonly retention: number;
   };
   readonly lease: number;
   readonly batchSize: number;
@@ -363,7 +333,6 @@ export interface ResolvedOptions {
   readonly pollInterval: number;
   readonly publishTimeout: number;
   readonly shutdownTimeout: number;
-  readonly durability: 'auto' | 'always';
   readonly maxPayloadBytes: number;
   readonly serializer: Serializer;
   readonly deserializers: readonly PayloadDeserializer[];

@@ -94,6 +94,8 @@ const ROOMS = {
     'transports/rabbitmq',
   ],
   'transports/in-process': ['message', 'time', 'options', 'transports', 'enqueue'],
+  // What stands between a relay and a transport where payloads are stored encrypted.
+  encryption: ['message', 'time', 'options', 'transports'],
   consumer: ['transports', 'transports/amqp'],
   nest: [
     'message',
@@ -110,6 +112,7 @@ const ROOMS = {
     'admin',
     'enqueue',
     'relay',
+    'encryption',
     'clean',
     'partitions',
   ],

@@ -403,7 +403,7 @@ export class OutboxAdmin {
   }
 
   /** @internal */ async relays(names: Known['names']): Promise<SeenRelay[]> {
-    return seeRelays(await this.sources.store.admin.relays(), names);
+    return seeRelays(await this.sources.store.leases.living('gone'), names);
   }
 
   /** @internal Transports by number, also those that left the options; and the number of the one that is meant. */

@@ -64,7 +64,7 @@ export class DatabaseExam {
     await this.relays();
     await askWakeUp(interview, store, options);
     const pooler = await interview.ask('Whether there is a pooler', async () => questions.pooler?.());
-    if (pooler !== undefined) interview.note([judgePooler(pooler, options.database.listenUrl !== undefined)]);
+    if (pooler !== undefined) interview.note([judgePooler(pooler, typeof options.database.pooler === 'string')]);
     const free = await interview.ask('The room on the disk', async () => questions.freeBytes?.());
     const last = await this.later(first);
     if (first === undefined || last === undefined) return undefined;
@@ -123,7 +123,7 @@ export class DatabaseExam {
     const asked =
       inspect &&
       (await interview.ask('The owners of the buckets', async () => {
-        const relays = seeRelays(await store.admin.relays(), names);
+        const relays = seeRelays(await store.leases.living('gone'), names);
         return { relays, buckets: bucketStates(await inspect.buckets(), names, relays) };
       }));
     const transports = [...options.transports.keys()].filter((name) => known.has(name));

@@ -259,7 +259,7 @@ export function judgePooler({ isPooled, sharesSessions }: PoolerFacts, listensPa
     listensPast
       ? 'Statements are not prepared. The relay listens past the pooler.'
       : 'Statements are not prepared, and the relay polls for what other processes commit.',
-    listensPast ? null : 'Give database.listenUrl an address past the pooler, and the relay listens there.',
+    listensPast ? null : 'Give database.pooler the address of PostgreSQL itself, and the relay listens there.',
   );
 }
 

@@ -45,7 +45,7 @@ export function judgeWakeUp(
   const evidence = {
     notifications: heard,
     pollIntervalMs: pollInterval,
-    listensPast: database.listenUrl !== undefined,
+    listensPast: typeof database.pooler === 'string',
   };
   if (heard === 'heard') return isOk('wake-up', 'A notification of our own arrived.', evidence);
   const late = `What other processes commit is noticed after ${durationText(pollInterval)} at most.`;
@@ -59,6 +59,6 @@ export function judgeWakeUp(
     heard === 'cannot listen' ? 'note' : 'warning',
     { text, evidence },
     late,
-    "Give database.listenUrl an address past the pooler, or say wakeUp: 'poll'.",
+    "Give database.pooler the address of PostgreSQL itself, or say wakeUp: 'poll'.",
   );
 }

@@ -12,10 +12,11 @@ import type { RelayHooks, Started } from './relay-hooks.js';
 import type { OutboxRuntime } from './runtime.js';
 import { Schedule } from './scheduler.js';
 import { onSecondSignal } from './second-signal.js';
-import { WakeListener } from './wake-listener.js';
 
 /** The loop of a cleaner that cron wakes: at no other time, and never twice at once. */
 const WHEN_NUDGED = Infinity;
+/** Milliseconds. A pass that finds nothing to do locks nothing; partitions are made days before they are needed. */
+const PARTITIONS_EVERY = 3_600_000;
 /** Beyond `shutdownTimeout`, for what was cut off then. */
 const STOP_MARGIN = 1_000;
 
@@ -23,7 +24,6 @@ const STOP_MARGIN = 1_000;
 export class OutboxLifecycle implements OnModuleInit, Started, OnApplicationShutdown {
   private readonly loops: { readonly loop: Loop; readonly firstIn: number }[] = [];
   private schedule: Schedule | undefined;
-  private listener: WakeListener | undefined;
   private cron: CronHandle | undefined;
   /** A pass of the cleaner, or of the maintainer of partitions, ends with its batch at a stop. */
   private readonly cleaning = new AbortController();
@@ -58,7 +58,7 @@ export class OutboxLifecycle implements OnModuleInit, Started, OnApplicationShut
       await dispatcher.start();
       if (this.isStopping()) return;
       for (const { loop, firstIn } of this.loops) loop.start(firstIn);
-      this.listener?.start();
+      this.runtime.listener?.start();
       this.cron?.start();
     }
     for (const text of twinEvents()) events.emit('warning', { text });
@@ -92,12 +92,12 @@ export class OutboxLifecycle implements OnModuleInit, Started, OnApplicationShut
   }
 
   private async stopAll(): Promise<void> {
-    const { dispatcher, options, clock, events } = this.runtime;
+    const { dispatcher, options, clock, events, listener } = this.runtime;
     this.cron?.stop();
     this.schedule?.clear();
     this.cleaning.abort();
     const forget = onSecondSignal(() => dispatcher.hurry());
-    const all = Promise.all([dispatcher.stop(), this.listener?.stop(), ...this.loops.map(({ loop }) => loop.stop())]);
+    const all = Promise.all([dispatcher.stop(), listener?.stop(), ...this.loops.map(({ loop }) => loop.stop())]);
     await within(
       clock,
       options.shutdownTimeout + STOP_MARGIN,
@@ -107,7 +107,7 @@ export class OutboxLifecycle implements OnModuleInit, Started, OnApplicationShut
   }
 
   private buildLoops(): void {
-    const { options, store, clock, events, unlocker, cleaner, maintainer, dispatcher } = this.runtime;
+    const { options, events, unlocker, cleaner, maintainer, dispatcher } = this.runtime;
     const { every } = options.retention;
     const prefix = `outbox:${options.name}`;
     const hint = new ShutdownHooksHint(events);
@@ -121,7 +121,7 @@ export class OutboxLifecycle implements OnModuleInit, Started, OnApplicationShut
     this.schedule = new Schedule(this.modules);
     if (options.partitions.period !== undefined) {
       const work = (): Promise<unknown> => maintainer.runOnce({}, { signal: this.cleaning.signal });
-      this.schedule.addInterval(`${prefix}:partitions`, this.loop('partitions', options.partitions.every, work));
+      this.schedule.addInterval(`${prefix}:partitions`, this.loop('partitions', PARTITIONS_EVERY, work));
     }
     this.schedule.addInterval(`${prefix}:dispatch`, dispatcher);
     this.schedule.addInterval(`${prefix}:unlock`, unlock);
@@ -131,13 +131,6 @@ export class OutboxLifecycle implements OnModuleInit, Started, OnApplicationShut
         `${prefix}:clean`,
         createCronJob(every.cron, () => clean.nudge(), every.CronJob),
       );
-    if (options.wakeUp !== 'poll' && store.listen !== undefined) {
-      const listener = new WakeListener(store, clock, events, (where) =>
-        where === 'leases' ? dispatcher.lookAtLeases() : dispatcher.nudge(where),
-      );
-      dispatcher.hears = () => listener.hears;
-      this.listener = listener;
-    }
   }
 
   private loop(operation: OutboxOperation, interval: number, work: () => Promise<unknown>): Loop {

@@ -17,7 +17,8 @@ export class Notifier {
   private outstanding: Promise<void> = Promise.resolve();
   private readonly wanted = new Set<WakeUp>();
   private closing = false;
-  private goOn: () => void = () => undefined;
+  /** Ends the pause that is under way. */
+  private endPause: (() => void) | undefined;
 
   constructor(
     private readonly send: ((where: WakeUp) => Promise<void>) | undefined,
@@ -39,7 +40,7 @@ export class Notifier {
    */
   async close(): Promise<void> {
     this.closing = true;
-    this.goOn();
+    this.endPause?.();
     await within(this.clock, CLOSE_TIMEOUT, this.outstanding);
   }
 
@@ -62,7 +63,7 @@ export class Notifier {
   private pause(): Promise<void> {
     return new Promise((resolve) => {
       const cancel = this.clock.after(PAUSE, resolve);
-      this.goOn = () => (cancel(), resolve());
+      this.endPause = () => (cancel(), resolve());
     });
   }
 }

@@ -6,7 +6,7 @@ import { OPTIONS_TABLE } from './table.js';
 import { INVALID, type Rule } from './rules.js';
 import type { OutboxExtras, OutboxOptions, ResolvedOptions } from '../outbox.options.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
-import { MOST_PARTITIONS, SHORTEST, type PartitionPeriod } from '../store/partitions/period.js';
+import { LOOKAHEAD, MOST_PARTITIONS, SHORTEST, type PartitionPeriod } from '../store/partitions/period.js';
 import { list, show, showNoText } from './show.js';
 import { toDefinitions } from './transport-option.js';
 
@@ -137,22 +137,16 @@ function crossChecks(values: Values, problems: string[]): void {
   if ((values.get('retry.initial') as number) > (values.get('retry.max') as number)) {
     problems.push(`retry.initial: must not be longer than retry.max`);
   }
-  if ((values.get('retry.min') as number) > (values.get('retry.max') as number)) {
-    problems.push(`retry.min: must not be longer than retry.max`);
-  }
   checkPartitions(values, problems);
 }
 
 function checkPartitions(values: Values, problems: string[]): void {
   const period = values.get('partitions.period') as PartitionPeriod | undefined;
   if (period === undefined) return;
-  const lookahead = values.get('partitions.lookahead') as number | undefined;
-  const retention = values.get('partitions.retention') as number | null | undefined;
-  const kept = retention === undefined ? (values.get('retention.published') as number) : (retention ?? 0);
-  const count = Math.ceil(((lookahead ?? 0) + kept) / SHORTEST[period]);
+  const count = Math.ceil((LOOKAHEAD[period] + (values.get('retention.published') as number)) / SHORTEST[period]);
   if (count <= MOST_PARTITIONS) return;
   problems.push(
-    `partitions.period: is '${period}', which takes ${count} partitions for retention and lookahead; at most ${MOST_PARTITIONS} are kept: use a longer period`,
+    `partitions.period: is '${period}', which takes ${count} partitions for retention.published; at most ${MOST_PARTITIONS} are kept: use a longer period`,
   );
 }
 
@@ -166,10 +160,10 @@ function assemble(name: string, transports: ResolvedOptions['transports'], value
   const retry = out['retry'] as Record<string, unknown>;
   retry['maxAge'] ??= null;
   const partitions = out['partitions'] as Record<string, unknown>;
-  if (partitions['retention'] === undefined) partitions['retention'] = values.get('retention.published');
+  partitions['retention'] = values.get('retention.published');
   delete out['onDead'];
-  out['serializer'] ??= jsonSerializer;
-  out['deserializers'] ??= Object.freeze([]);
+  const [serializer = jsonSerializer, ...readers] = [(out['serializer'] as object | undefined) ?? []].flat();
+  Object.assign(out, { serializer, deserializers: Object.freeze(readers) });
   out['idGenerator'] ??= uuidV7;
   for (const group of [retry, out['database'], out['retention'], partitions, out]) Object.freeze(group);
   return out as unknown as ResolvedOptions;

@@ -4,7 +4,6 @@ import { duration, integer, oneOf, orNull } from './rules.js';
 export const RETRY_RULES = {
   initial: duration('1ms', '1h'),
   max: duration('1ms', '7d'),
-  min: duration('1ms', '1h'),
   backoff: oneOf('exponential', 'fixed'),
   jitter: oneOf('full', 'equal', 'none'),
   maxAttempts: orNull(integer(1, 1_000_000)),

@@ -98,27 +98,28 @@ export const aSerializer: Rule = {
   },
 };
 
-/** For in-process handlers: each reads a content type of its own. */
-export const someDeserializers: Rule = {
-  allowed: 'an array of objects with deserialize() and a contentType of 1 to 255 characters, each of another type',
+/** One, or one and what only reads, for handlers in the process: each of a content type of its own. */
+export const someSerializers: Rule = {
+  allowed: `${aSerializer.allowed}; or an array of one and of others that need no serialize(), each of another type`,
   noText: true,
   parse(value) {
-    if (!Array.isArray(value) || value.length === 0) return INVALID;
-    const own = [...(value as PayloadDeserializer[])];
-    const isOne = (one: unknown): boolean =>
+    if (!Array.isArray(value)) return aSerializer.parse(value);
+    const [first, ...readers] = value as PayloadDeserializer[];
+    const isReader = (one: unknown): boolean =>
       having('deserialize').parse(one) !== INVALID &&
       textProblem('contentType', (one as PayloadDeserializer).contentType) === undefined;
-    if (!own.every(isOne)) return INVALID;
-    const names = new Set(own.map(({ contentType }) => mediaType(contentType)));
-    return names.size === own.length ? Object.freeze(own) : INVALID;
+    if (aSerializer.parse(first) === INVALID || !readers.every(isReader)) return INVALID;
+    const names = new Set((value as PayloadDeserializer[]).map(({ contentType }) => mediaType(contentType)));
+    return names.size === value.length ? Object.freeze([...value]) : INVALID;
   },
 };
 
-/** Never shown: it may hold a password. */
-export const postgresUrl: Rule = {
-  allowed: 'a URL with user, host and database: postgres://user:password@host:5432/database',
+/** An address is never shown: it may hold a password. */
+export const aPooler: Rule = {
+  allowed: 'true, false, or a URL with user, host and database: postgres://user:password@host:5432/database',
   noText: true,
   parse(value) {
+    if (typeof value === 'boolean') return value;
     if (typeof value !== 'string' || isMisread(value)) return INVALID;
     const { protocol, username, hostname, pathname } = new URL(value);
     const isWhole = username !== '' && hostname !== '' && /^\/[^/]+$/.test(pathname);

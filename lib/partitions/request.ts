@@ -1,17 +1,19 @@
-import { OPTIONS_TABLE } from '../options/table.js';
-import { problemsOf, type Rule } from '../options/rules.js';
+import { duration, oneOf, orNull, problemsOf } from '../options/rules.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { Duration } from '../outbox-message.js';
 import type { ResolvedOptions } from '../outbox.options.js';
-import type { PartitionPeriod } from '../store/partitions/period.js';
+import { LOOKAHEAD, type PartitionPeriod } from '../store/partitions/period.js';
 import type { PartitionRules } from './plan.js';
 
-/** Rules of one pass, each in place of the option of the same name. */
+/** Rules of one pass. */
 export interface PartitionRequest {
+  /** Default: `partitions.period` of the options. */
   period?: PartitionPeriod;
+  /** How far ahead partitions are made, and always the next one. Default: 2 d of hours, 30 d of days, 90 d of months (1 h–3650 d). */
   lookahead?: Duration;
-  /** `null`: nothing is dropped. */
+  /** Partitions that ended longer ago are dropped; `null`: none is. Default: `retention.published` (1 h–36500 d). */
   retention?: Duration | null;
+  /** How long a change waits for its table; MariaDB and MySQL round it up to whole seconds. Default: 1 s (50 ms–30 s). */
   lockTimeout?: Duration;
 }
 export interface ResolvedRequest extends PartitionRules {
@@ -20,12 +22,14 @@ export interface ResolvedRequest extends PartitionRules {
 }
 
 /** Milliseconds. */
-const DAY = 86_400_000;
-const LOOKAHEAD: Readonly<Record<PartitionPeriod, number>> = { hour: 2 * DAY, day: 30 * DAY, month: 90 * DAY };
-const NAMES = ['period', 'lookahead', 'retention', 'lockTimeout'] as const;
-const RULES = Object.fromEntries(
-  NAMES.map((name) => [name, OPTIONS_TABLE.find((row) => row.name === `partitions.${name}`)?.rule as Rule]),
-) as Record<(typeof NAMES)[number], Rule>;
+const LOCK_TIMEOUT = 1_000;
+const RULES = {
+  period: oneOf('hour', 'day', 'month'),
+  lookahead: duration('1h', '3650d'),
+  retention: orNull(duration('1h', '36500d')),
+  lockTimeout: duration('50ms', '30s'),
+} as const;
+const NAMES = Object.keys(RULES) as readonly (keyof typeof RULES)[];
 
 /** @throws OutboxConfigurationError `INVALID_OPTIONS`: a value is not allowed, or there is no period */
 export function resolveRequest(request: PartitionRequest, options: ResolvedOptions['partitions']): ResolvedRequest {
@@ -33,9 +37,15 @@ export function resolveRequest(request: PartitionRequest, options: ResolvedOptio
   const problems = given.flatMap((name) => problemsOf(RULES[name], request[name], name));
   if (problems.length > 0) throw invalid(`OutboxPartitionMaintainer: ${problems.join('; ')}.`);
   const parsed = Object.fromEntries(given.map((name) => [name, RULES[name].parse(request[name])]));
-  const { period, lookahead, retention, lockTimeout } = { ...options, ...parsed } as ResolvedOptions['partitions'];
+  const { period = options.period } = parsed as Partial<ResolvedRequest>;
   if (period === undefined) throw invalid('partitions.period is not set.', "Say 'hour', 'day' or 'month'.");
-  return { period, lookahead: lookahead ?? LOOKAHEAD[period], retention, lockTimeout };
+  return {
+    lookahead: LOOKAHEAD[period],
+    retention: options.retention,
+    lockTimeout: LOCK_TIMEOUT,
+    ...parsed,
+    period,
+  };
 }
 
 const invalid = (text: string, hint?: string): OutboxConfigurationError =>

@@ -40,8 +40,6 @@ export class OutboxDispatcher {
   /** Calls of `stop`: a start that one of them overtook does not start. @internal */
   stops = 0;
   /** @internal */ transports: ReadonlyMap<string, OutboxTransport> = new Map();
-  /** Whether `lookAtLeases` is called when there is reason to; else the others are looked at more often. @internal */
-  hears: () => boolean = () => false;
 
   /** @internal */
   constructor(/** @internal */ readonly deps: RelayDependencies) {
@@ -169,12 +167,13 @@ export class OutboxDispatcher {
     this.transports = await this.deps.createTransports();
     const runId = (this.owner = this.deps.owner?.() ?? randomUUID());
     const hooks = this.hooksOf(runId);
-    const leases = leasesOf(this.deps, runId);
-    this.leases = leases;
-    leases.freed = () => this.leaseLoop?.nudge();
-    leases.troubles = () => relayTroubles(this.status(), clock.wall());
-    leases.changed = () => this.deps.leasesChanged?.();
-    leases.pace.hears = () => this.hears();
+    const leases = (this.leases = leasesOf(this.deps, runId, {
+      emit: hooks.emit,
+      freed: () => this.leaseLoop?.nudge(),
+      changed: () => this.deps.leasesChanged?.(),
+      troubles: () => relayTroubles(this.status(), clock.wall()),
+      hears: () => this.deps.hears?.() ?? false,
+    }));
     this.leaseLoop = new Loop(
       clock,
       () => this.guarded(leases),

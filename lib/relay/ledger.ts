@@ -31,8 +31,6 @@ export class Ledger {
   readonly unwritten: Unwritten;
   /** Messages in memory: accepted, and not yet settled or given back. */
   held = 0;
-  /** Given up without blame, to be read again. */
-  again: OutboxMessage[] = [];
 
   constructor(gateOf: GateOf) {
     this.queues = new KeyQueues(gateOf);
@@ -89,13 +87,7 @@ export class Ledger {
   /** A ready row is given up without blame, to be read again. */
   giveUp(message: OutboxMessage): void {
     message.state = 'again';
-    this.again.push(message);
-  }
-
-  /** @returns what was given up since the last call: it is not here any more */
-  takeAgain(): OutboxMessage[] {
-    this.held -= this.again.length;
-    return this.again.splice(0);
+    this.held -= 1;
   }
 
   /** Something was decided about it, which is to be written. What is kept of it until then may be less than the message. */

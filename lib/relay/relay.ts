@@ -25,6 +25,8 @@ export interface RelayDependencies {
   readonly expected?: (transport: string) => readonly ExpectedMessages[];
   /** This relay came or left, or freed leases: others have something to look at. Default: nobody is told. */
   readonly leasesChanged?: () => void;
+  /** Whether `lookAtLeases` is called when others change something. Default: no, and they are looked at more often. */
+  readonly hears?: () => boolean;
   /** Builds the transports of this relay; called once, when it starts. Loads broker clients here and nowhere earlier. */
   createTransports(): Promise<ReadonlyMap<string, OutboxTransport>>;
 }

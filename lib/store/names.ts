@@ -16,14 +16,10 @@ export interface StoreSettings {
   readonly onPublished: 'delete' | 'archive';
   /** Failures that a parked row keeps. */
   readonly errorHistory: number;
-  /** Own connections at most. */
-  readonly poolSize: number;
-  /** PostgreSQL: named prepared statements. */
-  readonly preparedStatements: boolean;
+  /** PostgreSQL: whether a pooler is in front of it. With the address of PostgreSQL itself, what listens goes past it. Else it is found out. */
+  readonly pooler?: boolean | string | undefined;
   /** PostgreSQL: how the relay hears of commits in other processes; `undefined`: as it finds out. */
   readonly wakeUp?: 'notify' | 'poll' | undefined;
-  /** PostgreSQL: the address of LISTEN, where it is not the DataSource's. */
-  readonly listenUrl?: string | undefined;
   /** Told what an operator should know, once. */
   readonly warn?: ((text: string) => void) | undefined;
   /** Milliseconds after which a statement of the relay is cancelled by the server. */

@@ -4,7 +4,7 @@ import { PgBouncer } from '../support/pgbouncer.js';
 import { postgresStores } from '../support/postgres-stores.js';
 import { describeUnlessMissing, describeWith } from '../support/services.js';
 
-const PREPARED = { prefix: 'outbox_', preparedStatements: true, poolSize: 4 };
+const PREPARED = { prefix: 'outbox_' };
 
 describeWith('postgres', 'PostgreSQL store, other settings', () => {
   describeStoreContract('no order', postgresStores(PREPARED, 'none'));

@@ -3,12 +3,9 @@ import { postgresStores } from '../support/postgres-stores.js';
 import { describeWith } from '../support/services.js';
 
 describeWith('postgres', 'PostgreSQL store', () => {
-  describeStoreContract(
-    'own schema',
-    postgresStores({ schema: 'messaging', prefix: 'order', preparedStatements: true, poolSize: 4 }),
-  );
+  describeStoreContract('own schema', postgresStores({ schema: 'messaging', prefix: 'order' }));
   describeStoreContract(
     'unprepared, two connections, commit order',
-    postgresStores({ prefix: 'outbox_', preparedStatements: false, poolSize: 2 }, 'strict'),
+    postgresStores({ prefix: 'outbox_', pooler: true }, 'strict'),
   );
 });

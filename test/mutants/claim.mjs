@@ -41,8 +41,8 @@ export const CLAIM = [
     name: 'not-flushed',
     breaks: 'a row is published whose commit the disk may not have',
     file: 'lib/relay/transport-relay.ts',
-    from: "if (!durable || this.deps.options.durability === 'always')",
-    to: "if (this.deps.options.durability === 'always')",
+    from: 'if (!durable) await this.deps.store.ready.flush(this.reader.session);',
+    to: '',
   },
   {
     name: 'settled-row-read-again',
@@ -62,7 +62,7 @@ export const CLAIM = [
     name: 'expired-lease-publishes',
     breaks: 'a publish starts although the lease may end before it does',
     file: 'lib/relay/leases/bucket-leases.ts',
-    from: 'return held !== undefined && held.deadline.remaining > need',
+    from: 'return held !== undefined && this.remaining(held) > need',
     to: 'return held !== undefined',
   },
   {
@@ -70,7 +70,7 @@ export const CLAIM = [
     breaks: 'the lease is reckoned from the answer, not from the question',
     file: 'lib/relay/leases/bucket-leases.ts',
     from: 'if (leases.length === 0) return;\n    const mine',
-    to: 'if (leases.length === 0) return;\n    Object.assign(deadline, new LeaseDeadline(this.clock, this.settings.lease * 2));\n    const mine',
+    to: 'if (leases.length === 0) return;\n    const { clock } = this;\n    const asked = clock.monotonic() + this.settings.lease;\n    age = () => clock.monotonic() - asked;\n    const mine',
   },
   {
     name: 'leased-again-unseen',

@@ -8,9 +8,9 @@ import {
   OutboxService,
   type PayloadDeserializer,
 } from '../../lib/index.js';
-import { createTestDatabase, type TestDatabase } from '../support/databases.js';
+import { jsonSerializer } from '../../lib/message/json-serializer.js';
 import { describeWith } from '../support/services.js';
-import { Applications, build, quiet, typeOrm } from './support/app.js';
+import { useApplications, build, quiet, typeOrm } from './support/app.js';
 
 @OutboxEvent({ type: 'price.changed', topic: 'prices', key: (e) => e.item })
 class PriceChanged {
@@ -31,13 +31,7 @@ const csv: PayloadDeserializer = {
 };
 
 describeWith('postgres', 'payloads that others encoded', () => {
-  let database: TestDatabase;
-  const applications = new Applications();
-  beforeAll(async () => {
-    database = await createTestDatabase('postgres');
-  });
-  afterEach(() => applications.close());
-  afterAll(() => database.drop());
+  const { applications, database } = useApplications();
 
   async function start(deserializers: PayloadDeserializer[]) {
     const seen: unknown[] = [];
@@ -52,7 +46,7 @@ describeWith('postgres', 'payloads that others encoded', () => {
       relay: 'manual',
       transports: { default: inProcess() },
       retry: { initial: 1, max: 1, maxAttempts: 2 },
-      deserializers,
+      serializer: [jsonSerializer, ...deserializers],
     });
     const app = await applications.start(build([typeOrm(database), OutboxModule.forRoot(options)], [Shelves]));
     const outbox = app.get(OutboxService);

@@ -32,16 +32,19 @@ describeWith('postgres', 'B17: an application, and a relay of another process th
     const started = await applications.start(withoutPolls(build([typeOrm(harness.database), outbox])));
     application = started.get(OutboxDispatcher);
     const leasesChanged = (): void => void relay.store.notify?.('leases').catch(() => undefined);
-    const relay = harness.relay({ default: new ScriptedTransport() }, NEVER, { leasesChanged, clock: signalsOnly });
+    const relay = harness.relay({ default: new ScriptedTransport() }, NEVER, {
+      leasesChanged,
+      hears: () => true,
+      clock: signalsOnly,
+    });
     peer = relay.dispatcher;
     told = 0;
-    const hears = (where?: string): void => {
+    const heard = (where?: string): void => {
       if (where !== 'leases') return;
       told += 1;
       peer.lookAtLeases();
     };
-    await relay.store.listen?.(hears, () => undefined);
-    peer.hears = () => true;
+    await relay.store.listen?.(heard, () => undefined);
     await until(() => buckets(application) === 32);
   });
   afterEach(async () => {

@@ -201,8 +201,8 @@ describeOnMysqlFamily('the relay in an application', (kind) => {
   });
 
   it('has nothing to listen at', async () => {
-    const database = { listenUrl: 'postgres://app:secret@host/shop' };
+    const database = { pooler: 'postgres://app:secret@host/shop' };
     const error = await failure(build([typeOrm(used.database), OutboxModule.forRoot(quiet({ database }))]));
-    expect(error.message).toMatch(/^database\.listenUrl needs PostgreSQL\. Leave it out/);
+    expect(error.message).toMatch(/^database\.pooler with an address needs PostgreSQL\. Leave it out/);
   });
 });

@@ -310,7 +310,7 @@ describe.each(DATABASES)('rights on %s', (kind) => {
       await (await start(database.options, inPartitions)).close();
       const user = await as('shop_partitions');
       const maintainer = (
-        await start(user, { relay: false, database: { setup: 'none' }, partitions: { period: 'day', lookahead: '2d' } })
+        await start(user, { relay: false, database: { setup: 'none' }, partitions: { period: 'day' } })
       ).get(OutboxPartitionMaintainer);
       const setUp = await relay();
       await setUp.get(OutboxService).enqueueOutsideTransaction({ type: 'early', payload: 1 });

@@ -10,7 +10,7 @@ import { describeWith } from '../support/services.js';
 
 const BUCKETS = 8;
 const RETENTION = resolveOptions({ transports: { default: inProcess() } }).retention;
-const OWN = { setup: 'check', schema: undefined, prefix: 'outbox_', poolSize: 2, preparedStatements: true } as const;
+const OWN = { setup: 'check', schema: undefined, prefix: 'outbox_', pooler: undefined } as const;
 
 /** A migrator's session is the application's: its search_path is anything, and it runs as the owner of the tables. */
 describeWith('postgres', 'a migrator among functions, aggregates and operators that somebody else made', () => {

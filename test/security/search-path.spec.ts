@@ -79,7 +79,7 @@ describeWith('postgres', 'functions, aggregates and operators that somebody else
     ['key', true],
     ['strict', true],
     ['key', false], // behind a transaction pooler no session is ours
-  ] as const)('I1: never run: ordering %s, sessions of ours %s', async (ordering, preparedStatements) => {
+  ] as const)('I1: never run: ordering %s, sessions of ours %s', async (ordering, isOurs) => {
     // As another migration tool makes them: SQL as text, without a schema.
     await admin.query(outboxSql('postgres', { ordering }).up);
     await database.invite();
@@ -93,7 +93,7 @@ describeWith('postgres', 'functions, aggregates and operators that somebody else
       logLevel: 'silent',
       onPublished: 'archive',
       retry: { initial: 1, max: 1, errorHistory: 3 },
-      database: { setup: 'check', preparedStatements },
+      database: { setup: 'check', pooler: !isOurs },
     };
     const imports = [TypeOrmModule.forRoot({ ...database.options, retryAttempts: 0 }), OutboxModule.forRoot(options)];
     const app = await (

@@ -108,11 +108,6 @@ export const SEEDS: readonly KeptSeed[] = [
     convictedBy: 'simulated-receipt-of-a-publish-before',
   },
   {
-    seed: 503047,
-    found: 'what a destination that is back had to free was dropped by an older look, and waited for half an hour (15)',
-    convictedBy: 'old-look-drops-what-is-freed',
-  },
-  {
     seed: 500628,
     found: 'the only message that tried a destination was refused itself, and nobody else tried (15)',
     convictedBy: 'poison-keeps-its-destination-away',

@@ -1,6 +1,7 @@
 import { BucketLeases, type LeaseListener } from '../../lib/relay/leases/bucket-leases.js';
+import type { LeaseHooks } from '../../lib/relay/leases/lease-listener.js';
 import type { Instance, Lease } from '../../lib/store/lease-store.js';
-import { FakeClock } from '../../lib/testing/fake-clock.js';
+import { FakeClock } from '../../lib/testing/index.js';
 import { StubStore, turn } from './transport-relay.js';
 
 export const LEASE = 30_000;
@@ -48,9 +49,9 @@ export class LeaseFleet {
     this.store.leave = async (owner) => void this.alive.delete(owner);
   }
 
-  join(owner: string, leader = false): { leases: BucketLeases; holder: Holder } {
+  join(owner: string, leader = false, hooks: Partial<LeaseHooks> = {}): { leases: BucketLeases; holder: Holder } {
     const settings = { lease: LEASE, buckets: 32, leader, every: 1_000, need: 17_000 };
-    const leases = new BucketLeases(this.store, this.clock, owner, owner, settings);
+    const leases = new BucketLeases(this.store, this.clock, owner, owner, settings, hooks);
     const holder = new Holder();
     leases.register(0, holder);
     return { leases, holder };

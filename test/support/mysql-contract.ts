@@ -1,4 +1,4 @@
-import { describeStoreContract } from '../../lib/testing/store-contract/contract.js';
+import { describeStoreContract } from '../../lib/testing/index.js';
 import { BoundedMariaDbStores, MariaDbStores } from './mariadb-store.js';
 import { describeWith } from './services.js';
 
@@ -18,7 +18,7 @@ export function describeMysqlStore(kind: 'mariadb' | 'mysql', name: string): voi
     describeStoreContract('four connections', new MariaDbStores(kind, { prefix: 'order' }));
     describeStoreContract(
       'an odd session, two connections, commit order',
-      new MariaDbStores(kind, { poolSize: 2, ordering: 'strict' }, ODD_SESSION, NARROW),
+      new MariaDbStores(kind, { ordering: 'strict' }, ODD_SESSION, NARROW),
     );
   });
 }

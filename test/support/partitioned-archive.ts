@@ -1,14 +1,13 @@
 import { DataSource, type DataSourceOptions } from 'typeorm';
-import type { OutboxOptions, OutboxStore } from '../../lib/index.js';
+import { OutboxPartitionMaintainer, type OutboxStore } from '../../lib/index.js';
 import { outboxMigrations } from '../../lib/data-layers/typeorm/index.js';
 import { resolveOptions } from '../../lib/options/resolve.js';
-import { OutboxPartitionMaintainer } from '../../lib/partitions/maintainer.js';
+import type { PartitionRequest } from '../../lib/partitions/request.js';
 import { createTestDatabase, type TestDatabase } from './databases.js';
 import { openStore } from './open-store.js';
 import { RecordedHooks } from './relay.js';
 import { dialectOf, type DatabaseKind } from './services.js';
 
-type Partitions = NonNullable<OutboxOptions['partitions']>;
 export const DAY = 86_400_000;
 const INERT = { kind: 'none', receipt: 'broker', create: () => Promise.reject(new Error('no relay here')) } as const;
 
@@ -45,12 +44,16 @@ export class PartitionedArchive {
     return store;
   }
 
-  maintainer(partitions: Partitions = {}, store = this.store()): OutboxPartitionMaintainer {
-    const options = resolveOptions({
-      transports: { default: INERT },
-      partitions: { period: 'day', lookahead: '2d', ...partitions },
+  /** One whose passes have these rules, where they have no others. */
+  maintainer(rules: PartitionRequest = {}, store = this.store()): OutboxPartitionMaintainer {
+    const { partitions } = resolveOptions({ transports: { default: INERT }, partitions: { period: 'day' } });
+    const maintainer = new OutboxPartitionMaintainer(store, this.hooks, partitions);
+    const [runOnce, plan] = [maintainer.runOnce.bind(maintainer), maintainer.plan.bind(maintainer)];
+    const merged = (request: PartitionRequest = {}): PartitionRequest => ({ lookahead: '2d', ...rules, ...request });
+    return Object.assign(maintainer, {
+      runOnce: (request?: PartitionRequest, bounds?: object) => runOnce(merged(request), bounds),
+      plan: (request?: PartitionRequest) => plan(merged(request)),
     });
-    return new OutboxPartitionMaintainer(store, this.hooks, options.partitions);
   }
 
   /** Rows that were published at this time. */

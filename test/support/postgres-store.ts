@@ -11,8 +11,7 @@ export const DATABASE = {
   setup: 'create',
   schema: undefined,
   prefix: 'outbox_',
-  poolSize: 4,
-  preparedStatements: true,
+  pooler: undefined,
 } as const;
 
 /** A database of its own, an application's DataSource on it, and as many stores as wanted. */

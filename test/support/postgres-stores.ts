@@ -1,7 +1,7 @@
 import { DataSource } from 'typeorm';
 import type { StoreHarness } from 'nestjs-outbox/testing';
 import type { OutboxStore } from '../../lib/index.js';
-import { outboxSql } from '../../lib/data-layers/typeorm/migrations.js';
+import { outboxSql } from '../../lib/data-layers/typeorm/index.js';
 import { transactionExecutor } from '../../lib/data-layers/typeorm/transaction.js';
 import { openStore } from './open-store.js';
 import type { SchemaSettings } from '../../lib/store/outbox-store.js';
@@ -22,7 +22,7 @@ const OF_THE_APPLICATION = ['default_transaction_read_only', 'exit_on_error'];
 
 /** @param pooled in transaction mode; nothing but the pooler's address is known */
 export function postgresStores(
-  database: { schema?: string; prefix: string; preparedStatements: boolean; poolSize: number },
+  database: { schema?: string; prefix: string; pooler?: boolean },
   ordering: SchemaSettings['ordering'] = 'key',
   pooled = false,
 ): StoreHarness {
@@ -34,7 +34,7 @@ export function postgresStores(
     openStore(application, {
       ...settings,
       onPublished: 'delete',
-      options: { setup: 'create', schema: undefined, ...database },
+      options: { setup: 'create', schema: undefined, pooler: undefined, ...database },
     });
   return {
     settings,

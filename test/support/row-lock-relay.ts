@@ -4,12 +4,16 @@ import { transportRelayOptions } from '../../lib/relay/relay.types.js';
 import { RowLockRelay } from '../../lib/relay/row-lock/row-lock-relay.js';
 import { resolveOptions } from '../../lib/options/resolve.js';
 import type { LockedOutcome, LockSession } from '../../lib/store/parked-store.js';
-import { FakeClock } from '../../lib/testing/fake-clock.js';
+import { FakeClock } from '../../lib/testing/index.js';
 import { storeOf, StubStore, turn } from './transport-relay.js';
 import { RecordedHooks, ScriptedTransport } from './scripted.js';
 
 /** A relay over rows in memory: what fails is due again at once. */
-export function createRowLockRelay(given: Partial<OutboxOptions> = {}, transport = new ScriptedTransport()) {
+export function createRowLockRelay(
+  given: Partial<OutboxOptions> = {},
+  transport = new ScriptedTransport(),
+  durable = true,
+) {
   const options = resolveOptions(
     { transports: { default: transport }, ordering: 'none', coordination: 'rowLock', ...given },
     {},
@@ -26,7 +30,7 @@ export function createRowLockRelay(given: Partial<OutboxOptions> = {}, transport
     limits.push(limit);
     const locked = stub.ready.slice(0, limit);
     if (locked.length === 0) return { locked: 0, refused: [] };
-    const outcome = await work(locked, true, session);
+    const outcome = await work(locked, durable, session);
     ending.signal.throwIfAborted();
     outcomes.push(outcome);
     stub.remove(outcome.published.map(({ seq }) => ({ seq })));

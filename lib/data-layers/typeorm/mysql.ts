@@ -14,12 +14,8 @@ const ROW_LOCK_WAIT = 2_000;
 /** Sessions for one piece of work: the maintainer of partitions has one. */
 const LONE = 1;
 
-/** Which roles share a connection when there are fewer than four. A renewal never waits for a batch. */
-const SHARED: Readonly<Record<number, Readonly<Record<ConnectionRole, ConnectionRole>>>> = {
-  1: { read: 'read', settle: 'read', admin: 'read', lease: 'read' },
-  2: { read: 'read', settle: 'read', admin: 'read', lease: 'lease' },
-  3: { read: 'read', settle: 'settle', admin: 'read', lease: 'lease' },
-};
+/** One for each role, so that a renewal never waits for a batch. */
+const ROLES = 4;
 
 export function openMysqlDatabase(application: DataSource, settings: StoreSettings): SqlDatabase {
   return new TypeOrmMysqlDatabase(application, settings);
@@ -37,7 +33,7 @@ class TypeOrmMysqlDatabase implements SqlDatabase {
   ) {}
 
   connection(role: ConnectionRole): MysqlConnection {
-    return this.owned(SHARED[this.settings.poolSize]?.[role] ?? role);
+    return this.owned(role);
   }
 
   publishing(transport: number): MysqlConnection {
@@ -104,7 +100,7 @@ class TypeOrmMysqlDatabase implements SqlDatabase {
 /** The application's driver options that would change what we read or send are overruled one by one. */
 async function openDataSource(application: DataSource, settings: StoreSettings): Promise<DataSource> {
   const dataSource = ownDataSource(application, settings, {
-    connectionLimit: Math.max(settings.poolSize, 1) + LONE + MOST_PUBLISHING, // opened as they are asked for
+    connectionLimit: ROLES + LONE + MOST_PUBLISHING, // opened as they are asked for
     connectTimeout: settings.connectTimeout,
     charset: 'utf8mb4',
     timezone: 'Z',

@@ -17,14 +17,8 @@ const LISTENERS = 1;
 /** Sessions for one piece of work: the maintainer of partitions has one. */
 const LONE = 1;
 
-/**
- * Which roles share a connection when there are fewer than four. `settle` shares with nobody that must be durable
- * unless it has to; leases are always alone, so that a renewal never waits for a batch.
- */
-const SHARED: Readonly<Record<number, Readonly<Record<ConnectionRole, ConnectionRole>>>> = {
-  2: { read: 'read', settle: 'read', admin: 'read', lease: 'lease' },
-  3: { read: 'read', settle: 'settle', admin: 'read', lease: 'lease' },
-};
+/** One for each role: `settle` shares with nobody that must be durable, and a renewal never waits for a batch. */
+const ROLES = 4;
 
 export function openPostgresDatabase(application: DataSource, settings: StoreSettings): SqlDatabase {
   return new TypeOrmPostgresDatabase(application, settings);
@@ -45,21 +39,20 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
     readonly settings: StoreSettings,
   ) {
     this.notice = new PoolerWarning(settings);
-    const { poolSize, listenUrl } = settings;
-    this.pool = new PostgresPool(application, settings, poolSize + LISTENERS + LONE + MOST_PUBLISHING);
+    const { pooler } = settings;
+    this.pool = new PostgresPool(application, settings, ROLES + LISTENERS + LONE + MOST_PUBLISHING);
     // A listener that is lost may still say goodbye when the next one is there.
     this.direct =
-      listenUrl === undefined ? this.pool : new PostgresPool(application, settings, 2 * LISTENERS + LONE, listenUrl);
+      typeof pooler === 'string' ? new PostgresPool(application, settings, 2 * LISTENERS + LONE, pooler) : this.pool;
   }
 
   connection(role: ConnectionRole): PostgresConnection {
-    const owner = SHARED[this.settings.poolSize]?.[role] ?? role;
-    let connection = this.connections.get(owner);
+    let connection = this.connections.get(role);
     if (connection === undefined) {
-      const asynchronous = owner === 'settle' && this.settings.onPublished === 'delete';
+      const asynchronous = role === 'settle' && this.settings.onPublished === 'delete';
       const lastsLater: Settings = asynchronous ? { synchronous_commit: 'off' } : {};
-      connection = this.connect(owner === 'lease' ? { lock_timeout: String(LEASE_LOCK_WAIT) } : lastsLater);
-      this.connections.set(owner, connection);
+      connection = this.connect(role === 'lease' ? { lock_timeout: String(LEASE_LOCK_WAIT) } : lastsLater);
+      this.connections.set(role, connection);
     }
     return connection;
   }
@@ -91,7 +84,7 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
     const session = new PostgresConnection(
       once(async () => {
         const checkedOut = await this.checkOut({}, this.direct);
-        if (!checkedOut.behindPooler) return checkedOut;
+        if (!checkedOut.pooled) return checkedOut;
         await checkedOut.release();
         throw pooled();
       }),
@@ -112,7 +105,7 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
 
   /** One that hands out the server's process ids. Its listener hears nothing, and is not told so: its silence is noticed. */
   private noticePooler(): void {
-    if (this.handsOn || !this.settings.preparedStatements) return;
+    if (this.handsOn || this.settings.pooler) return;
     this.handsOn = true;
     this.notice.tell(true);
     this.dropAll();
@@ -125,7 +118,7 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
     onLost: (error: unknown) => void,
   ): Promise<{ close(): Promise<void> } | undefined> {
     const connection = await this.checkOut({}, this.direct);
-    if (connection.behindPooler && this.settings.wakeUp !== 'notify') {
+    if (connection.pooled && this.settings.wakeUp !== 'notify') {
       await connection.release(); // LISTEN would succeed, in a session that the pooler gives to others
       return undefined;
     }
@@ -152,19 +145,20 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
   }
 
   /** A client of its own, with our settings. */
-  private async checkOut(extra: Settings, pool = this.pool): Promise<CheckedOut & { behindPooler: boolean }> {
+  private async checkOut(extra: Settings, pool = this.pool): Promise<CheckedOut> {
     const { client, release } = await pool.take();
     try {
       const otherEnd = await askOtherEnd(client);
-      const behindPooler = otherEnd.isPooler || (this.handsOn && pool === this.pool);
-      if (behindPooler) {
-        this.pooled ||= pool === this.pool;
-        this.notice.tell(pool === this.pool);
+      const isShared = pool === this.pool;
+      const isToldOf = this.handsOn || Boolean(this.settings.pooler);
+      const pooled = otherEnd.isPooler || (isShared && isToldOf);
+      if (pooled) {
+        this.pooled ||= isShared;
+        this.notice.tell(isShared);
       }
-      const pooled = behindPooler || !this.settings.preparedStatements;
       const session = pooled ? pooledSession(this.settings, extra, otherEnd) : ownSession(this.settings, extra);
       if (!pooled) await client.query(session.atStart);
-      return { client, pooled, behindPooler, inTransaction: session.inTransaction, release };
+      return { client, pooled, inTransaction: session.inTransaction, release };
     } catch (error) {
       await release().catch(() => undefined);
       throw error;
@@ -176,5 +170,5 @@ const pooled = (): OutboxConfigurationError =>
   new OutboxConfigurationError(
     'UNSUPPORTED_DATABASE',
     'Behind a pooler a session is handed to others, and a lock with it.',
-    { hint: 'Give database.listenUrl the address of PostgreSQL itself.' },
+    { hint: 'Give database.pooler the address of PostgreSQL itself.' },
   );

@@ -19,7 +19,6 @@ export type HeadersInput = Readonly<Record<string, HeaderValue>>;
 export interface StoredRetry {
   readonly initial?: number;
   readonly max?: number;
-  readonly min?: number;
   readonly backoff?: 'exponential' | 'fixed';
   readonly jitter?: 'full' | 'equal' | 'none';
   readonly maxAttempts?: number | null;

@@ -42,7 +42,7 @@ export interface OutboxEventOptions<T> {
   /**
    * Overrides the module's `retry` for messages of this class, within the bounds of its options.
    *
-   * `initial` and `min` are at most 1 h, `max` at most 7 d, `maxAge` at least 1 s. An `initial` below 100 ms or a `max` below 1 s
+   * `initial` is at most 1 h, `max` at most 7 d, `maxAge` at least 1 s. An `initial` below 100 ms or a `max` below 1 s
    * counts only where the module's is below, too. All members but `classify` are stored with each message, so that `backoff` cannot
    * be a function here. `classify` counts in every process that has loaded the class. When it returns `undefined`, the module's
    * `classify` decides.

@@ -1,13 +1,10 @@
-import type { OutboxHooks } from '../../observe/events.js';
 import { toldLease } from '../../store/instance-info.js';
 import type { Clock } from '../../time/clock.js';
 import type { Acquired, HeldLease, LeaseStore, LiveInstance } from '../../store/lease-store.js';
-import { tellExpired, tellHeld, tellShortened } from './lease-news.js';
+import { tellExpired, tellHeld, tellShortened, type News } from './lease-news.js';
 
 /** Leases of others that nobody will renew, and what is told of them. */
 export class AbandonedLeases {
-  /** Who is told. Set by the dispatcher. */
-  news: Pick<OutboxHooks, 'emit'> = { emit: () => undefined };
   /** Nobody was told yet whose leases are waited for, and this is the start. */
   private isFirst = true;
   /** By the monotonic clock. */
@@ -19,6 +16,7 @@ export class AbandonedLeases {
     private readonly owner: string,
     /** Milliseconds, of this instance. */
     private readonly lease: number,
+    private readonly news: News,
   ) {}
 
   /**

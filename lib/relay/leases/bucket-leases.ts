@@ -1,15 +1,12 @@
-import type { Clock } from '../../time/clock.js';
+import { stopwatch, type Clock } from '../../time/clock.js';
 import type { Lease, LeaseStore } from '../../store/lease-store.js';
 import { AbandonedLeases } from './abandoned-leases.js';
 import { fairShare } from './fair-share.js';
-import { forgive } from './forgive.js';
-import { LeaseDeadline } from './lease-deadline.js';
-import type { Held, LeaseListener, LeaseSettings } from './lease-listener.js';
+import type { Held, LeaseHooks, LeaseListener, LeaseSettings } from './lease-listener.js';
 import { LiveInstances } from './live-instances.js';
 import { LookPace } from './look-pace.js';
 import { Pauses } from '../pauses/pauses.js';
 import { withTroubles } from '../../store/instance-info.js';
-import type { OutboxReason } from '../../observe/reason-codes.js';
 
 export type { LeaseListener } from './lease-listener.js';
 
@@ -37,15 +34,10 @@ export class BucketLeases {
   draining = new Set<string>();
   /** Times that the database answered. */
   answers = 0;
-  /** Buckets were given back, or are to be. Set by the dispatcher. */
-  freed: () => void = () => undefined;
-  /** Others have something to look at: who is there, who takes part, or what is free. Set by the dispatcher. */
-  changed: () => void = () => undefined;
-  /** Why this instance does not publish all that it should. Set by the dispatcher. */
-  troubles: () => readonly OutboxReason[] = () => [];
   readonly abandoned: AbandonedLeases;
   /** Milliseconds after its last word for which this instance counts as alive, and believes in its leases. */
   readonly alive: number;
+  private readonly hooks: LeaseHooks;
 
   constructor(
     readonly store: LeaseStore,
@@ -54,10 +46,12 @@ export class BucketLeases {
     readonly owner: string,
     readonly info: string,
     readonly settings: LeaseSettings,
+    hooks: Partial<LeaseHooks> = {},
   ) {
-    this.abandoned = new AbandonedLeases(store, clock, owner, settings.lease);
+    this.hooks = { ...NOBODY, ...hooks };
+    this.abandoned = new AbandonedLeases(store, clock, owner, settings.lease, this.hooks);
     this.alive = Math.min(settings.lease, Math.max(MOST_SILENCE, settings.need * 2));
-    this.pace = new LookPace(clock, settings, this.alive);
+    this.pace = new LookPace(clock, settings.every, this.alive, this.hooks.hears);
     this.living = new LiveInstances(store, clock, owner, this.alive, this.abandoned, this.pauses);
   }
 
@@ -87,10 +81,15 @@ export class BucketLeases {
     return held === undefined ? undefined : { transport, bucket, epoch: held.epoch };
   }
 
-  /** Whether work that takes up to `need` ms may start on this bucket. */
-  usable(transport: number, bucket: number, need: number): boolean {
+  /** Whether work that takes up to `need` ms may start on this bucket. Default: one publish. */
+  usable(transport: number, bucket: number, need = this.settings.need): boolean {
     const held = this.held.get(transport)?.get(bucket);
-    return held !== undefined && held.deadline.remaining > need && !this.draining.has(`${transport}/${bucket}`);
+    return held !== undefined && this.remaining(held) > need && !this.draining.has(`${transport}/${bucket}`);
+  }
+
+  /** Milliseconds for which it is good by this process's reckoning, which ends before the database's; negative: it is over. */
+  private remaining({ age }: Pick<Held, 'age'>): number {
+    return this.alive - age();
   }
 
   /** Leases in a row that ran out before ours, at the bucket of this transport where they are most. */
@@ -134,7 +133,7 @@ export class BucketLeases {
   /** What this instance tells of itself has changed: it is written now, for every process that asks. */
   tellNow(): void {
     this.lookAgain();
-    this.freed();
+    this.hooks.freed();
   }
 
   /** The next pass looks at the other instances, whatever the time. */
@@ -155,11 +154,11 @@ export class BucketLeases {
     await release().catch(release);
     this.pauses.forget();
     this.lookAgain();
-    this.changed();
+    this.hooks.changed();
   }
 
   private async renew(): Promise<void> {
-    const deadline = new LeaseDeadline(this.clock, this.alive);
+    const age = stopwatch(this.clock); // from before the statement was sent
     await this.sayAlive();
     const renewed = new Map<string, string>();
     const orphans: Lease[] = [];
@@ -174,19 +173,36 @@ export class BucketLeases {
     this.answers += renewed.size > 0 || orphans.length > 0 ? 1 : 0;
     this.renewedAt = this.clock.monotonic();
     const { need } = this.settings;
-    this.slowRenewal = renewed.size > 0 && deadline.remaining <= need ? deadline.elapsed() : null;
+    this.slowRenewal = renewed.size > 0 && this.remaining({ age }) <= need ? age() : null;
     for (const [transport, buckets] of this.held) {
       const lost: number[] = [];
       for (const [bucket, held] of buckets) {
-        if (renewed.get(`${transport}/${bucket}`) === held.epoch) held.deadline = deadline;
+        if (renewed.get(`${transport}/${bucket}`) === held.epoch) held.age = age;
         else lost.push(bucket);
       }
       this.lose(transport, lost);
     }
     for (const holder of this.holders.values()) holder.renewed();
-    await forgive(this);
+    await this.forgive();
     // Acquired or freed without our hearing of it: nobody reads them, and each renewal would keep it so.
     if (orphans.length > 0) await this.store.giveBack(this.owner, orphans);
+  }
+
+  /** Whoever has held a lease for as long as it takes to lose one does not die of it: former crashes count no more. */
+  private async forgive(): Promise<void> {
+    const lasted = [...this.held].flatMap(([transport, buckets]) =>
+      [...buckets].flatMap(([bucket, held]) =>
+        held.crashes > 0 && this.clock.monotonic() - held.since >= this.settings.lease
+          ? [{ held, lease: { transport, bucket, epoch: held.epoch } }]
+          : [],
+      ),
+    );
+    if (lasted.length === 0) return;
+    await this.store.lasted(
+      this.owner,
+      lasted.map(({ lease }) => lease),
+    );
+    for (const { held } of lasted) held.crashes = 0;
   }
 
   /** A lease that is longer than that is only good while others see that its owner lives: they are told first. */
@@ -196,7 +212,7 @@ export class BucketLeases {
 
   private dropExpired(): void {
     for (const [transport, buckets] of this.held) {
-      const expired = [...buckets.keys()].filter((bucket) => (buckets.get(bucket) as Held).deadline.remaining <= 0);
+      const expired = [...buckets.keys()].filter((bucket) => this.remaining(buckets.get(bucket) as Held) <= 0);
       this.lose(transport, expired);
     }
   }
@@ -210,9 +226,9 @@ export class BucketLeases {
   /** Says what this instance is, now or where that is due, and looks who else is there. */
   async tell(how: 'beat' | 'look'): Promise<void> {
     const transports = [...this.present].filter(([, holder]) => holder.participates).map(([transport]) => transport);
-    const isNews = await this.living[how]({ transports, info: withTroubles(this.info, this.troubles()) });
+    const isNews = await this.living[how]({ transports, info: withTroubles(this.info, this.hooks.troubles()) });
     this.answers += 1;
-    if (isNews) this.changed();
+    if (isNews) this.hooks.changed();
   }
 
   /** @returns whether this instance still wants more than it has */
@@ -247,7 +263,7 @@ export class BucketLeases {
   }
 
   private async acquire(transport: number, holder: LeaseListener, limit: number, only = this.used): Promise<void> {
-    const deadline = new LeaseDeadline(this.clock, this.alive);
+    const age = stopwatch(this.clock); // from before the statement was sent
     await this.sayAlive();
     const request = { owner: this.owner, leaseMs: this.settings.lease, transport, limit };
     const leases = await this.store.acquire({ ...request, ...(only && { only }) });
@@ -258,7 +274,7 @@ export class BucketLeases {
     const again = leases.map(({ bucket }) => bucket);
     this.lose(transport, again);
     const since = this.clock.monotonic();
-    for (const { bucket, epoch, crashes } of leases) mine.set(bucket, { epoch, deadline, crashes, since });
+    for (const { bucket, epoch, crashes } of leases) mine.set(bucket, { epoch, age, crashes, since });
     holder.gained(leases);
   }
 
@@ -280,18 +296,25 @@ export class BucketLeases {
       // parked table that were marked as sent under it and forgotten would never be taken again.
       for (const { bucket } of leases) this.held.get(transport)?.delete(bucket);
       if (leases.length > 0) await this.store.giveBack(this.owner, leases);
-      if (leases.length > 0) this.changed();
+      if (leases.length > 0) this.hooks.changed();
     };
     // A failure leaves a lease that nobody uses: the renewal of the next pass finds it.
     void free()
       .catch(() => (this.isUnsure = true))
       .finally(() => {
         for (const bucket of fresh) this.draining.delete(`${transport}/${bucket}`);
-        this.freed();
+        this.hooks.freed();
       });
   }
 }
 
+const NOBODY: LeaseHooks = {
+  emit: () => undefined,
+  freed: () => undefined,
+  changed: () => undefined,
+  troubles: () => [],
+  hears: () => false,
+};
 /** Milliseconds: what has not ended in time by another clock is not asked for without a pause. */
 const SOON = 20;
 /** Milliseconds: whoever has a longer lease is heard of more often all the same. */

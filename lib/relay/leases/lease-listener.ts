@@ -1,5 +1,6 @@
+import type { OutboxHooks } from '../../observe/events.js';
+import type { OutboxReason } from '../../observe/reason-codes.js';
 import type { Acquired } from '../../store/lease-store.js';
-import type { LeaseDeadline } from './lease-deadline.js';
 
 /** Who uses the leases of a transport. They come, last and go by the heartbeat, while nobody of the relay waits for them: so it is told. */
 export interface LeaseListener {
@@ -15,9 +16,23 @@ export interface LeaseListener {
   readonly participates: boolean;
 }
 
+/** What the leases of a relay tell it as they go, and what they ask it. */
+export interface LeaseHooks {
+  readonly emit: OutboxHooks['emit'];
+  /** Buckets were given back, or are to be: the next pass has something to do. */
+  readonly freed: () => void;
+  /** Others have something to look at: who is there, who takes part, or what is free. */
+  readonly changed: () => void;
+  /** Why this instance does not publish all that it should. */
+  readonly troubles: () => readonly OutboxReason[];
+  /** Whether `lookAgain` is called when others have changed something; else that is found by looking. */
+  readonly hears: () => boolean;
+}
+
 export interface Held {
   epoch: string;
-  deadline: LeaseDeadline;
+  /** Milliseconds since its statement was sent. */
+  age: () => number;
   /** Leases in a row before this one that ran out; 0 once this one has lasted. */
   crashes: number;
   /** When it was taken, by the monotonic clock. */

@@ -4,7 +4,7 @@ import { counted } from '../../observe/plural.js';
 import { toldPlace } from '../../store/instance-info.js';
 import { durationText } from '../../time/duration.js';
 
-type News = Pick<OutboxHooks, 'emit'>;
+export type News = Pick<OutboxHooks, 'emit'>;
 
 /** @param owners of each lease that was taken, where it ran out in somebody's hands */
 export function tellExpired(news: News, owners: readonly (string | null)[]): void {

@@ -1,18 +1,18 @@
 import type { Clock } from '../../time/clock.js';
-import type { LeaseSettings } from './lease-listener.js';
 
 /** How often an instance looks at the others and at what is free. */
 export class LookPace {
-  /** Whether what others change is told here; else it is found by looking. Set by the dispatcher. */
-  hears: () => boolean = () => false;
   /** Since when this instance wants more than it has. */
   private hungrySince: number | undefined;
 
   constructor(
     readonly clock: Clock,
-    readonly settings: Pick<LeaseSettings, 'every'>,
+    /** Milliseconds: the usual pause. */
+    readonly usual: number,
     /** Milliseconds for which an instance counts as alive. */
     readonly alive: number,
+    /** Whether what others change is told here; else it is found by looking. */
+    readonly hears: () => boolean,
   ) {}
 
   set isHungry(isHungry: boolean) {
@@ -24,7 +24,7 @@ export class LookPace {
    * @param hasLeases there is something to lease
    */
   every(hasLeases: boolean, hasPeers: boolean): number {
-    const { every } = this.settings;
+    const { usual: every } = this;
     const hungryFor = this.hungrySince === undefined ? Infinity : this.clock.monotonic() - this.hungrySince;
     if (hungryFor < every * FAST_FOR) return every / FAST;
     if (hasLeases && !this.hears()) return every / 2;

@@ -1,11 +1,11 @@
 import { BucketLeases } from './bucket-leases.js';
+import type { LeaseHooks } from './lease-listener.js';
 import { instanceInfo } from '../../store/instance-info.js';
 import { transportRelayOptions, timeOfOne } from '../relay.types.js';
 import type { RelayDependencies } from '../relay.js';
 
 /** The leases of one start of a relay. */
-export function leasesOf(deps: RelayDependencies, owner: string): BucketLeases {
-  const { store, clock, hooks } = deps;
+export function leasesOf({ store, clock, ...deps }: RelayDependencies, owner: string, hooks: LeaseHooks): BucketLeases {
   const options = transportRelayOptions(deps.options);
   const settings = {
     lease: options.lease,
@@ -14,7 +14,5 @@ export function leasesOf(deps: RelayDependencies, owner: string): BucketLeases {
     every: options.pollInterval * 2,
     need: timeOfOne(options),
   };
-  const leases = new BucketLeases(store.leases, clock, owner, instanceInfo(options.lease), settings);
-  leases.abandoned.news = hooks;
-  return leases;
+  return new BucketLeases(store.leases, clock, owner, instanceInfo(options.lease), settings, hooks);
 }

@@ -54,10 +54,10 @@ export function decide(
 }
 
 function delayOf(message: OutboxMessage, attempts: number, error: unknown, policy: RetryPolicy, random: number): Delay {
-  const { backoff: rule, min, max } = policy;
+  const { backoff: rule, max } = policy;
   if (typeof rule !== 'function') return { delay: backoff(attempts, { ...policy, backoff: rule }, random) };
   try {
-    return { delay: Math.max(min, Math.min(max, durationSaid(rule(attempts, message, error)))) };
+    return { delay: Math.max(1, Math.min(max, durationSaid(rule(attempts, message, error)))) };
   } catch (refused) {
     return { delay: backoff(attempts, { ...policy, backoff: 'exponential' }, random), refused };
   }

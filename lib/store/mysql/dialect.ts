@@ -35,6 +35,7 @@ export const MYSQL: Dialect = {
   readBytes: (column) => column as Buffer | null,
   isTrue: (column) => Number(column) === 1,
   time: timeText,
+  interval: 'interval (? * 1000) microsecond',
   readBack: ({ name }) => name,
   compared,
   filtered: ({ transport, olderThan, youngerThan, ...texts }) =>

@@ -8,6 +8,12 @@ export const MOST_PARTITIONS = 1_000;
 /** Digits of a name: `p202503`, `p20250309`, `p2025030917`. */
 const DIGITS: Readonly<Record<PartitionPeriod, number>> = { month: 6, day: 8, hour: 10 };
 const HOUR = 3_600_000;
+/** Milliseconds for which partitions are made ahead, where nobody says otherwise; and the next one always. */
+export const LOOKAHEAD: Readonly<Record<PartitionPeriod, number>> = {
+  hour: 48 * HOUR,
+  day: 30 * 24 * HOUR,
+  month: 90 * 24 * HOUR,
+};
 export const SHORTEST: Readonly<Record<PartitionPeriod, number>> = {
   hour: HOUR,
   day: 24 * HOUR,

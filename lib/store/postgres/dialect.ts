@@ -5,7 +5,8 @@ import { readDate, utc } from './inspect/rows.js';
 import { textConditions } from './inspect/text-conditions.js';
 import { statement } from './statement.js';
 
-const AGE = `clock_timestamp() - (?::float8 operator(pg_catalog.*) interval '1 millisecond')`;
+const INTERVAL = `(?::float8 operator(pg_catalog.*) interval '1 millisecond')`;
+const AGE = `clock_timestamp() - ${INTERVAL}`;
 const VALUE = { number: '?::bigint', time: '?::timestamptz', text: '?::text collate "C"' } as const;
 
 /** Every column comes as text. */
@@ -21,6 +22,7 @@ export const POSTGRES: Dialect = {
   readBytes: (column) => (column === null ? null : Buffer.from((column as string).slice(2), 'hex')),
   isTrue: (column) => column === 't',
   time: (time) => time.toISOString(),
+  interval: INTERVAL,
   readBack: ({ name, part }) => (part === 'time' ? utc(name) : name),
   compared: (order, sign, position) =>
     condition(

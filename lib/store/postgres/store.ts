@@ -1,21 +1,21 @@
 import { createHash } from 'node:crypto';
 import type { SqlConnection, SqlDatabase } from '../executor.js';
+import type { LeaseStore } from '../lease-store.js';
 import type { OutboxStore, WakeUp } from '../outbox-store.js';
 import { tableNames, type StoreSettings, type TableNames } from '../names.js';
 import { OperatorDatabase } from '../sql/operator-database.js';
 import { Operators } from '../sql/operators.js';
-import { POSTGRES } from './dialect.js';
-import { statement } from './statement.js';
-import { PostgresDiagnose } from './diagnose/diagnose.js';
-import { PostgresAdmin } from './ops/admin.js';
 import { operatorSql } from './ops/operators.js';
 import { PostgresDedupKeys } from './ready/dedup-keys.js';
 import { PostgresWake } from './parked/wake.js';
-import { PostgresAging } from './ops/aging.js';
-import { PostgresCleaner } from './ops/clean.js';
+import { POSTGRES } from './dialect.js';
+import { statement } from './statement.js';
+import { PostgresDiagnose } from './diagnose/diagnose.js';
+import { cleanSql, PostgresDedupCleaner } from './ops/clean.js';
 import { PostgresHeldSnapshot } from './ops/held-snapshot.js';
 import { PostgresInsert } from './ready/insert.js';
-import { PostgresLeases } from './ops/leases.js';
+import { leaseSql } from './ops/leases.js';
+import { statsSql } from './ops/stats.js';
 import { PostgresParked } from './parked/parked.js';
 import { PostgresParkedSettle } from './parked/settle.js';
 import { PostgresPayloads } from './ready/payloads.js';
@@ -23,27 +23,33 @@ import { PostgresReady, type Connections } from './ready/ready.js';
 import { PostgresRowLocks } from './ops/row-locks.js';
 import { RowsRead } from './ready/rows-read.js';
 import { TimedReads } from './inspect/timed-reads.js';
+import { Aging } from '../sql/aging.js';
+import { CleanTable } from '../sql/clean.js';
+import { LeaseTable } from '../sql/leases.js';
+import { Stats } from '../sql/stats.js';
 import { Inspection } from '../sql/inspect.js';
 import { inspectSql } from './inspect/inspect.js';
-import { PostgresPartitions } from './partitions/partitions.js';
-import { PostgresSetup } from './schema/setup.js';
+import { Partitions } from '../partitions/partitions.js';
+import { postgresPartitions } from './partitions/partitions.js';
+import { SchemaSetup } from '../schema/setup.js';
+import { postgresSetup } from './schema/setup.js';
 
 /** The outbox in PostgreSQL: one part for each role of the seam, on the connection that suits it. */
 export class PostgresStore implements OutboxStore {
   readonly names: TableNames;
   readonly writer: PostgresInsert;
-  readonly leases: PostgresLeases;
+  readonly leases: LeaseStore;
   readonly ready: PostgresReady;
   readonly parked: PostgresParked;
-  readonly admin: PostgresAdmin;
-  readonly cleaner: PostgresCleaner;
-  readonly setup: PostgresSetup;
+  readonly admin: Stats;
+  readonly cleaner: CleanTable;
+  readonly setup: SchemaSetup;
   readonly rowLocks: PostgresRowLocks;
   readonly inspect: Inspection;
   readonly diagnose: PostgresDiagnose;
   readonly operators: Operators<void>;
-  readonly partitions: PostgresPartitions;
-  readonly aging: PostgresAging;
+  readonly partitions: Partitions;
+  readonly aging: Aging;
   readonly channel: string;
 
   constructor(
@@ -54,8 +60,8 @@ export class PostgresStore implements OutboxStore {
     const connections = connectionsOf(database);
     const admin = (): SqlConnection => database.connection('admin'); // slow work of operators holds up nobody else
     this.names = names;
-    this.writer = new PostgresInsert(names, settings.preparedStatements, settings.ordering === 'strict');
-    this.leases = new PostgresLeases(() => database.connection('lease'), names);
+    this.writer = new PostgresInsert(names, !settings.pooler, settings.ordering === 'strict');
+    this.leases = new LeaseTable(database, POSTGRES, leaseSql(names));
     const parkedSettle = new PostgresParkedSettle(connections, names, settings.ordering);
     const rowsRead = new RowsRead();
     const payloads = new PostgresPayloads(connections.read, names);
@@ -63,21 +69,19 @@ export class PostgresStore implements OutboxStore {
     const ofReady = { parkedSettle, rowsRead, payloads, holder };
     this.ready = new PostgresReady(connections, names, settings.errorHistory, ofReady);
     this.parked = new PostgresParked(connections, names, settings, rowsRead);
-    this.admin = new PostgresAdmin(admin, names, settings);
     const reads = new TimedReads(admin);
+    this.admin = new Stats(reads, POSTGRES, statsSql(names, settings), settings);
     this.inspect = new Inspection(reads, POSTGRES, inspectSql(names, settings), settings);
     this.diagnose = new PostgresDiagnose(database, names, settings);
-    const wake = new PostgresWake(names, settings.ordering);
-    const operators = {
-      ...{ reads, wake, writer: this.writer },
-      database: new OperatorDatabase(database, POSTGRES),
-      keys: new PostgresDedupKeys(names),
-    };
-    this.operators = new Operators(operators, names, operatorSql(names, settings), settings);
-    this.partitions = new PostgresPartitions(database, names, settings.prefix);
-    this.aging = new PostgresAging(admin, names);
-    this.cleaner = new PostgresCleaner(admin, names, wake, this.operators.audits);
-    this.setup = new PostgresSetup(admin, connections.read, names, settings);
+    const operators = new OperatorDatabase(database, POSTGRES);
+    const [wake, keys] = [new PostgresWake(names, settings.ordering), new PostgresDedupKeys(names)];
+    const parts = { database: operators, reads, keys, wake, writer: this.writer };
+    this.operators = new Operators(parts, names, operatorSql(names, settings), settings);
+    this.partitions = new Partitions(database, postgresPartitions(names, settings.prefix));
+    this.aging = new Aging(operators, names);
+    const dedup = new PostgresDedupCleaner(admin, names);
+    this.cleaner = new CleanTable(operators, cleanSql(names), { keys: wake, dedup, audits: this.operators.audits });
+    this.setup = new SchemaSetup(database, names, settings, postgresSetup(database, names, settings));
     this.rowLocks = new PostgresRowLocks(
       (transport) => database.publishing?.(transport) ?? database.connection('read'),
       settings.buckets,

@@ -27,6 +27,8 @@ export interface Dialect {
   isTrue(column: unknown): boolean;
   /** A value of a statement: a time. */
   time(time: Date): unknown;
+  /** An interval of so many milliseconds. */
+  readonly interval: string;
   /** What reads a column of an order so that it can be compared with once more, to the microsecond. */
   readBack(column: Column): string;
   /** Whether a row stands there in an order: `>` behind it, `<=` up to it. */

@@ -51,7 +51,7 @@ export interface DedupKeys<Key> {
   /** Asked before the transaction: those that may be free. */
   before(rows: readonly RowPlace[]): Promise<Key>;
   /** In it. */
-  free(tx: SqlExecutor, before: Key, deleted: readonly RowPlace[]): Promise<void>;
+  free(tx: SqlExecutor, before: Key, deleted: readonly RowPlace[]): Promise<unknown>;
   /** Behind it: those that somebody held. */
   after(deleted: readonly RowPlace[]): Promise<void>;
 }

@@ -8,14 +8,9 @@ import { stateNumber } from '../parked-state.js';
 import type { Sql, Statement } from '../sql.js';
 import type { Dialect } from './dialect.js';
 import type { Place } from './lookup.js';
+import type { KeyOfTransport } from './take.js';
 import type { Rows } from './timed-selects.js';
 
-/** A key, where its rows are. */
-export interface KeyPlace {
-  readonly transport: number;
-  readonly bucket: number;
-  readonly key: string;
-}
 export type RowPlace = Pick<StoredRow, 'id' | 'transport' | 'bucket'>;
 
 /** How rows are locked and changed in one database. */
@@ -42,12 +37,12 @@ export interface Removal {
 /** The first row of a key becomes due. */
 export interface Wake {
   /** If it only waited for the ones before it. */
-  wake(tx: SqlExecutor, keys: readonly KeyPlace[]): Promise<unknown>;
+  wake(tx: SqlExecutor, keys: readonly KeyOfTransport[]): Promise<unknown>;
   /** Also if it waits for its next try. */
-  wakeAtOnce(tx: SqlExecutor, keys: readonly KeyPlace[]): Promise<unknown>;
+  wakeAtOnce(tx: SqlExecutor, keys: readonly KeyOfTransport[]): Promise<unknown>;
 }
 
-interface Locked extends KeyPlace {
+interface Locked extends KeyOfTransport {
   readonly rowId: string;
   readonly id: string;
   readonly state: number;
@@ -165,6 +160,6 @@ function placesOf(rows: readonly Pick<StoredRow, 'transport' | 'bucket'>[]): Pla
   return [...places.values()].sort(([one, a], [other, b]) => one - other || a - b);
 }
 
-function unique(keys: readonly KeyPlace[]): KeyPlace[] {
+function unique(keys: readonly KeyOfTransport[]): KeyOfTransport[] {
   return [...new Map(keys.map((key) => [`${key.transport} ${key.bucket} ${key.key}`, key])).values()];
 }

@@ -241,12 +241,12 @@ function describeAudit(run: StoreRun): void {
 
   it('forgets what is older than it is asked for, the oldest first', async () => {
     const { operators } = run.store;
-    if (operators === undefined || run.store.cleaner.cleanAudit === undefined) return;
+    if (operators === undefined || run.store.inspect === undefined) return;
     const audit = await operators.begin(ACTION);
-    assert.equal(await run.store.cleaner.cleanAudit(LATER, 10), 0);
+    assert.equal((await run.store.cleaner.clean('audit', LATER, 10)).removed, 0);
     const kept = await operators.begin(ACTION);
     for (let cleaned = 1; cleaned > 0 && (await audited(operators, audit)) !== undefined;)
-      cleaned = await run.store.cleaner.cleanAudit(0, 1);
+      cleaned = (await run.store.cleaner.clean('audit', 0, 1)).removed;
     assert.equal(await audited(operators, audit), undefined);
     assert.notEqual(await audited(operators, kept), undefined);
   });

@@ -208,9 +208,9 @@ function describeSettle(run: StoreRun): void {
         const ready = await owned.ready();
         if (where === 'parked') await owned.park(ready);
         const messages = where === 'parked' ? (await owned.take()).messages : ready;
-        while ((await run.store.cleaner.cleanArchive(0, 100)) > 0);
+        while ((await run.store.cleaner.clean('archive', 0, 100)).removed > 0);
         assert.equal((await owned.settle([...messages, ...ready, ...messages], 'archive')).affected, 1);
-        assert.equal(await run.store.cleaner.cleanArchive(0, 100), 1);
+        assert.equal((await run.store.cleaner.clean('archive', 0, 100)).removed, 1);
       });
     }
 

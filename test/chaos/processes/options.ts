@@ -16,7 +16,7 @@ export function outboxOptions(settings: ProcessSettings & Partial<RelaySettings>
   const { lease, pollInterval, publishTimeout, shutdownTimeout, batchSize, batchesInFlight, buckets } = RELAY;
   const { listenUrl } = settings;
   return {
-    ...(listenUrl === undefined ? {} : { database: { listenUrl } }),
+    ...(listenUrl === undefined ? {} : { database: { pooler: listenUrl } }),
     transports: Object.fromEntries(TRANSPORTS.map((name) => [name, transport(settings, name)])),
     defaultTransport: TRANSPORTS[0],
     ordering: settings.ordering,

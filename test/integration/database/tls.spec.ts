@@ -72,8 +72,8 @@ describe.each(DATABASES)('TLS to %s', (kind) => {
 
     it('takes the `ssl` of the DataSource for each session of the outbox', async () => {
       const transport = new CollectingTransport();
-      const listenUrl = kind === 'postgres' ? { listenUrl: database.url } : {}; // nor by another way is it less
-      const options = quiet({ transports: { default: transport }, database: { setup: 'create', ...listenUrl } });
+      const past = kind === 'postgres' ? { pooler: database.url } : {}; // nor by another way is it less
+      const options = quiet({ transports: { default: transport }, database: { setup: 'create', ...past } });
       const application = await applications.start(build([typeOrm(encrypted), OutboxModule.forRoot(options)]));
       const id = await application.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('a'));
       await until(() => transport.ids.includes(id));
@@ -88,14 +88,14 @@ describe.each(DATABASES)('TLS to %s', (kind) => {
 
     if (kind === 'postgres')
       it.each(['url', 'replication.master.url'])(
-        'takes what the DataSource’s `%s` says beside the address, for `listenUrl`, too',
+        'takes what the DataSource’s `%s` says beside the address, for `database.pooler`, too',
         async (where) => {
           const url = `${database.url}?sslmode=no-verify`;
           const lists = { master: { url }, slaves: [] };
           const of = where === 'url' ? { url } : { replication: lists };
           const given = { ...database, options: { type: kind, ...of } as DataSourceOptions };
-          const listenUrl = `${database.url}?application_name=listener`;
-          const options = quiet({ database: { setup: 'create', listenUrl } });
+          const pooler = `${database.url}?application_name=listener`;
+          const options = quiet({ database: { setup: 'create', pooler } });
           const application = await applications.start(build([typeOrm(given), OutboxModule.forRoot(options)]));
           const query = (sql: string): Promise<Record<string, unknown>[]> => application.get(DataSource).query(sql);
           const listeners = `${SESSIONS.postgres} and application_name = 'listener'`;

@@ -183,8 +183,8 @@ describeUnlessMissing(canStart.postgres ? [] : ['postgres'], 'the doctor on a Po
       });
     });
 
-    it('past it, by listenUrl, a notification arrives', async () => {
-      const app = await through('transaction', { database: { setup: 'create', listenUrl: database.url } });
+    it('past it, by database.pooler, a notification arrives', async () => {
+      const app = await through('transaction', { database: { setup: 'create', pooler: database.url } });
       expect(await problem(app, 'pooler')).toMatchObject({ fix: null });
       await isWell(app, 'wake-up');
     });

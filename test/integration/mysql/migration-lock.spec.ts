@@ -60,8 +60,7 @@ describeOnMysqlFamily('the lock of whoever makes tables', (kind) => {
       setup: 'create',
       schema: undefined,
       prefix: 'outbox_',
-      poolSize: 2,
-      preparedStatements: true,
+      pooler: undefined,
     } as const;
     const store = openStore(db, { ...SETTINGS, onPublished: 'delete', options });
     await expect(store.setup.create(SETTINGS)).rejects.toThrow(/not (of type )?.?VIEW/i);

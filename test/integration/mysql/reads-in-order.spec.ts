@@ -13,7 +13,7 @@ const BUCKETS = 4;
  * comes out of it has no order, and a limit leaves gaps. Chaos found MariaDB doing that with one branch in parentheses.
  */
 describeOnMysqlFamily('reads in order', (kind) => {
-  const stores = new MariaDbStores(kind, { buckets: BUCKETS, poolSize: 2 });
+  const stores = new MariaDbStores(kind, { buckets: BUCKETS });
   let store: MysqlStore;
   let all: { bucket: number; seq: number }[];
 

@@ -103,12 +103,10 @@ describeOnMysqlFamily('tables', (kind) => {
 
   it('says which table is missing', async () => {
     const rename = (from: string, to: string) => stores.application.query(`rename table ${from} to ${to}`);
-    for (const [table, code] of [
-      ['outbox_leases', 'SCHEMA_MISMATCH'],
-      ['outbox_meta', 'SCHEMA_MISSING'],
-    ] as const) {
+    for (const table of ['outbox_leases', 'outbox_meta']) {
       await rename(table, 'elsewhere');
-      await expect(store.setup.check(stores.settings)).rejects.toMatchObject({ code });
+      const message = expect.stringContaining(table);
+      await expect(store.setup.check(stores.settings)).rejects.toMatchObject({ code: 'SCHEMA_MISSING', message });
       await rename('elsewhere', table);
     }
     await store.setup.check(stores.settings);

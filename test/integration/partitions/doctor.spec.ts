@@ -23,7 +23,7 @@ describeOnEach([], 'an application whose archive is in partitions', (kind) => {
     applications.start(build([typeOrm(database), OutboxModule.forRoot(quiet({ onPublished: 'archive', ...options }))]));
 
   it('the doctor says when no partition is for now, and that plans and sizes are those of partitions', async () => {
-    const app = await start({ relay: false, partitions: { period: 'day', lookahead: '2d' } });
+    const app = await start({ relay: false, partitions: { period: 'day' } });
     await admin.query(insertAt(kind, new Date()));
     expect(await problem(app, 'partitions')).toMatchObject({ severity: 'warning', evidence: { coveredUntil: null } });
     await app.get(OutboxPartitionMaintainer).runOnce();
@@ -44,7 +44,7 @@ describeOnEach([], 'an application whose archive is in partitions', (kind) => {
     const app = await start({
       transports: { default: new MoodyTransport() },
       retention: { published: '10d' },
-      partitions: { period: 'day', lookahead: '2d' },
+      partitions: { period: 'day' },
     });
     const maintainer = app.get(OutboxPartitionMaintainer);
     const names = async () => (await maintainer.status()).partitions.map(({ name }) => name);

@@ -158,7 +158,7 @@ describeUnlessMissing(missing, 'behind PgBouncer', () => {
 
   it('W1: who says by the options that a pooler is there is told nothing', async () => {
     const pooled = (await pooler('transaction')).through(database.url);
-    await application(pooled, { wakeUp: 'poll', database: { setup: 'create', preparedStatements: false } });
+    await application(pooled, { database: { setup: 'create', pooler: true } });
     expect(warnings).toEqual([]);
   });
 
@@ -182,7 +182,7 @@ describeUnlessMissing(missing, 'behind PgBouncer', () => {
 
   it('W6: with a way past the pooler the relay listens there, and hears at once what other processes commit', async () => {
     const pooled = (await pooler('transaction')).through(database.url);
-    const settings = { setup: 'create', listenUrl: database.url } as const;
+    const settings = { setup: 'create', pooler: database.url } as const;
     await application(pooled, { pollInterval: '1m', database: settings });
     await until(async () => (await ask(LISTENERS)).length === 1);
     const other = await application(pooled, { relay: false });
@@ -192,9 +192,9 @@ describeUnlessMissing(missing, 'behind PgBouncer', () => {
 
   it('W6: a way that leads to a pooler, too, is told, and the relay polls', async () => {
     const pooled = (await pooler('transaction')).through(database.url);
-    await application(pooled, { database: { setup: 'create', listenUrl: pooled, preparedStatements: false } });
+    await application(pooled, { database: { setup: 'create', pooler: pooled } });
     await until(() => warnings.length > 0);
-    expect(warnings).toEqual([expect.stringMatching(/database.listenUrl leads to a pooler, too/)]);
+    expect(warnings).toEqual([expect.stringMatching(/address in database.pooler leads to a pooler, too/)]);
     expect(await ask(LISTENERS)).toEqual([]);
   });
 

@@ -41,8 +41,9 @@ describe.each(DATABASES)('%s: leases that nobody will renew', (kind) => {
     /** A relay whose time is told by the test; the leases are those of the database. */
     function relay(leader = false): BucketLeases {
       const settings = { lease: LEASE, buckets: BUCKETS, leader, every: 1_000, need: 17_000 };
-      const leases = new BucketLeases(harness.store.leases, clock, randomUUID(), told(LEASE), settings);
-      leases.abandoned.news = hooks;
+      const leases = new BucketLeases(harness.store.leases, clock, randomUUID(), told(LEASE), settings, {
+        emit: (...event) => hooks.emit(...event),
+      });
       leases.register(0, HOLDER);
       members.push(leases);
       return leases;

@@ -37,8 +37,7 @@ describeOnEach([], 'Tables that several processes make at once', (kind) => {
       setup: 'check',
       schema: undefined,
       prefix: 'outbox_',
-      poolSize: 2,
-      preparedStatements: true,
+      pooler: undefined,
     } as const;
     const store = openStore(on, { ...SETTINGS, onPublished: 'delete', options: own });
     return work(store).finally(() => store.close());

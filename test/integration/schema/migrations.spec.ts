@@ -48,7 +48,7 @@ describe.each(DATABASES)('migrations', (kind) => {
       await db.query(`delete from migrations where name like '%${prefix}179%'`);
     }
     const check = async (prefix: string): Promise<void> => {
-      const options = { setup: 'check', schema: undefined, prefix, poolSize: 2, preparedStatements: true } as const;
+      const options = { setup: 'check', schema: undefined, prefix, pooler: undefined } as const;
       const store = openStore(db, { ...SETTINGS, onPublished: 'delete', options });
       await store.setup.check(SETTINGS).finally(() => store.close());
     };
@@ -82,8 +82,7 @@ describe.each(DATABASES)('migrations', (kind) => {
         setup: 'check',
         schema: undefined,
         prefix: 'a_',
-        poolSize: 2,
-        preparedStatements: true,
+        pooler: undefined,
       } as const;
       const store = openStore(db, { ...SETTINGS, onPublished: 'delete', options });
       await store.setup.registerTransports(['default'], 'default');

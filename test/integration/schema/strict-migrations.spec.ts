@@ -35,7 +35,7 @@ describe.each(DATABASES)('migrations of a strict order', (kind) => {
       await database.drop();
     });
     const open = (ordering: 'key' | 'strict' | 'global', prefix: string): OutboxStore => {
-      const options = { setup: 'check', schema: undefined, prefix, poolSize: 2, preparedStatements: true } as const;
+      const options = { setup: 'check', schema: undefined, prefix, pooler: undefined } as const;
       const store = openStore(db, { ...SETTINGS, ordering, options });
       stores.push(store);
       return store;

@@ -1,6 +1,6 @@
 import type { OutboxStore } from '../../../lib/index.js';
 import type { NewMessage, Place } from '../../../lib/outbox-message.js';
-import type { DedupReport, GlanceRequest } from '../../../lib/store/admin-store.js';
+import type { Cleaning, CleanReport, StatsRequest } from '../../../lib/store/admin-store.js';
 import type { SqlExecutor } from '../../../lib/store/executor.js';
 import type { Acquired, Beat, HeldLease, Instance, Lease, LeaseStore } from '../../../lib/store/lease-store.js';
 import type { InspectStore } from '../../../lib/store/inspect-store.js';
@@ -112,7 +112,8 @@ export class MemoryStore implements OutboxStore {
   }
   beat = (instance: Instance, ttlMs: number) =>
     this.write('beat', () => leases.beat(this.database, instance, ttlMs)).then((beat) => this.heard(beat));
-  living = () => this.call('living', () => leases.living(this.database)).then((beat) => this.heard(beat));
+  living = (also?: 'gone') =>
+    this.call('living', () => leases.living(this.database, also)).then((beat) => this.heard(beat));
   /** Of whoever has the store, with each answer that arrives. */
   heard = (beat: Beat): Beat => beat;
   leave = (owner: string) => this.write('leave', () => void this.database.instances.delete(owner));
@@ -229,18 +230,11 @@ export class MemoryStore implements OutboxStore {
     }
   }
 
-  stats = () => this.call('stats', () => admin.stats(this.database));
-  relays = () => this.call('relays', () => leases.rows(this.database));
-  glance = (request: GlanceRequest) => this.call('glance', () => admin.glance(this.database, request));
+  stats = (request?: StatsRequest) => this.call('stats', () => admin.stats(this.database, request));
 
-  cleanArchive(age: number, limit: number): Promise<number> {
-    return this.writeFound('cleanArchive', () => clean.cleanArchive(this.database, age, limit));
-  }
-  cleanDead(age: number, limit: number, announcedOnly: boolean): Promise<number> {
-    return this.writeFound('cleanDead', () => clean.cleanDead(this.database, age, limit, announcedOnly));
-  }
-  cleanDedup(age: number, limit: number): Promise<DedupReport> {
-    return this.writeFound('cleanDedup', () => clean.cleanDedup(this.database, age, limit)).then(clean.dedupReport);
+  async clean(what: Cleaning, age: number, limit: number): Promise<CleanReport> {
+    const removed = await this.writeFound('clean', () => clean.clean(this.database, what, age, limit));
+    return { removed, looked: removed }; // one statement comes past all that stay
   }
 
   create(settings: SchemaSettings): Promise<void> {

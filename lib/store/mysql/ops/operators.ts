@@ -105,7 +105,7 @@ function removeReady(ready: string): Removal {
 }
 
 /** Past what the cleaner deletes just now. With its time: in an archive in partitions a number alone may be that of another row. */
-function removeArchived(archive: string): Removal {
+export function removeArchived(archive: string): Removal {
   const meant = `${lookUp(ARCHIVED, `${archive} a`)} on a.archive_id = k.a and a.published_at = k.t`;
   const lock = statement(
     'lock archived',

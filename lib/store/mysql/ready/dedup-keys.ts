@@ -65,16 +65,21 @@ export class MysqlDedupKeys implements DedupKeys<readonly DedupKey[]> {
   /**
    * Behind the deletion, in its transaction. Waits for nobody: renewals of leases wait for this one, and an enqueue that found a
    * key taken holds it until its own transaction ends. {@link after} has those that somebody holds.
+   * @returns how many keys are free now
    */
-  async free(tx: SqlExecutor, before: readonly DedupKey[], deleted: readonly Pick<RowPlace, 'id'>[]): Promise<void> {
+  async free(
+    tx: SqlExecutor,
+    before: readonly DedupKey[],
+    deleted: readonly Pick<RowPlace, 'id'>[],
+  ): Promise<number> {
     const ids = new Set(deleted.map(({ id }) => id));
     const keys = before.filter(({ id }) => ids.has(id));
-    if (keys.length === 0) return;
+    if (keys.length === 0) return 0;
     const wanted = jsonRows(keys.map(({ key, claim }) => [key, claim]));
     const locked = (await tx.run(this.sql.lock.bind(wanted))).rows.map(
       ([key, id]) => [String(key), String(id)] as const,
     );
-    if (locked.length > 0) await this.remove(tx, locked);
+    return locked.length > 0 ? this.remove(tx, locked) : 0;
   }
 
   /**
@@ -105,11 +110,11 @@ export class MysqlDedupKeys implements DedupKeys<readonly DedupKey[]> {
   }
 
   /** Of keys that are locked, those whose message nobody has parked. */
-  private async remove(tx: SqlExecutor, locked: readonly (readonly [key: string, id: string])[]): Promise<void> {
+  private async remove(tx: SqlExecutor, locked: readonly (readonly [key: string, id: string])[]): Promise<number> {
     const ids = [...new Set(locked.map(([, id]) => id))];
     const parked = new Set((await tx.run(this.sql.parked.bind(idRows(ids)))).rows.map(([id]) => String(id)));
     const free = locked.filter(([, id]) => !parked.has(id)).map(([key]) => [key]);
-    if (free.length > 0) await tx.run(this.sql.remove.bind(jsonRows(free)));
+    return free.length > 0 ? (await tx.run(this.sql.remove.bind(jsonRows(free)))).affected : 0;
   }
 
   async of(ids: readonly string[]): Promise<DedupKey[]> {

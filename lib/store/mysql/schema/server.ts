@@ -1,4 +1,4 @@
-import type { SqlDatabase } from '../../executor.js';
+import type { SqlDatabase, SqlResult } from '../../executor.js';
 import { OutboxConfigurationError } from '../../../outbox.errors.js';
 import type { SchemaSettings } from '../../outbox-store.js';
 import { statement } from '../../sql.js';
@@ -69,7 +69,7 @@ export class MysqlServer {
   }
 
   /** @throws OutboxConfigurationError when what the server is makes an outbox on it impossible */
-  async check(ordering: SchemaSettings['ordering'], oneWriter: () => Promise<boolean>): Promise<void> {
+  async check(ordering: SchemaSettings['ordering']): Promise<void> {
     const { version, readOnly, binaryLog, binaryLogFormat, increment } = await this.state();
     capabilitiesOf(version);
     if (readOnly) {
@@ -85,13 +85,23 @@ export class MysqlServer {
       );
     }
     const several = ordering === 'none' ? undefined : severalPrimaries(increment, await this.galera());
-    if (several !== undefined && !(await oneWriter())) {
+    if (several !== undefined && !(await this.hasOneWriter())) {
       throw unsuitable(
         `${several}: several servers deal out numbers, so that they are not in the order of the inserts.`,
         `Use ordering: 'none'; or, where only one of them is ever written to, say so in the meta table: ` +
           `insert into ${this.meta} (name, value) values ('${ONE_WRITER}', 'yes').`,
       );
     }
+  }
+
+  /** Said by an operator; tables that are not there yet say nothing. */
+  private async hasOneWriter(): Promise<boolean> {
+    const sql = statement(undefined, `select value from ${this.meta} where name = '${ONE_WRITER}'`);
+    const { rows } = await this.database
+      .connection('admin')
+      .run(sql.bind())
+      .catch(() => NONE);
+    return rows[0]?.[0] === 'yes';
   }
 
   private async galera(): Promise<ReadonlyMap<string, unknown>> {
@@ -138,6 +148,7 @@ export function severalPrimaries(increment: number, galera: ReadonlyMap<string, 
   return clustered ? 'wsrep_on is ON (Galera)' : undefined;
 }
 
+const NONE: Pick<SqlResult, 'rows'> = { rows: [] };
 /** Row of the meta table by which an operator says that only one server is written to. */
 export const ONE_WRITER = 'one_writer';
 

@@ -48,11 +48,6 @@ export class TimedReads implements TimedSelects {
     }
   }
 
-  /** A statement that is kept prepared. @returns `undefined` when the time is over */
-  prepared(deadline: number, sql: Sql, plan: Plan): Promise<Rows | undefined> {
-    return this.inTransaction((tx) => this.limited(tx, deadline, sql, plan));
-  }
-
   private async limited(tx: SqlExecutor, deadline: number, sql: Sql, plan: Plan): Promise<Rows> {
     const left = Math.floor(deadline - systemClock.monotonic());
     if (left <= 0) throw new TimeIsOver();

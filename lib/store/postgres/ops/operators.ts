@@ -6,7 +6,7 @@ import type { Removal, RowSql } from '../../sql/row-changes.js';
 import type { Rows } from '../../sql/timed-selects.js';
 import { plainArray, textArray } from '../arrays.js';
 import { ARCHIVE_ORDER } from '../inspect/rows.js';
-import { SINCE } from '../pauses/pauses.js';
+import { PAUSE_COLUMNS } from '../pauses/pauses.js';
 import { statement } from '../statement.js';
 
 /** Whether a row that is tried again holds later ones back. */
@@ -60,7 +60,7 @@ function pauseSql({ pauses, transports }: TableNames): Pick<OperatorSql, 'pause'
     resume: statement(undefined, `delete from ${pauses} where transport = ? and topic = ? and key = ?`),
     pauses: statement(
       undefined,
-      `select p.transport, p.topic, p.key, ${SINCE}, p.actor, p.reason, t.name from ${pauses} p left join ${transports} t on t.id = p.transport
+      `select ${PAUSE_COLUMNS}, t.name from ${pauses} p left join ${transports} t on t.id = p.transport
          order by p.since, p.transport, p.topic, p.key`,
     ),
   };
@@ -114,7 +114,7 @@ function removeReady(ready: string): Removal {
  * Past what the cleaner deletes just now. Row by row by the key, however the tables are planned. Each partition has places
  * of its own: the same one in another partition is of another row.
  */
-function removeArchived(archive: string): Removal {
+export function removeArchived(archive: string): Removal {
   const remove = statement(
     undefined,
     `with meant as materialized (select x.part, x.place

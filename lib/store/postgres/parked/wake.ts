@@ -1,7 +1,8 @@
 import type { SqlExecutor } from '../../executor.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import { BLOCKED, WAITING } from '../../parked-state.js';
-import type { KeyPlace, Wake } from '../../sql/row-changes.js';
+import type { Wake } from '../../sql/row-changes.js';
+import type { KeyOfTransport } from '../../sql/take.js';
 import type { Statement } from '../../sql.js';
 import { plainArray, textArray } from '../arrays.js';
 import { statement } from '../statement.js';
@@ -21,16 +22,16 @@ export class PostgresWake implements Wake {
     this.atOnce = this.first(names, `(x.state = ${BLOCKED} or x.state = ${WAITING} and x.key = x.wanted)`);
   }
 
-  wake(tx: SqlExecutor, keys: readonly KeyPlace[]): Promise<unknown> {
+  wake(tx: SqlExecutor, keys: readonly KeyOfTransport[]): Promise<unknown> {
     return this.run(this.behind, tx, keys);
   }
 
-  wakeAtOnce(tx: SqlExecutor, keys: readonly KeyPlace[]): Promise<unknown> {
+  wakeAtOnce(tx: SqlExecutor, keys: readonly KeyOfTransport[]): Promise<unknown> {
     return this.run(this.atOnce, tx, keys);
   }
 
-  /** Of rows that were deleted. Rows: id, transport, bucket, key, blocking. */
-  async wakeBehind(tx: SqlExecutor, rows: readonly (readonly unknown[])[]): Promise<void> {
+  /** Of rows that were deleted. Rows: anything, transport, bucket, key, blocking. */
+  async wakeKeys(tx: SqlExecutor, rows: readonly (readonly unknown[])[]): Promise<void> {
     const held = rows.filter((row) => row[4] === 't' && (row[3] !== null || this.ordering === 'global'));
     const places = held.map(([, transport, bucket, key]) => [transport, bucket, key ?? ''] as [number, number, string]);
     await this.wake(
@@ -39,7 +40,7 @@ export class PostgresWake implements Wake {
     );
   }
 
-  private async run(sql: Statement, tx: SqlExecutor, keys: readonly KeyPlace[]): Promise<void> {
+  private async run(sql: Statement, tx: SqlExecutor, keys: readonly KeyOfTransport[]): Promise<void> {
     if (keys.length === 0) return;
     const places = [keys.map(({ transport }) => transport), keys.map(({ bucket }) => bucket)] as const;
     await tx.run(sql.bind(...places.map(plainArray), textArray(keys.map(({ key }) => key))));

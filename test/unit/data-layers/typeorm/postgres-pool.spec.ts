@@ -33,7 +33,7 @@ class Gatekeeper {
   }
 }
 
-describe('database.listenUrl', () => {
+describe('database.pooler', () => {
   let gatekeeper: Gatekeeper;
   beforeEach(() => {
     gatekeeper = new Gatekeeper();

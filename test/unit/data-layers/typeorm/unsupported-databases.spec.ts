@@ -1,9 +1,10 @@
 import { DataSource } from 'typeorm';
-import type { SqlConnection } from '../../../../lib/store/executor.js';
+import type { SqlConnection, SqlDatabase } from '../../../../lib/store/executor.js';
 import { OutboxModule } from '../../../../lib/index.js';
-import { PostgresSetup } from '../../../../lib/store/postgres/schema/setup.js';
+import { checkServer } from '../../../../lib/store/postgres/schema/server.js';
+import { PostgresStore } from '../../../../lib/store/postgres/store.js';
 import { severalPrimaries } from '../../../../lib/store/mysql/schema/server.js';
-import { tableNames, type StoreSettings } from '../../../../lib/store/names.js';
+import type { StoreSettings } from '../../../../lib/store/names.js';
 import { outboxMigrations } from '../../../../lib/data-layers/typeorm/index.js';
 import { build, failure, quiet } from '../../../nest/support/app.js';
 
@@ -44,11 +45,13 @@ describe('a database that cannot hold an outbox', () => {
 
 describe('a PostgreSQL', () => {
   /** The one answer of a server that does not run here. */
-  const server = (number: string, version: string): PostgresSetup => {
-    const run: SqlConnection['run'] = async () => ({ rows: [[number, version, 'f', 'f', 'UTF8']], affected: 0 });
-    const names = { schema: 'public', prefix: 'outbox_' };
-    const connection = () => ({ run }) as SqlConnection;
-    return new PostgresSetup(connection, connection, tableNames(names, '"'), names as StoreSettings);
+  const server = (number: string, version: string): SqlConnection =>
+    ({
+      run: async () => ({ rows: [[number, version, 'f', 'f', 'UTF8']], affected: 0 }),
+    }) as Partial<SqlConnection> as SqlConnection;
+  const setup = (connection: SqlConnection) => {
+    const database = { connection: () => connection } as Partial<SqlDatabase> as SqlDatabase;
+    return new PostgresStore(database, { schema: 'public', prefix: 'outbox_' } as StoreSettings).setup;
   };
 
   it.each([
@@ -57,7 +60,8 @@ describe('a PostgreSQL', () => {
   ])('of version %s is too old: nothing else is asked', async (number, version) => {
     const settings = { buckets: 32, ordering: 'key', coordination: 'buckets' } as const;
     const refusal = { code: 'UNSUPPORTED_DATABASE', hint: 'The outbox needs PostgreSQL 13 or later.' };
-    for (const start of [server(number, version).check(settings), server(number, version).create(settings)]) {
+    const tables = setup(server(number, version));
+    for (const start of [tables.check(settings), tables.create(settings)]) {
       await expect(start).rejects.toMatchObject({
         ...refusal,
         message: expect.stringContaining(`The database is PostgreSQL ${version}.`),
@@ -68,7 +72,7 @@ describe('a PostgreSQL', () => {
   it.each([
     ['130000', '13beta1'],
     ['180004', '18.4'],
-  ])('of version %s is enough', (number, version) => server(number, version).checkServer());
+  ])('of version %s is enough', (number, version) => checkServer(server(number, version)));
 });
 
 describe('several servers that take writes, on MariaDB and MySQL', () => {

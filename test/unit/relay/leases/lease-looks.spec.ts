@@ -2,6 +2,8 @@ import type { BucketLeases } from '../../../../lib/relay/leases/bucket-leases.js
 import { turn } from '../../../support/transport-relay.js';
 import { LeaseFleet } from '../../../support/lease-fleet.js';
 
+const HEARING = { hears: () => true };
+
 describe('B17: others that come, free and leave', () => {
   /** Its loop, for so many milliseconds of its clock. @returns how often it looked, and wrote that it lives */
   async function counted({ store, clock }: LeaseFleet, leases: BucketLeases, ms: number) {
@@ -18,8 +20,7 @@ describe('B17: others that come, free and leave', () => {
     [false, 110],
   ])('one that is alone looks for them as often as it reads, unless it hears of them (%s)', async (hears, most) => {
     const fleet = new LeaseFleet();
-    const { leases } = fleet.join('a');
-    leases.pace.hears = () => hears;
+    const { leases } = fleet.join('a', false, { hears: () => hears });
     await leases.runOnce();
     const { looks, beats } = await counted(fleet, leases, 60_000);
     expect(looks).toBeGreaterThanOrEqual(most);
@@ -30,8 +31,7 @@ describe('B17: others that come, free and leave', () => {
 
   it('one with others looks at them, and writes that it lives three times in a lease', async () => {
     const fleet = new LeaseFleet();
-    const members = [fleet.join('a'), fleet.join('b')];
-    for (const { leases } of members) leases.pace.hears = () => true;
+    const members = ['a', 'b'].map((owner) => fleet.join(owner, false, HEARING));
     await fleet.settle(members);
     const { looks, beats } = await counted(fleet, (members[0] as (typeof members)[0]).leases, 60_000);
     expect(beats).toBeLessThanOrEqual(6);
@@ -41,8 +41,7 @@ describe('B17: others that come, free and leave', () => {
   it('what it wants it asks for every eighth of that, for two of these', async () => {
     const fleet = new LeaseFleet();
     await fleet.join('a').leases.runOnce();
-    const { leases } = fleet.join('b');
-    leases.pace.hears = () => true;
+    const { leases } = fleet.join('b', false, HEARING);
     const delays: number[] = [];
     for (let i = 0; i < 18; i += 1) {
       delays.push(await leases.runOnce());
@@ -54,11 +53,11 @@ describe('B17: others that come, free and leave', () => {
 
   it('are told when it comes, when it takes part no more, when it has freed something, and when it has left', async () => {
     const fleet = new LeaseFleet();
-    const { leases, holder } = fleet.join('a');
     const told: string[] = [];
     let what = 'came';
-    leases.changed = () =>
-      told.push(`${what}, ${[...fleet.store.leases.values()].filter(({ owner }) => owner).length} held`);
+    const changed = (): void =>
+      void told.push(`${what}, ${[...fleet.store.leases.values()].filter(({ owner }) => owner).length} held`);
+    const { leases, holder } = fleet.join('a', false, { changed });
     await leases.runOnce();
     await fleet.settle([{ leases }], 30);
     expect(told).toEqual(['came, 0 held']);
@@ -87,9 +86,8 @@ describe('B17: others that come, free and leave', () => {
         until: 'then',
         remaining: 900,
       }));
-    const { leases } = fleet.join('b');
     const told: unknown[] = [];
-    leases.abandoned.news = { emit: (...news) => void told.push(news) };
+    const { leases } = fleet.join('b', false, { emit: (...news) => void told.push(news) });
     await leases.runOnce();
     await fleet.clock.advance(1_001);
     await leases.runOnce();
@@ -121,8 +119,7 @@ describe('B17: others that come, free and leave', () => {
 
   it('one that says nothing more is looked at when its word runs out, and its leases when these do', async () => {
     const fleet = new LeaseFleet();
-    const [a, b] = [fleet.join('a'), fleet.join('b')];
-    b.leases.pace.hears = () => true;
+    const [a, b] = [fleet.join('a'), fleet.join('b', false, HEARING)];
     await fleet.settle([a, b]);
     const begun = fleet.clock.monotonic();
     const [word, leasesOfA] = [begun + 1_700, begun + 5_150];

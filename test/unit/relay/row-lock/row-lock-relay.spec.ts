@@ -67,7 +67,7 @@ describe('a relay with row locks', () => {
     });
 
     it('while large payloads are read or a commit is flushed, nothing is published any more', async () => {
-      const { relay, stub, transport, clock } = createRowLockRelay({ durability: 'always' });
+      const { relay, stub, transport, clock } = createRowLockRelay({}, new ScriptedTransport(), false);
       stub.ready = [stored()];
       const [asked, flushed] = [gate(), gate()];
       stub.flush = () => {
@@ -82,23 +82,6 @@ describe('a relay with row locks', () => {
       await expect(pass).resolves.toMatchObject({ published: 0 });
       expect(transport.attempted).toEqual([]);
       expect(stub.ready).toHaveLength(1);
-    });
-
-    it('past its time is no end for ever: a relay that is started again publishes', async () => {
-      const { relay, stub, transport, published, pass, clock } = await publishing('loops');
-      const stopped = relay.stop(new Deadline(clock, 0));
-      await clock.advance(2_000);
-      await stopped;
-      published.open(PUBLISHED);
-      await pass;
-      transport.behave = () => PUBLISHED;
-      relay.start();
-      for (let i = 0; i < 200 && stub.ready.length > 0; i += 1) {
-        await clock.advance(1_000);
-        await turn();
-      }
-      expect(stub.ready).toEqual([]);
-      await relay.stop(new Deadline(clock, 1_000));
     });
   });
 

@@ -10,7 +10,6 @@ const CREATED = Date.UTC(2026, 0, 1);
 const POLICY: RetryPolicy = {
   initial: 1_000,
   max: 300_000,
-  min: 1,
   backoff: 'exponential',
   jitter: 'full',
   maxAttempts: 5,
@@ -62,7 +61,6 @@ describe('backoff', () => {
     const policy = fc.record({
       initial: ms,
       max: ms,
-      min: ms,
       backoff: fc.constantFrom<Delays['backoff'][]>('exponential', 'fixed'),
       jitter: fc.constantFrom<Delays['jitter'][]>('full', 'equal', 'none'),
     });
@@ -71,8 +69,8 @@ describe('backoff', () => {
       fc.property(fc.integer({ min: 0, max: 2 ** 31 }), policy, chance, (attempts, delays, random) => {
         const delay = backoff(Math.max(1, attempts), delays, random);
         expect(Number.isSafeInteger(delay)).toBe(true);
-        expect(delay).toBeGreaterThanOrEqual(delays.min);
-        expect(delay).toBeLessThanOrEqual(Math.max(delays.min, delays.max));
+        expect(delay).toBeGreaterThanOrEqual(1);
+        expect(delay).toBeLessThanOrEqual(delays.max);
         const outcome = decide(
           message({ attempts: Math.min(attempts, cap) }),
           failure({}),
@@ -92,13 +90,11 @@ describe('backoff', () => {
     expect(delays.reduce((a, b) => a + b) / 1_000).toBeCloseTo(3_996, -1);
   });
 
-  it('has equal jitter from half of the ceiling on, or none, and no delay below the least', () => {
+  it('has equal jitter from half of the ceiling on, or none', () => {
     const delays = (fields: Partial<Delays>): number[] =>
       [0, 0.5, 0.999_999].map((random) => backoff(4, { ...DELAYS, ...fields }, random));
     expect(delays({ jitter: 'equal' })).toEqual([4_000, 6_000, 8_000]);
     expect(delays({ jitter: 'none' })).toEqual([8_000, 8_000, 8_000]);
-    expect(delays({ min: 5_000 })).toEqual([5_000, 5_000, 8_000]);
-    expect(delays({ min: 5_000, max: 6_000, jitter: 'equal' })).toEqual([5_000, 5_000, 6_000]);
   });
 
   it('is the same after each failure where it is fixed', () => {
@@ -149,12 +145,12 @@ describe('decide', () => {
     expect(() => verdict({}, { blame: 'transport' }, classify(later))).toThrow('retry.classify returned a Promise');
   });
 
-  it('lets a function say the delay between the least and the longest, and tells when its answer is none', () => {
-    const says = (answer: unknown) => verdict({ attempts: 2 }, {}, { min: 50, backoff: () => answer as number });
+  it('lets a function say the delay up to the longest, and tells when its answer is none', () => {
+    const says = (answer: unknown) => verdict({ attempts: 2 }, {}, { backoff: () => answer as number });
     expect(says(7_000)).toEqual({ kind: 'retry', attempts: 3, delay: 7_000 });
     expect(says(1_500.4)).toMatchObject({ delay: 1_500 });
     expect(says('30s')).toMatchObject({ delay: 30_000 });
-    expect(says(0)).toMatchObject({ delay: 50 });
+    expect(says(0)).toMatchObject({ delay: 1 });
     expect(says('1h')).toMatchObject({ delay: 300_000 });
     for (const none of [NaN, -1, Infinity, undefined, null, 'soon', {}]) {
       const refused = expect.objectContaining({
@@ -185,9 +181,8 @@ describe('decide', () => {
   });
 
   it('takes what the message brought along before what the module says', () => {
-    const said = JSON.stringify({ $retry: { backoff: 'fixed', jitter: 'none', min: 200 } });
+    const said = JSON.stringify({ $retry: { backoff: 'fixed', jitter: 'none' } });
     expect(verdict({ optionsJson: said, attempts: 3 }, {}, { backoff: () => 9 })).toMatchObject({ delay: 1_000 });
-    expect(verdict({ optionsJson: '{"$retry":{"min":700}}' }, {})).toMatchObject({ delay: 700 });
     const optionsJson = JSON.stringify({ $retry: { maxAttempts: 1, onDead: 'skip' } });
     expect(verdict({ optionsJson }, {})).toEqual({ kind: 'dead', attempts: 1, blocks: false });
     expect(verdict({ optionsJson: '{"kafka":{"partition":1}}' }, {})).toMatchObject({ kind: 'retry' });
@@ -210,8 +205,8 @@ describe('decide', () => {
     ['{"$retry":{"initial":null,"max":[],"maxAttempts":{},"maxAge":null,"classify":"dead"}}', none],
     ['{"$retry":{"max":"abc","initial":200}}', { ...none, delay: 100 }],
     ['{"$retry":{"max":"1s","initial":"1m"}}', none],
-    ['{"$retry":{"min":"x","backoff":"never","jitter":"half"}}', none],
-    ['{"$retry":{"min":7200001,"backoff":null,"jitter":[]}}', none],
+    ['{"$retry":{"backoff":"never","jitter":"half"}}', none],
+    ['{"$retry":{"backoff":null,"jitter":[]}}', none],
     ['{"$retry":null}', none],
     ['{"$retry":5}', none],
     ['{"$retry":["max"]}', none],
