@@ -78,7 +78,7 @@ export class MysqlStore implements OutboxStore {
     const stats = new MysqlStats(database, names, settings);
     this.writer = new MysqlInsert(names, settings.ordering === 'strict');
     this.leases = new MysqlLeases(database, names, new MysqlHeldLeases(database, names));
-    const ofReady = { payloads: new MysqlPayloads(database, names), settle, holder };
+    const ofReady = { payloads: new MysqlPayloads(database, names), settle };
     this.ready = new MysqlReady(database, server, names, settings, ofReady);
     const taker = new MysqlTake(names, settings, fence, wake);
     this.parked = new MysqlParked(database, names, fence, taker, new MysqlBlockingKeys(names, wake), settings);

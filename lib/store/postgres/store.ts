@@ -19,7 +19,6 @@ import { PostgresAging } from './ops/aging.js';
 import { bulkSql } from './ops/bulk.js';
 import { purgeSql } from './ops/purge.js';
 import { PostgresCleaner } from './ops/clean.js';
-import { PostgresHeldSnapshot } from './ops/held-snapshot.js';
 import { PostgresInsert } from './ready/insert.js';
 import { PostgresLeases } from './ops/leases.js';
 import { PostgresParked } from './parked/parked.js';
@@ -70,8 +69,7 @@ export class PostgresStore implements OutboxStore {
     const parkedSettle = new PostgresParkedSettle(connections, names, settings.ordering);
     const rowsRead = new RowsRead();
     const payloads = new PostgresPayloads(connections.read, names);
-    const holder = new PostgresHeldSnapshot(admin, names);
-    const ofReady = { parkedSettle, rowsRead, payloads, holder };
+    const ofReady = { parkedSettle, rowsRead, payloads };
     this.ready = new PostgresReady(connections, names, settings.errorHistory, ofReady);
     this.parked = new PostgresParked(connections, names, settings, rowsRead);
     this.admin = new PostgresAdmin(admin, names, settings);
