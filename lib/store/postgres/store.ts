@@ -19,7 +19,6 @@ import { PostgresAdmin } from './ops/admin.js';
 import { bulkSql } from './ops/bulk.js';
 import { purgeSql } from './ops/purge.js';
 import { cleanSql, PostgresDedupCleaner } from './ops/clean.js';
-import { PostgresHeldSnapshot } from './ops/held-snapshot.js';
 import { PostgresInsert } from './ready/insert.js';
 import { leaseSql } from './ops/leases.js';
 import { statsSql } from './ops/stats.js';
@@ -78,8 +77,7 @@ export class PostgresStore implements OutboxStore {
     const parkedSettle = new PostgresParkedSettle(connections, names, settings.ordering);
     const rowsRead = new RowsRead();
     const payloads = new PostgresPayloads(connections.read, names);
-    const holder = new PostgresHeldSnapshot(admin, names);
-    const ofReady = { parkedSettle, rowsRead, payloads, holder };
+    const ofReady = { parkedSettle, rowsRead, payloads };
     this.ready = new PostgresReady(connections, names, settings.errorHistory, ofReady);
     this.parked = new PostgresParked(connections, names, settings, rowsRead);
     const reads = new TimedReads(admin);
