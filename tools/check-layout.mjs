@@ -72,7 +72,7 @@ const ROOMS = {
     'transaction',
   ],
   enqueue: ['message', 'time', 'options', 'store', 'transports', 'observe', 'transaction', 'admin'],
-  relay: ['message', 'time', 'options', 'store', 'store/pauses', 'transports', 'observe'],
+  relay: ['message', 'time', 'options', 'store', 'store/diagnose', 'store/pauses', 'transports', 'observe'],
   clean: ['time', 'options', 'store', 'store/partitions', 'observe'],
   partitions: ['message', 'options', 'store/partitions', 'observe'],
   // What a broker and its client say, whoever speaks through them: a transport of ours, or a Nest client.

@@ -36,8 +36,6 @@ export class RelayLoops implements RunningRelay {
       () => this.take(),
       (error) => this.told('take', error),
     );
-    relay.reader.lateRows.cost = relay.deps.cost;
-    if (relay.reader.approach !== undefined) relay.reader.approach.cost = relay.deps.cost;
     relay.wakeUps.wake(this.readLoop, this.parkedLoop);
   }
 

@@ -1,6 +1,5 @@
 import type { LeaseListener } from './leases/bucket-leases.js';
 import { Reader } from './read/reader.js';
-import { mustReadAgain } from './read/must-read-again.js';
 import { ProbedLowWaterMark } from './read/probed-low-water-mark.js';
 import { readProbe } from './read/read-probe.js';
 import { SnapshotLowWaterMark } from './read/snapshot-low-water-mark.js';
@@ -88,9 +87,9 @@ export class TransportRelay implements LeaseListener {
       this.wakeUps,
     );
     const mark = lowWaterMarkOn(store.ready, clock);
-    const writing = () => this.settler.writing;
-    this.reader = new Reader(store.ready, id, mark, clock, writing, undefined, this.ledger.known);
-    this.reader.told = (text) => deps.hooks.emit('warning', { text: `transport '${deps.name}': ${text}` });
+    const warn = (text: string): void => deps.hooks.emit('warning', { text: `transport '${deps.name}': ${text}` });
+    const ofReader = { ownWrites: () => this.settler.writing, known: this.ledger.known, warn, cost: deps.cost };
+    this.reader = new Reader(store.ready, id, mark, clock, ofReader);
     const batch = Math.max(1_000, options.batchSize);
     const settings = { transport: id, owner: leases.owner, onPublished: options.onPublished, batch };
     this.settler = new Settler(
@@ -412,7 +411,7 @@ export class TransportRelay implements LeaseListener {
 
   /** Where nothing may be read, a connection is proof enough that the broker is back. */
   private async probeWithout(): Promise<typeof IDLE> {
-    if (this.globalOrder.on && (await mustReadAgain(this.reader))) {
+    if (this.globalOrder.on && (await this.reader.mustReadAgain())) {
       this.parked.doubt();
       this.giveUpWaiting(); // as after a read
     }

@@ -4,7 +4,7 @@ export const CLAIM = [
     name: 'cursor-of-record',
     breaks: 'what commits behind the read position is never looked for',
     file: 'lib/relay/read/late-rows.ts',
-    from: 'let toSweep = this.toSweep(snapshot, heads);',
+    from: 'let toSweep = this.lowWaterMark.toSweep(snapshot, heads);',
     to: 'let toSweep: ReturnType<LowWaterMark["toSweep"]> = []; if (toSweep.length === 0) return { ...NONE, raise: undefined };',
     chaos: { broker: 'kafka' },
     every: true,
@@ -20,22 +20,15 @@ export const CLAIM = [
     name: 'late-row-from-later-snapshot',
     breaks: 'a late row leaves although an earlier one of its key may have been missed by the same sweep',
     file: 'lib/relay/read/reader.ts',
-    from: ': await this.store.readPlaces(this.transport, late, fetched.snapshot);',
-    to: ': await this.store.readPlaces(this.transport, late, undefined);',
+    from: 'await this.store.readPlaces(this.transport, places, this.backlogSeen);',
+    to: 'await this.store.readPlaces(this.transport, places, undefined);',
   },
   {
     name: 'found-although-given-back',
     breaks: 'what a sweep found goes although earlier rows of its key were given back while it was read',
     file: 'lib/relay/read/reader.ts',
-    from: `if (this.restarts !== restarts) return this.void();
-    if (this.session !== found.session) return this.newSession(found.session);
-    const wrong = await this.numbers.look(found, this.heads);
-    if (wrong !== undefined) return this.startOver(wrong);
-    return this.restarts === restarts ? undefined : this.void();`,
-    to: `if (this.session !== found.session) return this.newSession(found.session);
-    const wrong = await this.numbers.look(found, this.heads);
-    if (wrong !== undefined) return this.startOver(wrong);
-    return undefined;`,
+    from: 'if (this.restarts !== restarts) return this.lose();\n    if (this.session',
+    to: 'if (this.session',
   },
   {
     name: 'not-flushed',

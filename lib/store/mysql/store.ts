@@ -64,7 +64,7 @@ export class MysqlStore implements OutboxStore {
     const holder = new MysqlHeldSnapshot(database, server, names);
     this.writer = new MysqlInsert(names, settings.ordering === 'strict');
     this.leases = new LeaseTable(database, MYSQL, leaseSql(names));
-    const ofReady = { payloads: new MysqlPayloads(database, names), settle, holder };
+    const ofReady = { payloads: new MysqlPayloads(database, names), settle };
     this.ready = new MysqlReady(database, server, names, settings, ofReady);
     this.parked = new MysqlParked(database, names, fence, wake, settings);
     const publishing = (transport: number) => database.publishing?.(transport) ?? database.connection('read');

@@ -12,7 +12,6 @@ import { POSTGRES } from './dialect.js';
 import { statement } from './statement.js';
 import { PostgresDiagnose } from './diagnose/diagnose.js';
 import { cleanSql, PostgresDedupCleaner } from './ops/clean.js';
-import { PostgresHeldSnapshot } from './ops/held-snapshot.js';
 import { PostgresInsert } from './ready/insert.js';
 import { leaseSql } from './ops/leases.js';
 import { statsSql } from './ops/stats.js';
@@ -65,8 +64,7 @@ export class PostgresStore implements OutboxStore {
     const parkedSettle = new PostgresParkedSettle(connections, names, settings.ordering);
     const rowsRead = new RowsRead();
     const payloads = new PostgresPayloads(connections.read, names);
-    const holder = new PostgresHeldSnapshot(admin, names);
-    const ofReady = { parkedSettle, rowsRead, payloads, holder };
+    const ofReady = { parkedSettle, rowsRead, payloads };
     this.ready = new PostgresReady(connections, names, settings.errorHistory, ofReady);
     this.parked = new PostgresParked(connections, names, settings, rowsRead);
     const reads = new TimedReads(admin);
