@@ -141,14 +141,13 @@ describeOnEach([], 'OutboxAdmin.drain, beside a running relay', (kind) => {
     const seen: DrainProgress[] = [];
     const progress = (now: DrainProgress): void => {
       seen.push(now);
-      inspect.buckets = seen.length === 1 ? () => Promise.reject(new Error('gone away')) : look;
-      if (seen.length > 1) slow.gate.open();
+      const hasFailed = seen.some(({ error }) => error !== null);
+      inspect.buckets = hasFailed ? look : () => Promise.reject(new Error('gone away'));
+      if (hasFailed) slow.gate.open();
     };
     expect(await admin.drain({ progress })).toMatchObject({ outcome: 'drained' });
-    expect(seen.slice(0, 2)).toMatchObject([
-      { left: 1, error: null },
-      { left: 1, error: 'gone away' },
-    ]);
+    expect(seen[0]).toMatchObject({ left: 1, error: null });
+    expect(seen).toContainEqual(expect.objectContaining({ left: 1, error: 'gone away' }));
     expect(seen.at(-1)).toMatchObject({ left: 0, error: null });
     inspect.find = () => Promise.reject(new Error('gone away'));
     await expect(admin.drain({ timeout: 0 })).rejects.toThrow('gone away');

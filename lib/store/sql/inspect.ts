@@ -1,15 +1,17 @@
+import { systemClock } from '../../time/clock.js';
 import { lookDeadline } from '../find-by-id.js';
-import type {
-  Bounds,
-  BucketRow,
-  FailureRequest,
-  InspectStore,
-  RowContent,
-  RowPage,
-  RowRequest,
-  RowsById,
-  RowSurroundings,
-  StoredRow,
+import {
+  BULK_TIMEOUT,
+  type Bounds,
+  type BucketRow,
+  type FailureRequest,
+  type InspectStore,
+  type RowContent,
+  type RowPage,
+  type RowRequest,
+  type RowsById,
+  type RowSurroundings,
+  type StoredRow,
 } from '../inspect-store.js';
 import type { StoreSettings } from '../names.js';
 import { readText, type Dialect } from './dialect.js';
@@ -56,7 +58,8 @@ export class Inspection implements InspectStore {
   }
 
   async bounds(): Promise<Bounds> {
-    const [[from = null, upTo = null, at] = []] = await this.run(this.sql.bounds);
+    const deadline = systemClock.monotonic() + BULK_TIMEOUT;
+    const [[from = null, upTo = null, at] = []] = await this.reads.select(deadline, this.sql.bounds);
     const now = new Date((this.dialect.readDate(at)?.getTime() ?? -1) + 1);
     return { from: readText(from), upTo: readText(upTo), at: String(at), now };
   }

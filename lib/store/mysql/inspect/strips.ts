@@ -51,14 +51,13 @@ function merged(parts: readonly Part[]): Pick<Strip, 'parts' | 'read'> {
     const wheres = parts.map((part) => allOf([part.where, where]));
     const looks = parts.map(
       ({ from }, n) =>
-        `(select ${columns} from ${from}${whereOf(wheres[n] as Conditions)}${sortedBy(sorted)} limit ? offset ?)`,
+        `select ${columns} from ${from}${whereOf(wheres[n] as Conditions)}${sortedBy(sorted)} limit ? offset ?`,
     );
+    const values = wheres.flatMap((part) => [...part.values, most, offset]);
+    if (parts.length === 1) return select(looks[0] as string, ...values);
     const order = sorted.order.map((_, n) => `k${n}`);
-    return select(
-      `select * from (${looks.join(' union all ')}) f${sortedBy({ ...sorted, order })} limit ?`,
-      ...wheres.flatMap(({ values }) => [...values, most, offset]),
-      limit,
-    );
+    const all = looks.map((look) => `(${look})`).join(' union all ');
+    return select(`select * from (${all}) f${sortedBy({ ...sorted, order })} limit ?`, ...values, limit);
   };
   return { parts: parts.length, read };
 }

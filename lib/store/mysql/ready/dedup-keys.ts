@@ -67,11 +67,7 @@ export class MysqlDedupKeys implements DedupKeys<readonly DedupKey[]> {
    * key taken holds it until its own transaction ends. {@link after} has those that somebody holds.
    * @returns how many keys are free now
    */
-  async free(
-    tx: SqlExecutor,
-    before: readonly DedupKey[],
-    deleted: readonly Pick<RowPlace, 'id'>[],
-  ): Promise<number> {
+  async free(tx: SqlExecutor, before: readonly DedupKey[], deleted: readonly Pick<RowPlace, 'id'>[]): Promise<number> {
     const ids = new Set(deleted.map(({ id }) => id));
     const keys = before.filter(({ id }) => ids.has(id));
     if (keys.length === 0) return 0;
