@@ -55,7 +55,7 @@ export interface Becomes {
   /** Milliseconds from now; `null`: long ago. */
   readonly endsIn: number | null;
 }
-/** @returns what becomes of a lease that is locked; `undefined`: it stays as it is */
+/** @returns what becomes of a lease that is locked, for all of one change in the same columns; `undefined`: it stays as it is */
 type Judge = (lease: LeaseRow) => Partial<Becomes> | undefined;
 interface Change {
   readonly was: LeaseRow;
