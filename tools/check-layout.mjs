@@ -76,7 +76,7 @@ const ROOMS = {
     'transaction',
   ],
   enqueue: ['message', 'time', 'options', 'store', 'transports', 'observe', 'transaction', 'admin'],
-  relay: ['message', 'time', 'options', 'store', 'store/pauses', 'transports', 'observe'],
+  relay: ['message', 'time', 'options', 'store', 'store/diagnose', 'store/pauses', 'transports', 'observe'],
   clean: ['time', 'options', 'store', 'store/partitions', 'observe'],
   partitions: ['message', 'options', 'store/partitions', 'observe'],
   // What a broker and its client say, whoever speaks through them: a transport of ours, or a Nest client.
@@ -98,6 +98,8 @@ const ROOMS = {
     'transports/rabbitmq',
   ],
   'transports/in-process': ['message', 'time', 'options', 'transports', 'enqueue'],
+  // What stands between a relay and a transport where payloads are stored encrypted.
+  encryption: ['message', 'time', 'options', 'transports'],
   consumer: ['transports', 'transports/amqp'],
   nest: [
     'message',
@@ -115,6 +117,7 @@ const ROOMS = {
     'admin',
     'enqueue',
     'relay',
+    'encryption',
     'clean',
     'partitions',
   ],

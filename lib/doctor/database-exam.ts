@@ -108,7 +108,7 @@ export class DatabaseExam {
       PROCESS_FIX,
     );
     if (unpurged !== undefined) interview.note([judgeUnpurged(unpurged)]);
-    const held = await interview.ask('Old transactions', async () => ({ report: await store.ready.heldSnapshot?.() }));
+    const held = await interview.ask('Old transactions', async () => ({ report: await questions.heldSnapshot?.() }));
     if (held !== undefined) interview.note([judgeSnapshot(held.report, settings.heldFor, sources.clock.wall())]);
     return tables?.reduce((sum, { bytes }) => sum + bytes, 0);
   }

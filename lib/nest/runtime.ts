@@ -8,6 +8,7 @@ import { PARKED_POLLS } from '../relay/relay-loops.js';
 import type { EnqueueRuntime } from '../enqueue/runtime.js';
 import type { OutboxEvents } from '../observe/outbox-events.js';
 import type { OutboxExtras, OutboxOptions, ResolvedOptions } from '../outbox.options.js';
+import { decrypting } from '../encryption/decrypt-payloads.js';
 import { InProcessHandlers } from '../transports/in-process/handlers.js';
 import { resolveOptions } from '../options/resolve.js';
 import type { TransportWrapper } from '../options/transport-wrapper.js';
@@ -160,7 +161,10 @@ function dispatcherOf(parts: Parts, wrappers: readonly TransportWrapper[], hears
     hears,
     async createTransports() {
       refuseClosed(instance);
-      return createTransports(wrapped(options.transports, wrappers), moduleRef);
+      return createTransports(
+        wrapped(options.transports, [...wrappers, decrypting(options.encryption, clock)]),
+        moduleRef,
+      );
     },
   });
 }

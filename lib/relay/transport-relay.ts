@@ -1,6 +1,5 @@
 import type { LeaseListener } from './leases/bucket-leases.js';
 import { Reader } from './read/reader.js';
-import { mustReadAgain } from './read/must-read-again.js';
 import { ProbedLowWaterMark } from './read/probed-low-water-mark.js';
 import { readProbe } from './read/read-probe.js';
 import { SnapshotLowWaterMark } from './read/snapshot-low-water-mark.js';
@@ -20,16 +19,15 @@ import type { Batch, Result, Told, ToldFailure, Unit } from './publish/batch.typ
 import { Delivery } from './publish/delivery.js';
 import { LargePayloads } from './publish/large-payloads.js';
 import { RunResults, type RunEnd } from './publish/run-results.js';
-import { IDLE, NONE_TAKEN, publisherOf, timeOfOne, type TransportRelayDependencies } from './relay.types.js';
+import { IDLE, NONE_TAKEN, publisherOf, type TransportRelayDependencies } from './relay.types.js';
 import type { InFlight } from './publish/in-flight.js';
-import { Outage, type OutageRelay } from './publish/outage.js';
+import { Outage } from './publish/outage.js';
 import { UNCLEAN_ENDS, type Trial } from './publish/trial.js';
 import { PauseGate } from './pauses/gate.js';
 import { ParkedReader, type Taken } from './order/parked-reader.js';
-import { Failures } from './settle/failures.js';
 import { outcomeOf } from './settle/outcome-of.js';
 import { Results, type Effect } from './settle/results.js';
-import { tellPublished, tellTransition } from './settle/tell.js';
+import { Failures, tellPublished, tellTransition } from './settle/tell.js';
 import { Room } from './read/room.js';
 import { WakeUps } from './wake-ups.js';
 
@@ -49,7 +47,7 @@ import { WakeUps } from './wake-ups.js';
  * What is parked comes in at step 2: ParkedReader finds and takes it (`parkedOnce`). Parts return what happened, and this calls
  * the next one; it alone sees them all. It does one step when told (`readOnce`, `parkedOnce`); the loops that repeat them are the dispatcher's.
  */
-export class TransportRelay implements LeaseListener, OutageRelay {
+export class TransportRelay implements LeaseListener {
   readonly ledger: Ledger;
   readonly reader: Reader;
   readonly settler: Settler;
@@ -89,9 +87,9 @@ export class TransportRelay implements LeaseListener, OutageRelay {
       this.wakeUps,
     );
     const mark = lowWaterMarkOn(store.ready, clock);
-    const writing = () => this.settler.writing;
-    this.reader = new Reader(store.ready, id, mark, clock, writing, undefined, this.ledger.known);
-    this.reader.told = (text) => deps.hooks.emit('warning', { text: `transport '${deps.name}': ${text}` });
+    const warn = (text: string): void => deps.hooks.emit('warning', { text: `transport '${deps.name}': ${text}` });
+    const ofReader = { ownWrites: () => this.settler.writing, known: this.ledger.known, warn, cost: deps.cost };
+    this.reader = new Reader(store.ready, id, mark, clock, ofReader);
     const batch = Math.max(1_000, options.batchSize);
     const settings = { transport: id, owner: leases.owner, onPublished: options.onPublished, batch };
     this.settler = new Settler(
@@ -104,7 +102,7 @@ export class TransportRelay implements LeaseListener, OutageRelay {
     );
     this.publisher = publisherOf(deps);
     this.gate = new PauseGate(deps);
-    this.outage = new Outage(this, deps);
+    this.outage = new Outage(deps, this.ledger, this.wakeUps, () => this.publisher.reconnect(this.kill.signal));
     const payloads = new LargePayloads(deps, (message) => this.trial.markAlone(message));
     const usable = (bucket: number): boolean => this.usable(bucket);
     this.batcher = new Batcher(deps, this.ledger, this.outage.circuit, payloads, usable);
@@ -121,9 +119,10 @@ export class TransportRelay implements LeaseListener, OutageRelay {
   /** Step 1: reads what is ready, where there is room, the broker is there and nothing holds the order. Then it is handed over. */
   async readOnce(): Promise<{ read: number; more: boolean }> {
     if (this.stopping || this.outage.asksParked) return IDLE;
-    this.pump(); // what waited for a circuit or a lease may go, also when there is nothing new
+    if (this.outage.circuit.state === 'open') this.giveUpWaiting();
+    else this.pump(); // what waited for a circuit or a lease may go, also when there is nothing new
     await this.openBuckets();
-    await this.globalOrder.look([...this.open]);
+    if (this.globalOrder.on) await this.globalOrder.look([...this.open]);
     if (this.gate.isClosed || this.open.size === 0 || this.globalOrder.on || this.room.left < 1)
       return this.probeWithout();
     if (!(await this.outage.mayRead())) return IDLE;
@@ -181,7 +180,7 @@ export class TransportRelay implements LeaseListener, OutageRelay {
   /** Step 3, by the batcher: hands over what may go now. Synchronous; called whenever something changed. */
   pump(): void {
     for (;;) {
-      const batch = this.batcher.next(this.outage.absence.isOn ? this.putOff : undefined);
+      const batch = this.batcher.next(this.outage.destinations.someWait ? this.putOff : undefined);
       if (batch === undefined) return;
       void this.send(batch);
     }
@@ -191,7 +190,7 @@ export class TransportRelay implements LeaseListener, OutageRelay {
   private readonly putOff = (message: OutboxMessage): boolean => {
     const away = this.outage.isAway(message);
     if (away === undefined) return false;
-    const outcome = this.outage.absence.untried(message, away);
+    const outcome = this.outage.destinations.untried(message, away);
     this.run(this.results.putOff(message, outcome, away));
     return true;
   };
@@ -239,8 +238,8 @@ export class TransportRelay implements LeaseListener, OutageRelay {
   }
 
   private through(last: OutboxMessage): void {
-    const effects = this.results.through(last);
-    if (effects.length > 0) this.run(effects);
+    const barred = this.ledger.queues.resolve(last);
+    if (barred.length > 0) this.run(this.results.barred(barred));
   }
 
   private failed(message: OutboxMessage, failure: ToldFailure): void {
@@ -352,7 +351,7 @@ export class TransportRelay implements LeaseListener, OutageRelay {
       if (goesOn && this.ledger.queues.gateOf(message) !== null) this.continueKeyOf(message);
       if (delay !== null) soonest = Math.min(soonest, delay);
       tellTransition(deps, transition);
-      if (putOffFor !== undefined) this.outage.absence.written(putOffFor);
+      if (putOffFor !== undefined) this.outage.destinations.written(putOffFor, message);
     }
     if (soonest < Infinity) this.wakeUps.parked(soonest);
     this.decidedNoMore([...transitions, ...overtaken]);
@@ -393,7 +392,7 @@ export class TransportRelay implements LeaseListener, OutageRelay {
   private cancelPump: (() => void) | undefined;
 
   private batchEnded(): void {
-    this.failures.tell(this.deps.hooks, this.deps.name);
+    if (this.failures.alike.size > 0) this.failures.tell(this.deps);
     if (this.gate.isClosed) this.giveUpWaiting();
     this.pump();
     for (const resolve of this.batchEnds.splice(0)) resolve();
@@ -412,7 +411,7 @@ export class TransportRelay implements LeaseListener, OutageRelay {
 
   /** Where nothing may be read, a connection is proof enough that the broker is back. */
   private async probeWithout(): Promise<typeof IDLE> {
-    if (this.globalOrder.on && (await mustReadAgain(this.reader))) {
+    if (this.globalOrder.on && (await this.reader.mustReadAgain())) {
       this.parked.doubt();
       this.giveUpWaiting(); // as after a read
     }
@@ -435,7 +434,8 @@ export class TransportRelay implements LeaseListener, OutageRelay {
     const buckets = [...this.open].filter((bucket) => this.usable(bucket));
     const leases = buckets.map((bucket) => this.deps.leases.lease(this.deps.id, bucket) as Lease);
     const look = () => this.takeOnce(buckets, leases, Math.min(most, room));
-    const result = await this.outage.absence.look(look, () => [...this.open], buckets.length);
+    let result = await look();
+    if ((await this.outage.destinations.free([...this.open])) > 0 && result.taken === 0) result = await look();
     this.batcher.foundNothing('parked', empty && result.taken === 0);
     if (result.taken === 0) await this.globalOrder.look([...this.open]); // also those that may not be sent from now
     return result;
@@ -472,7 +472,7 @@ export class TransportRelay implements LeaseListener, OutageRelay {
 
   private paused(pauses: readonly Pause[]): void {
     const ended = this.gate.changed(pauses);
-    if (ended.length > 0) this.outage.absence.resumed(ended);
+    if (ended.length > 0) this.outage.destinations.resumed(ended);
     if (this.gate.isClosed) return this.giveUpWaiting();
     this.wakeUps.ready();
     this.wakeUps.parked();
@@ -513,8 +513,8 @@ export class TransportRelay implements LeaseListener, OutageRelay {
   }
 
   usable(bucket: number): boolean {
-    const { leases, options, id } = this.deps;
-    return !this.stopping && !this.gate.isClosed && leases.usable(id, bucket, timeOfOne(options));
+    const { leases, id } = this.deps;
+    return !this.stopping && !this.gate.isClosed && leases.usable(id, bucket);
   }
 
   /** Buckets that were leased since: their blocked keys are read before their first row. */
@@ -531,7 +531,7 @@ export class TransportRelay implements LeaseListener, OutageRelay {
       this.reader.add(bucket);
     }
     this.parked.opened(still);
-    this.outage.absence.freeing.gain(still);
+    this.outage.destinations.freeing.add(null, still);
     this.deps.hooks.emit('leasesAcquired', { transport: this.deps.name, buckets: still });
     this.wakeUps.parked();
     await this.globalOrder.look(still); // last: where it fails, nothing above is done again
@@ -560,10 +560,6 @@ export class TransportRelay implements LeaseListener, OutageRelay {
 
   private nextBatchEnd(): Promise<void> {
     return new Promise((resolve) => this.batchEnds.push(resolve));
-  }
-
-  reconnect(): Promise<void> {
-    return this.publisher.reconnect(this.kill.signal);
   }
 
   get flight(): InFlight {

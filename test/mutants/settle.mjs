@@ -54,8 +54,8 @@ export const SETTLE = [
     name: 'waiting-not-parked-in-order',
     breaks: 'what waited behind a failed message goes on without it',
     file: 'lib/relay/settle/results.ts',
-    from: 'const behind = blocks ? this.ledger.queues.cut(message) : [];\n    const freed = blocks ? NOTHING : this.through(message);',
-    to: 'const behind: OutboxMessage[] = [];\n    const freed = this.through(message);',
+    from: 'const behind = blocks ? this.ledger.queues.cut(message) : [];\n    const barred = blocks ? [] : this.ledger.queues.resolve(message);',
+    to: 'const behind: OutboxMessage[] = [];\n    const barred = this.ledger.queues.resolve(message);',
   },
   {
     name: 'parked-in-front-of-what-is-out',

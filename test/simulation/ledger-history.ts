@@ -222,7 +222,7 @@ export class LedgerHistory {
   resolveRun({ messages }: Unit, end: RunEnd): void {
     if (end === 'open') return;
     for (const message of end === 'through' ? messages : end.published) this.published(message);
-    if (end === 'through') this.run(this.results.through(messages.at(-1) as OutboxMessage));
+    if (end === 'through') this.through(messages.at(-1) as OutboxMessage);
     else this.resolve(end.failed, end.failure);
   }
 
@@ -231,7 +231,7 @@ export class LedgerHistory {
     if (result.ok) {
       this.published(message);
       const { length } = this.transitions;
-      this.run(this.results.through(message));
+      this.through(message);
       if (this.transitions.length > length) this.meet('barred');
     } else {
       const isOurs = this.open.has(message.bucket);
@@ -245,6 +245,11 @@ export class LedgerHistory {
   published(message: OutboxMessage): void {
     message.state = 'told';
     this.successes.push(message);
+  }
+
+  through(last: OutboxMessage): void {
+    const barred = this.ledger.queues.resolve(last);
+    if (barred.length > 0) this.run(this.results.barred(barred));
   }
 
   /** Here what is given up is read again by the next read. */

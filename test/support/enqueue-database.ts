@@ -44,6 +44,15 @@ const DATABASE = {
   pooler: undefined,
 } as const;
 
+/** One for the `describe` that calls it, empty before each of its cases; there from `beforeAll` on. */
+export function useEnqueueDatabase(...args: Parameters<typeof createEnqueueDatabase>): EnqueueDatabase {
+  const database = {} as EnqueueDatabase;
+  beforeAll(async () => void Object.assign(database, await createEnqueueDatabase(...args)));
+  beforeEach(() => database.clear());
+  afterAll(() => database.drop?.());
+  return database;
+}
+
 export async function createEnqueueDatabase(
   kind: DatabaseKind,
   poolSize = 4,

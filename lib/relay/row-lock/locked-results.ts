@@ -1,8 +1,8 @@
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { LockedOutcome, LockedReport, ReparkEntry } from '../../store/parked-store.js';
 import type { ParkEntry } from '../../store/ready-store.js';
-import { Failures } from '../settle/failures.js';
 import { parkEntry, reparkEntry, type Transition } from '../settle/settler.js';
+import { Failures } from '../settle/tell.js';
 
 /** What became of the rows of one transaction under row locks: written as it commits, and told when that is done. */
 export class LockedResults implements LockedOutcome {

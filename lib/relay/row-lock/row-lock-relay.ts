@@ -1,5 +1,4 @@
 import { OutboxMessage } from '../../outbox-message.js';
-import { errorText } from '../../observe/redact/error-text.js';
 import { fitting } from '../../message/fitting-by-bytes.js';
 import { isUnread } from '../../message/unread-payload.js';
 import type { Publisher } from '../publish/publisher.js';
@@ -8,15 +7,17 @@ import type { LockedReport, LockSession } from '../../store/parked-store.js';
 import type { Batch, OnResult, ToldFailure } from '../publish/batch.types.js';
 import { InFlight } from '../publish/in-flight.js';
 import { LargePayloads } from '../publish/large-payloads.js';
-import { within } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
 import { FirstConnection } from '../publish/first-connection.js';
 import { publisherOf, type TransportRelayDependencies } from '../relay.types.js';
+import { endBrokerSide, failingWrites, statusOf } from '../broker-side.js';
+import type { FailingOperation } from '../database-failures.js';
+import { difference } from '../run-reports.js';
 import { PauseGate } from '../pauses/gate.js';
 import { LookAhead } from './look-ahead.js';
 import { LockedResults } from './locked-results.js';
 import { Loop } from '../../time/loop.js';
-import { Outage, type OutageRelay } from '../publish/outage.js';
+import { Outage } from '../publish/outage.js';
 import { Trial } from '../publish/trial.js';
 import { RefusedRows } from './refused-rows.js';
 import { outcomeOf } from '../settle/outcome-of.js';
@@ -31,7 +32,7 @@ import { WakeUps } from '../wake-ups.js';
  * while they are published. No leases, so any number of instances share one backlog evenly; the price is a connection and
  * row locks held for as long as the broker takes. One batch at a time per transport and instance.
  */
-export class RowLockRelay implements RunningRelay, OutageRelay {
+export class RowLockRelay implements RunningRelay {
   readonly loop: Loop;
   readonly publisher: Publisher;
   readonly outage: Outage;
@@ -73,7 +74,8 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
     this.settler = new Settler(store, clock, settings, none, () => 0, written);
     this.maxBatch = Math.min(deps.options.batchSize, deps.transport.maxBatch ?? Infinity);
     this.gate = new PauseGate(deps);
-    this.outage = new Outage(this, deps);
+    const { flight, trial } = this;
+    this.outage = new Outage(deps, { flight, trial }, this.wakeUps, () => this.publisher.reconnect(this.kill.signal));
     this.firstConnection = new FirstConnection(this.publisher, this.outage, deps);
     this.payloads = new LargePayloads(deps, (message) => this.trial.markAlone(message));
     this.refused = new RefusedRows(deps);
@@ -105,7 +107,7 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
   readonly holdsAll = false;
 
   start(): void {
-    this.outage.absence.freeing.gain(this.buckets);
+    this.outage.destinations.freeing.add(null);
     this.loop.start();
     this.firstConnection.start();
   }
@@ -116,18 +118,8 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
 
   async stop(deadline: Deadline): Promise<void> {
     this.stopping = true;
-    const ended = Promise.allSettled([this.loop.stop(), this.reading]);
-    const finished = await deadline.within(ended);
-    this.firstConnection.stop(); // not before: what was in flight may have waited for it
-    if (!finished) {
-      this.kill.abort();
-      this.settler.stop();
-      await this.publisher.reset();
-      await within(this.deps.clock, 1_000, ended);
-    }
-    this.settler.stop();
-    this.outage.stop();
-    await this.publisher.close(deadline);
+    const finished = Promise.allSettled([this.loop.stop(), this.reading]);
+    await endBrokerSide(this, this.firstConnection, finished, deadline);
   }
 
   async runPass(): Promise<RunReport> {
@@ -144,47 +136,24 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
       )
         break;
     }
-    const { published, retried, dead } = this.counts;
-    return { published: published - before.published, retried: retried - before.retried, dead: dead - before.dead };
+    return difference(this.counts, before);
   }
 
   async drain(): Promise<void> {}
 
-  reconnect(): Promise<void> {
-    return this.publisher.reconnect(this.kill.signal);
-  }
-
-  giveUpWaiting(): void {}
-
   private paused(pauses: readonly Pause[]): void {
     const ended = this.gate.changed(pauses);
-    if (ended.length > 0) this.outage.absence.resumed(ended);
+    if (ended.length > 0) this.outage.destinations.resumed(ended);
     if (!this.gate.isClosed) this.wakeUps.ready();
   }
 
   status(): TransportStatus {
-    const { circuit, destinations } = this.outage;
-    const now = this.deps.clock.monotonic();
-    return {
-      transport: this.deps.name,
-      receipt: this.deps.transport.receipt,
-      circuit: circuit.state,
-      openFor: circuit.openFor(now),
-      buckets: [],
-      buffered: 0,
-      inFlight: this.flight.messages,
-      blockedKeys: 0,
-      lastError: circuit.lastError === undefined ? null : errorText(circuit.lastError),
-      paused: this.gate.pause,
-      onTrial: 0,
-      away: destinations.list(now),
-      readAgain: 0,
-    };
+    return statusOf(this);
   }
 
-  /** They are written with what was read. */
-  failingWrites(): [] {
-    return [];
+  /** All but late successes is written with what was read. */
+  failingWrites(): FailingOperation[] {
+    return failingWrites(this);
   }
 
   private lastLocked = 0;
@@ -237,7 +206,7 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
     if (this.outage.probing && this.lastLocked === 0) this.outage.probeAgain(0, 1);
     // One that failed by itself neither ended the probe nor the wait of those behind it.
     if (this.outage.probing) return this.lastLocked > 0 && !this.isUnread ? 0 : options.pollInterval;
-    const isFreed = await this.outage.absence.free(SOMETHING_WAITS, () => this.buckets);
+    const isFreed = (await this.outage.destinations.free(this.buckets)) > 0;
     const more = (report.locked === limit && this.lastLocked > 0) || this.leftOver || isFreed;
     return this.outage.circuit.allows === 'all' ? this.ahead.end(more, results) : options.pollInterval;
   }
@@ -324,10 +293,10 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
 
   /** Puts it off instead of a try, where it goes to what takes nothing now, or is paused. @returns whether it does */
   private putOff(message: OutboxMessage, results: LockedResults): boolean {
-    const away = this.outage.absence.isOn ? this.outage.isAway(message) : undefined;
+    const away = this.outage.destinations.someWait ? this.outage.isAway(message) : undefined;
     if (away === undefined) return false;
     this.untried += 1;
-    const outcome = this.outage.absence.untried(message, away);
+    const outcome = this.outage.destinations.untried(message, away);
     this.park(transitionTo(message, outcome, false, whyPutOff(outcome, away)), results);
     return true;
   }
@@ -340,12 +309,13 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
   private committed(results: LockedResults, refused: LockedReport['refused']): void {
     const { deps, counts } = this;
     const { published, transitions } = results.written(refused);
-    results.failures.tell(deps.hooks, deps.name);
+    results.failures.tell(deps);
     for (const transition of transitions) {
       if (transition.state === 'dead') counts.dead += 1;
       else if (isRetry(transition)) counts.retried += 1;
       tellTransition(deps, transition);
-      if (transition.putOffFor !== undefined) this.outage.absence.written(transition.putOffFor);
+      if (transition.putOffFor !== undefined)
+        this.outage.destinations.written(transition.putOffFor, transition.message);
     }
     for (const { entry, error } of refused)
       this.refused.refuse(results.messageOf(entry), error, entry instanceof OutboxMessage);
@@ -372,8 +342,6 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
 
 /** Late successes that wait; more of them stay dead. */
 const MOST_LATE = 1_000;
-/** Nobody looked. */
-const SOMETHING_WAITS = { taken: 0, nextIn: 0 };
 /** Milliseconds after which no further message goes alone in the same transaction, which holds all its rows locked. */
 const ALONE_TIME = 1_000;
 /** Rows that came no later than this after they were asked for are ours without a question. */

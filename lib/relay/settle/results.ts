@@ -1,7 +1,7 @@
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { Ledger } from '../ledger.js';
 import type { TransportRelayOptions } from '../relay.types.js';
-import type { PutOffFor } from '../publish/absence.js';
+import type { PutOffFor } from '../publish/destinations.js';
 import type { ToldFailure } from '../publish/batch.types.js';
 import type { Outcome } from './decide.js';
 import type { Transition } from './settler.js';
@@ -29,12 +29,6 @@ export class Results {
     private readonly ordering: TransportRelayOptions['ordering'],
   ) {}
 
-  /** The unit that ends with it is published: its key goes on. */
-  through(last: OutboxMessage): readonly Effect[] {
-    const barred = this.ledger.queues.resolve(last);
-    return barred.length === 0 ? NOTHING : this.barred(barred);
-  }
-
   /**
    * It failed. It is dead, or waits for its next try; nobody's failure leaves it where it is.
    * @param failure with whom it is charged to
@@ -59,10 +53,10 @@ export class Results {
   private settled(message: OutboxMessage, outcome: Settled, why: Why): readonly Effect[] {
     const blocks = this.isOrdered(message) && (outcome.kind === 'retry' || outcome.blocks);
     const behind = blocks ? this.ledger.queues.cut(message) : [];
-    const freed = blocks ? NOTHING : this.through(message);
+    const barred = blocks ? [] : this.ledger.queues.resolve(message);
     const own = park(transitionTo(message, outcome, blocks, why));
     if (blocks && this.ordering === 'global') return [own, { do: 'hold' }, ...this.release(behind)];
-    return [...freed, own, ...behind.map(parkBehind)];
+    return [...(barred.length > 0 ? this.barred(barred) : NOTHING), own, ...behind.map(parkBehind)];
   }
 
   /** It failed after its lease was lost: whoever has it now decides. If that is us, others may have published it, and more, in between. */
@@ -111,10 +105,11 @@ export class Results {
   }
 
   /**
-   * What was due of their key waited until nothing of it was in memory, and goes now; they came later. Nor is anything else
+   * A unit is through, and these stand behind the bar of its key: what was due of it waited until nothing of it was in memory, and
+   * goes now; they came later. Nor is anything else
    * of the key in memory that could be given back, so that they are parked, and asked for in case that it is gone meanwhile.
    */
-  private barred(messages: readonly OutboxMessage[]): readonly Effect[] {
+  barred(messages: readonly OutboxMessage[]): readonly Effect[] {
     return [...messages.map(parkBehind), { do: 'continue', message: messages[0] as OutboxMessage }];
   }
 

@@ -5,7 +5,7 @@ import type { OutboxMessage } from '../../outbox-message.js';
 import type { Lease } from '../../store/lease-store.js';
 import type { ReparkEntry } from '../../store/parked-store.js';
 import type { ParkEntry } from '../../store/ready-store.js';
-import type { PutOffFor } from '../publish/absence.js';
+import type { PutOffFor } from '../publish/destinations.js';
 import { BatchWriter } from './batch-writer.js';
 
 /** A transition other than success. */

@@ -1,4 +1,5 @@
 import type { OutboxMessage } from '../../outbox-message.js';
+import type { Blame } from '../../transports/transport.js';
 import type { TransportRelayDependencies } from '../relay.types.js';
 import { isRetry, type Transition } from './settler.js';
 
@@ -45,4 +46,21 @@ const idsOf = (messages: readonly Pick<OutboxMessage, 'id'>[]): string[] => mess
 function scheduledOf(messages: readonly Pick<OutboxMessage, 'id' | 'parkedState'>[]): { scheduled?: string[] } {
   const scheduled = messages.filter(({ parkedState }) => parkedState === 'scheduled');
   return scheduled.length === 0 ? {} : { scheduled: idsOf(scheduled) };
+}
+
+/** Failures of the batches at hand: they are told once for all of a batch that failed alike. */
+export class Failures {
+  readonly alike = new Map<string, { batch: number; blame: Blame; error: string; exampleId: string; count: number }>();
+
+  note({ batch, id }: OutboxMessage, blame: Blame, error: string): void {
+    const name = `${batch} ${blame} ${error}`;
+    const known = this.alike.get(name);
+    if (known !== undefined) known.count += 1;
+    else this.alike.set(name, { batch, blame, error, exampleId: id, count: 1 });
+  }
+
+  tell({ hooks, name: transport }: Pick<TransportRelayDependencies<unknown>, 'hooks' | 'name'>): void {
+    for (const failure of this.alike.values()) hooks.emit('failed', { transport, ...failure });
+    this.alike.clear();
+  }
 }

@@ -36,7 +36,8 @@ import { LeaseTable } from '../sql/leases.js';
 import { Stats } from '../sql/stats.js';
 import { Inspection } from '../sql/inspect.js';
 import { inspectSql } from './inspect/inspect.js';
-import { MysqlPartitions } from './partitions/partitions.js';
+import { Partitions } from '../partitions/partitions.js';
+import { mysqlPartitions } from './partitions/partitions.js';
 import { SchemaSetup } from '../schema/setup.js';
 import { mysqlSetup } from './schema/setup.js';
 import { statsSql } from './ops/stats.js';
@@ -60,7 +61,7 @@ export class MysqlStore implements OutboxStore {
   readonly inspect: Inspection;
   readonly diagnose: MysqlDiagnose;
   readonly bulk: BulkStore;
-  readonly partitions: MysqlPartitions;
+  readonly partitions: Partitions;
   readonly aging: Aging;
   readonly edits: EditStore;
   readonly purge: PurgeStore;
@@ -79,7 +80,7 @@ export class MysqlStore implements OutboxStore {
     const holder = new MysqlHeldSnapshot(database, server, names);
     this.writer = new MysqlInsert(names, settings.ordering === 'strict');
     this.leases = new LeaseTable(database, MYSQL, leaseSql(names));
-    const ofReady = { payloads: new MysqlPayloads(database, names), settle, holder };
+    const ofReady = { payloads: new MysqlPayloads(database, names), settle };
     this.ready = new MysqlReady(database, server, names, settings, ofReady);
     this.parked = new MysqlParked(database, names, fence, wake, settings);
     const publishing = (transport: number) => database.publishing?.(transport) ?? database.connection('read');
@@ -98,7 +99,7 @@ export class MysqlStore implements OutboxStore {
     const roles = operatorRoles(operators, operatorSql(names), parts);
     ({ bulk: this.bulk, edits: this.edits, purge: this.purge, replay: this.replay, pauses: this.pauses } = roles);
     this.aging = new Aging(operators, names);
-    this.partitions = new MysqlPartitions(database, settings, names);
+    this.partitions = new Partitions(database, mysqlPartitions(names, settings));
     const dedup = new MysqlDedupCleaner(database, names, keys);
     this.cleaner = new CleanTable(operators, cleanSql(names), { keys: wake, dedup, audits: roles.audits });
     this.setup = new SchemaSetup(database, names, settings, mysqlSetup(database, names, settings, server));

@@ -19,7 +19,6 @@ import { PostgresAdmin } from './ops/admin.js';
 import { bulkSql } from './ops/bulk.js';
 import { purgeSql } from './ops/purge.js';
 import { cleanSql, PostgresDedupCleaner } from './ops/clean.js';
-import { PostgresHeldSnapshot } from './ops/held-snapshot.js';
 import { PostgresInsert } from './ready/insert.js';
 import { leaseSql } from './ops/leases.js';
 import { statsSql } from './ops/stats.js';
@@ -37,7 +36,8 @@ import { LeaseTable } from '../sql/leases.js';
 import { Stats } from '../sql/stats.js';
 import { Inspection } from '../sql/inspect.js';
 import { inspectSql } from './inspect/inspect.js';
-import { PostgresPartitions } from './partitions/partitions.js';
+import { Partitions } from '../partitions/partitions.js';
+import { postgresPartitions } from './partitions/partitions.js';
 import { SchemaSetup } from '../schema/setup.js';
 import { postgresSetup } from './schema/setup.js';
 
@@ -56,7 +56,7 @@ export class PostgresStore implements OutboxStore {
   readonly inspect: Inspection;
   readonly diagnose: PostgresDiagnose;
   readonly bulk: BulkStore;
-  readonly partitions: PostgresPartitions;
+  readonly partitions: Partitions;
   readonly aging: Aging;
   readonly edits: EditStore;
   readonly purge: PurgeStore;
@@ -77,8 +77,7 @@ export class PostgresStore implements OutboxStore {
     const parkedSettle = new PostgresParkedSettle(connections, names, settings.ordering);
     const rowsRead = new RowsRead();
     const payloads = new PostgresPayloads(connections.read, names);
-    const holder = new PostgresHeldSnapshot(admin, names);
-    const ofReady = { parkedSettle, rowsRead, payloads, holder };
+    const ofReady = { parkedSettle, rowsRead, payloads };
     this.ready = new PostgresReady(connections, names, settings.errorHistory, ofReady);
     this.parked = new PostgresParked(connections, names, settings, rowsRead);
     const reads = new TimedReads(admin);
@@ -91,7 +90,7 @@ export class PostgresStore implements OutboxStore {
     const operators = new OperatorDatabase(database, POSTGRES);
     const roles = operatorRoles(operators, operatorSql(names), parts);
     ({ bulk: this.bulk, edits: this.edits, purge: this.purge, replay: this.replay, pauses: this.pauses } = roles);
-    this.partitions = new PostgresPartitions(database, names, settings.prefix);
+    this.partitions = new Partitions(database, postgresPartitions(names, settings.prefix));
     this.aging = new Aging(operators, names);
     const dedup = new PostgresDedupCleaner(admin, names);
     this.cleaner = new CleanTable(operators, cleanSql(names), { keys: this.rows, dedup, audits: roles.audits });

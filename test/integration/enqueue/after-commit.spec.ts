@@ -1,20 +1,19 @@
 // @tier gate
 import type { QueryRunner } from 'typeorm';
 import type { OutboxService } from '../../../lib/index.js';
-import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
+import { useEnqueueDatabase } from '../../support/enqueue-database.js';
 import { describeWith } from '../../support/services.js';
 
 const plain = (type: string) => ({ type, payload: 1 });
 
 describeWith('postgres', 'after the commit', () => {
-  let db: EnqueueDatabase;
+  const db = useEnqueueDatabase('postgres');
   let outbox: OutboxService;
   let nudges = 0;
   let announced: (readonly string[])[] = [];
   let dropped: (readonly string[])[] = [];
 
   beforeAll(async () => {
-    db = await createEnqueueDatabase('postgres');
     outbox = db.outbox({
       committed: () => void nudges++,
       hooks: { has: () => true, emit: (_, event) => void announced.push((event as { ids: readonly string[] }).ids) },
@@ -23,9 +22,7 @@ describeWith('postgres', 'after the commit', () => {
   });
   beforeEach(async () => {
     [nudges, announced, dropped] = [0, [], []];
-    await db.clear();
   });
-  afterAll(() => db?.drop());
 
   const withRunner = async (work: (runner: QueryRunner) => Promise<void>): Promise<void> => {
     const runner = db.dataSource.createQueryRunner();

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import type { EntityManager } from 'typeorm';
 import type { OutboxService } from '../../../lib/index.js';
-import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
+import { useEnqueueDatabase } from '../../support/enqueue-database.js';
 import { describeOnEach } from '../../support/services.js';
 
 /** A step of a business transaction; `fail` throws at this await. */
@@ -33,14 +33,10 @@ const { step } = fc.letrec<{ step: Step }>((tie) => ({
 const STOP = new Error('stop');
 
 describeOnEach([], 'atomicity, of messages and the application’s own rows', (kind) => {
-  let db: EnqueueDatabase;
+  const db = useEnqueueDatabase(kind, 2);
   let outbox: OutboxService;
   let keys = 0;
-  beforeAll(async () => {
-    db = await createEnqueueDatabase(kind, 2);
-    outbox = db.outbox();
-  });
-  afterAll(() => db?.drop());
+  beforeAll(() => void (outbox = db.outbox()));
 
   /** @returns how many messages and things this part leaves, if what is around it commits */
   async function run(manager: EntityManager, steps: readonly Step[]): Promise<{ messages: number; things: number }> {

@@ -1,16 +1,12 @@
 // @tier gate
-import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
+import { useEnqueueDatabase } from '../../support/enqueue-database.js';
 import { RecordedHooks } from '../../support/relay.js';
 import { describeOnEach } from '../../support/services.js';
 
 const plain = (type: string) => ({ type, payload: 1 });
 
 describeOnEach([], 'duplicates', (kind) => {
-  let db: EnqueueDatabase;
-  beforeAll(async () => {
-    db = await createEnqueueDatabase(kind);
-  });
-  afterAll(() => db.drop());
+  const db = useEnqueueDatabase(kind);
 
   it('O4: tells of a duplicate: in its report, and in an event after the commit', async () => {
     const hooks = new RecordedHooks();

@@ -1,7 +1,7 @@
 // @tier gate
 import type { EntityManager } from 'typeorm';
 import type { OutboxService } from '../../../lib/index.js';
-import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
+import { useEnqueueDatabase } from '../../support/enqueue-database.js';
 import { describeOnEach } from '../../support/services.js';
 
 const message = (n: number) => ({ type: 'm', payload: n });
@@ -9,18 +9,13 @@ const FAILED = 'business';
 
 /** Parallel work goes on while the transaction that it belongs to is rolled back, or is gone. */
 describeOnEach([], 'the end of a transaction, and what is enqueued meanwhile', (kind) => {
-  let db: EnqueueDatabase;
+  const db = useEnqueueDatabase(kind);
   let outbox: OutboxService;
   let answers: Promise<unknown>[] = [];
-  beforeAll(async () => {
-    db = await createEnqueueDatabase(kind);
-    outbox = db.outbox();
-  });
+  beforeAll(() => void (outbox = db.outbox()));
   beforeEach(async () => {
     answers = [];
-    await db.clear();
   });
-  afterAll(() => db?.drop());
 
   /** One of three fails at once; the others save, and enqueue when that is answered. */
   const parallel = (manager: EntityManager, explicit = true): Promise<unknown> =>

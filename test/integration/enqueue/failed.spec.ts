@@ -1,6 +1,6 @@
 import type { QueryRunner } from 'typeorm';
 import type { OutboxService } from '../../../lib/index.js';
-import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
+import { useEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
 import { describeWith, describeOnMysqlFamily } from '../../support/services.js';
 
 /** In strict order what has a key takes another way: its key is locked, or it is staged first. */
@@ -30,14 +30,9 @@ async function whileLocked(
 
 describe.each(ORDERINGS)('ordering %s: an enqueue of which a statement is undone', (ordering) => {
   describeOnMysqlFamily('while the transaction goes on', (kind) => {
-    let db: EnqueueDatabase;
+    const db = useEnqueueDatabase(kind, 4, ordering);
     let outbox: OutboxService;
-    beforeAll(async () => {
-      db = await createEnqueueDatabase(kind, 4, ordering);
-      outbox = db.outbox({ options: { maxPayloadBytes: 64 * 1024 * 1024 } });
-    });
-    beforeEach(() => db.clear());
-    afterAll(() => db?.drop());
+    beforeAll(() => void (outbox = db.outbox({ options: { maxPayloadBytes: 64 * 1024 * 1024 } })));
 
     /** Those tried again have no limit. MySQL waits for a second at least, and limits the time of reads alone. */
     const LIMITS = {
@@ -71,22 +66,17 @@ describe.each(ORDERINGS)('ordering %s: an enqueue of which a statement is undone
 describe.each(ORDERINGS)('ordering %s: an enqueue that failed on this side', (ordering) => {
   describeWith('postgres', 'in a transaction that PostgreSQL has not aborted', () => {
     const table = ordering === 'strict' ? 'outbox_staged' : 'outbox_ready';
-    let db: EnqueueDatabase;
+    const db = useEnqueueDatabase('postgres', 4, ordering);
     let outbox: OutboxService;
     let runner: QueryRunner;
-    beforeAll(async () => {
-      db = await createEnqueueDatabase('postgres', 4, ordering);
-      outbox = db.outbox();
-    });
+    beforeAll(() => void (outbox = db.outbox()));
     beforeEach(async () => {
-      await db.clear();
       runner = db.dataSource.createQueryRunner();
     });
     afterEach(async () => {
       await runner.release();
       expect(await db.staged()).toBe(0);
     });
-    afterAll(() => db?.drop());
 
     /** As `extra: { query_timeout }` of a DataSource. */
     async function givingUpAfter(ms: number | undefined): Promise<void> {

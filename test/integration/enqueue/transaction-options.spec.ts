@@ -1,19 +1,15 @@
 import type { OutboxService } from '../../../lib/index.js';
-import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
+import { useEnqueueDatabase } from '../../support/enqueue-database.js';
 import { refusal } from '../../support/enqueue.js';
 import { describeWith } from '../../support/services.js';
 
 describeWith('postgres', 'The arguments of outbox.transaction', () => {
-  let db: EnqueueDatabase;
+  const db = useEnqueueDatabase('postgres', 1);
   let outbox: OutboxService;
   let runs = 0;
   const work = async (): Promise<void> => void runs++;
 
-  beforeAll(async () => {
-    db = await createEnqueueDatabase('postgres', 1);
-    outbox = db.outbox();
-  });
-  afterAll(() => db?.drop());
+  beforeAll(() => void (outbox = db.outbox()));
 
   it.each<[string, unknown, unknown, RegExp]>([
     ['a name that it does not know', work, { nestd: true }, /unknown option 'nestd'.*Did you mean 'nested'\?/s],

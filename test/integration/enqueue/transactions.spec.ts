@@ -1,7 +1,7 @@
 // @tier fast
 import { DataSource, type EntityManager } from 'typeorm';
 import { type OutboxService, OutboxEvent } from '../../../lib/index.js';
-import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
+import { useEnqueueDatabase } from '../../support/enqueue-database.js';
 import { refusal } from '../../support/enqueue.js';
 import { describeOnEach } from '../../support/services.js';
 
@@ -13,14 +13,9 @@ const plain = (type: string) => ({ type, payload: { a: 1 } });
 const V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7/;
 
 describeOnEach([], 'enqueue, in the caller’s transaction', (kind) => {
-  let db: EnqueueDatabase;
+  const db = useEnqueueDatabase(kind);
   let outbox: OutboxService;
-  beforeAll(async () => {
-    db = await createEnqueueDatabase(kind);
-    outbox = db.outbox();
-  });
-  beforeEach(() => db.clear());
-  afterAll(() => db?.drop());
+  beforeAll(() => void (outbox = db.outbox()));
 
   it('is visible after the commit, never before, and returns the stored ids', async () => {
     let before: unknown;

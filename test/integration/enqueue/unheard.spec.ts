@@ -1,5 +1,5 @@
 import type { OutboxService } from '../../../lib/index.js';
-import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
+import { useEnqueueDatabase } from '../../support/enqueue-database.js';
 import { dialectOf, describeOnEach } from '../../support/services.js';
 
 const message = (n: number) => ({ type: 'm', payload: n });
@@ -37,10 +37,9 @@ describeOnEach(
   [],
   'a statement that ends the transaction and does not look like it,, and what is enqueued behind it',
   (kind) => {
-    let db: EnqueueDatabase;
+    const db = useEnqueueDatabase(kind);
     let outbox: OutboxService;
     beforeAll(async () => {
-      db = await createEnqueueDatabase(kind);
       outbox = db.outbox();
       await db.dataSource.query('create table scratch (id int)');
       if (kind === 'postgres') return;
@@ -50,8 +49,6 @@ describeOnEach(
         'create procedure truncates_and_reads() begin truncate table scratch; select 1 as one; end',
       );
     });
-    beforeEach(() => db.clear());
-    afterAll(() => db?.drop());
 
     const ends = [...ENDS[dialectOf(kind)], ...(kind === 'mariadb' ? ["execute immediate 'commit'"] : [])];
     it.each(ends)('A8: is refused, and not committed by itself: %j', async (sql) => {

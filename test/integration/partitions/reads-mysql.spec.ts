@@ -32,7 +32,7 @@ describeOnMysqlFamily('reads of an archive in partitions', (kind) => {
   const touched = async (): Promise<number> => {
     const sql = `select sum(variable_value) from ${STATUS[kind]} where variable_name in ('Handler_read_first', 'Handler_read_key',
       'Handler_read_last', 'Handler_read_next', 'Handler_read_prev', 'Handler_read_rnd', 'Handler_read_rnd_next')`;
-    const { rows } = await store.partitions.database.connection('admin').run(statement(undefined, sql).bind());
+    const { rows } = await store.database.connection('admin').run(statement(undefined, sql).bind());
     return Number(rows[0]?.[0]);
   };
   async function expectCheap<T>(most: number, work: () => Promise<T>): Promise<T> {

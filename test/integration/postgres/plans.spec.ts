@@ -115,8 +115,6 @@ describeWith('postgres', 'PostgreSQL plans', () => {
     const upTo = messages.at(-1)?.seq ?? '10';
     const everything = BUCKETS.map((bucket) => ({ bucket, after: '0', upTo }));
     const { places } = await store.ready.sweep(0, everything);
-    await store.ready.lowest(0, everything, 10_000);
-    await store.ready.edge();
     await store.ready.readPlaces(0, places, fetched.snapshot);
     await store.ready.settle(0, part(0, 200).map(settled), 'delete');
     await store.ready.settle(0, part(200, 300).map(settled), 'archive');
@@ -195,7 +193,6 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       'outbox_clean_dedup',
       'outbox_demote',
       'outbox_due',
-      'outbox_edge',
       'outbox_fetch_text',
       'outbox_flush',
       'outbox_free_keys',
@@ -207,7 +204,6 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       'outbox_lock_keys',
       'outbox_lock_parked',
       'outbox_lock_ready_text',
-      'outbox_lowest',
       'outbox_mark',
       'outbox_park',
       'outbox_places_text',
@@ -255,7 +251,6 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       outbox_clean_dedup: ['outbox_dedup_created', byMessage, ...ready],
       outbox_demote: byId,
       outbox_due: ['outbox_parked_due'],
-      outbox_edge: [],
       outbox_fetch_text: ready,
       outbox_flush: [],
       outbox_free_keys: ['outbox_dedup_pkey', byMessage, ...ready],
@@ -269,7 +264,6 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       outbox_lock_ready_text: ready,
       outbox_held: [],
       outbox_join_order: byId,
-      outbox_lowest: ready,
       outbox_park: ready,
       outbox_places_text: ready,
       outbox_repark: byId,

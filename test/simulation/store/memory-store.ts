@@ -56,9 +56,9 @@ export class MemoryStore implements OutboxStore {
   session = 0;
   readonly bucketsPerRead?: number;
   readonly probe?: NonNullable<ReadyStore['probe']>;
-  readonly numberSource?: NonNullable<ReadyStore['numberSource']>;
-  readonly lowest?: NonNullable<ReadyStore['lowest']>;
-  readonly edge?: NonNullable<ReadyStore['edge']>;
+  /** When its numbers were asked for. */
+  private askedAt = -Infinity;
+  private readonly reach: number;
   /** @internal */ readonly wire: Wire;
   /** @internal */ readonly sweepPage: number;
   /** @internal */ readonly locked = new Set<MemoryLockedRows>();
@@ -72,7 +72,8 @@ export class MemoryStore implements OutboxStore {
     this.wire = wire;
     this.sweepPage = sweepPage;
     this.provesNothing = proof.floor === 'probe';
-    Object.assign(this, this.provesNothing ? ready.probes(this, proof) : ready.looks(this, proof));
+    this.reach = proof.looks ?? Infinity;
+    if (this.provesNothing) Object.assign(this, ready.probes(this));
   }
 
   /** The connections were lost: what they had locked is free, and readers start over. */
@@ -120,20 +121,25 @@ export class MemoryStore implements OutboxStore {
   expire = () => this.writeFound('expire', () => leases.expire(this.database));
 
   fetch(request: Parameters<ReadyStore['fetch']>[0]): Promise<FetchResult> {
-    return this.call('fetch', () => this.found(ready.fetchReady(this.database, request, this)));
+    return this.found('fetch', () => ready.fetchReady(this.database, request, this, this.reach));
   }
   sweep(transport: number, ranges: readonly ReadRange[], known = 0): Promise<SweepResult> {
     return this.call('sweep', () => ready.sweep(this.database, transport, ranges, this.sweepPage + known));
   }
   readPlaces(transport: number, places: readonly Place[], visibleIn: Snapshot | undefined): Promise<FetchResult> {
-    return this.call('readPlaces', () => this.found(ready.readPlaces(this.database, transport, places, visibleIn)));
+    return this.found('readPlaces', () => ready.readPlaces(this.database, transport, places, visibleIn));
   }
   readPayloads(...args: Parameters<ReadyStore['readPayloads']>): ReturnType<ReadyStore['readPayloads']> {
     return this.call('readPayloads', () => ready.readPayloads(this.database, ...args));
   }
-  /** @internal */ found(read: ready.Read): FetchResult {
-    const proof = this.provesNothing ? { snapshot: undefined, source: undefined } : {};
-    return { ...read, ...proof, session: this.session };
+  /** Where reads prove nothing, numbers are a question of their own, some times a second. @internal */
+  async found(operation: string, work: () => ready.Read): Promise<FetchResult> {
+    const read = await this.call(operation, () => ({ ...work(), session: this.session }));
+    if (!this.provesNothing) return read;
+    const isDue = this.database.now() - this.askedAt >= ASK_EVERY;
+    if (isDue) this.askedAt = this.database.now();
+    const source = isDue ? await this.call('numberSource', () => this.database.numberSource(this)) : undefined;
+    return { ...read, snapshot: undefined, fence: undefined, source };
   }
   async flush(session?: number): Promise<void> {
     await this.write('flush', () => undefined);
@@ -279,3 +285,6 @@ export class MemoryStore implements OutboxStore {
     }
   }
 }
+
+/** Milliseconds. */
+const ASK_EVERY = 100;

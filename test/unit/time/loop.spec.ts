@@ -94,6 +94,25 @@ describe('a loop', () => {
     await loop.stop();
   });
 
+  it('a run that nudges its loop before it waits for anything is followed by one more, and has none beside it', async () => {
+    let [running, most, runs] = [0, 0, 0];
+    const loop = new Loop(
+      new FakeClock(),
+      async () => {
+        most = Math.max(most, (running += 1));
+        if ((runs += 1) === 1) loop.nudge();
+        await turn();
+        running -= 1;
+        return Infinity;
+      },
+      () => 0,
+    );
+    loop.start(Infinity);
+    await loop.runNow();
+    await loop.stop();
+    expect([runs, most]).toEqual([2, 1]);
+  });
+
   it('runs only when it is nudged where the delay is infinite', async () => {
     const clock = new FakeClock();
     let runs = 0;

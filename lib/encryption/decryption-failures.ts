@@ -1,7 +1,7 @@
-import { OutboxUndecryptableError } from '../../message/encryption.js';
-import type { OutboxMessage } from '../../outbox-message.js';
-import { OutboxError } from '../../outbox.errors.js';
-import type { PublishFailure } from '../../transports/transport.js';
+import { OutboxUndecryptableError } from '../message/encryption.js';
+import type { OutboxMessage } from '../outbox-message.js';
+import { OutboxError } from '../outbox.errors.js';
+import type { PublishFailure } from '../transports/transport.js';
 
 /** It is at fault itself: an attempt of its own. */
 export function messageFailure(

@@ -1,10 +1,10 @@
-import type { PublishResult, OutboxMessage } from '../../../../lib/index.js';
-import { keyFailure } from '../../../../lib/relay/publish/decryption-failures.js';
-import { KeyServices } from '../../../../lib/relay/publish/key-services.js';
-import { PayloadDecrypter } from '../../../../lib/relay/publish/decrypt-payloads.js';
-import { OutboxTransport, PUBLISHED } from '../../../../lib/transports/transport.js';
-import { FakeClock } from '../../../../lib/testing/fake-clock.js';
-import { stored, turn } from '../../../support/transport-relay.js';
+import type { PublishResult, OutboxMessage } from '../../../lib/index.js';
+import { keyFailure } from '../../../lib/encryption/decryption-failures.js';
+import { KeyServices } from '../../../lib/encryption/key-services.js';
+import { decrypting } from '../../../lib/encryption/decrypt-payloads.js';
+import { OutboxTransport, PUBLISHED } from '../../../lib/transports/transport.js';
+import { FakeClock } from '../../../lib/testing/fake-clock.js';
+import { stored, turn } from '../../support/transport-relay.js';
 
 const down = keyFailure('k', new Error('ECONNREFUSED'));
 const encrypted = (body: string): OutboxMessage => stored({ body, optionsJson: '{"$encryption":{"keyId":"k"}}' });
@@ -100,12 +100,17 @@ describe('a batch that is opened', () => {
         : String(ciphertext) === 'slow'
           ? hanging
           : new Promise(() => undefined);
-    const opener = new PayloadDecrypter('default', { encrypt: () => null, decrypt }, clock);
+    const wrap = decrypting({ encrypt: () => null, decrypt }, clock);
+    const transport = await wrap('default', {
+      kind: 'custom',
+      receipt: 'broker',
+      create: async () => new Recorder(),
+    }).create();
     const batch = ['never', 'quick', 'slow', 'quick'].map(encrypted);
     const results = new Map<number, PublishResult>();
     const report = (index: number, result: PublishResult): void => void results.set(index, result);
     const signal = new AbortController().signal;
-    const published = opener.publish(batch, new Recorder(), { report, left: () => 10_000, signal });
+    const published = transport.publish(batch, { report, timeout: 10_000, signal });
     await turn();
     expect(sent).toEqual([]);
     await clock.advance(500);
@@ -116,6 +121,8 @@ describe('a batch that is opened', () => {
     await clock.advance(4_500);
     await published;
     expect(sent[1]).toEqual(['late']);
-    expect(results.get(0)).toMatchObject({ ok: false, blame: 'transport', suspect: 'key', destination: 'key "k"' });
+    const away = { suspect: 'key', destination: 'key "k"', retryIn: 1_000 };
+    expect(results.get(0)).toMatchObject({ ok: false, blame: 'transport', ...away });
+    expect(transport.destinationOf?.(batch[0]!)).toEqual(['key "k"']);
   });
 });

@@ -1,5 +1,5 @@
-import type { Clock } from '../../time/clock.js';
-import type { PublishFailure } from '../../transports/transport.js';
+import type { Clock } from '../time/clock.js';
+import type { PublishFailure } from '../transports/transport.js';
 
 /**
  * What is known of the keys of encrypted payloads. A `decrypt` that fails says little of the message, as whoever keeps the key
@@ -88,3 +88,22 @@ function keep<T>(map: Map<string, T>, name: string, value: T): void {
   if (map.size >= MOST && !map.has(name)) map.delete(map.keys().next().value as string);
   map.set(name, value);
 }
+
+/**
+ * When messages that wait for a key try again, one after the other: in a second while they are few, later the more they are. So
+ * they cost the others little, and a thousand of them go out within five seconds of the key's return.
+ */
+export class Turns {
+  /** Monotonic milliseconds of the last one. */
+  private last = -Infinity;
+
+  /** @returns milliseconds until the next one's */
+  next(now: number): number {
+    this.last = Math.min(Math.max(this.last + BETWEEN_TURNS, now + FIRST_TURN), now + LAST_TURN);
+    return Math.round(this.last - now);
+  }
+}
+
+const FIRST_TURN = 1_000;
+const BETWEEN_TURNS = 4;
+const LAST_TURN = 60_000;

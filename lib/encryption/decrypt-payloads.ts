@@ -1,83 +1,111 @@
 import { types } from 'node:util';
-import { inCleanScope } from '../../time/async-scope.js';
-import { within, type Clock } from '../../time/clock.js';
+import { inCleanScope } from '../time/async-scope.js';
+import { stopwatch, within, type Clock } from '../time/clock.js';
 import {
   encryptionContext,
   isRequired,
   KEY_ID_HEADER,
   type EncryptionContext,
   type PayloadEncryption,
-} from '../../message/encryption.js';
-import { encodeHeaders } from '../../message/headers.js';
-import { ENCRYPTION_OPTION, isEncrypted, OutboxMessage, type StoredMessage } from '../../outbox-message.js';
-import { keyFailure, messageFailure, speaksOfTheMessage } from './decryption-failures.js';
-import { KeyServices } from './key-services.js';
-import { DecryptedBatch, type Opened, type TimedContext } from './decrypted-batch.js';
-import type { OutboxTransport, PublishFailure } from '../../transports/transport.js';
+} from '../message/encryption.js';
+import { encodeHeaders } from '../message/headers.js';
+import { ENCRYPTION_OPTION, isEncrypted, OutboxMessage, type StoredMessage } from '../outbox-message.js';
+import { keyFailure, keyName, messageFailure, speaksOfTheMessage } from './decryption-failures.js';
+import { KeyServices, Turns } from './key-services.js';
+import { DecryptedBatch, type Opened } from './decrypted-batch.js';
+import type { Publish, TransportWrapper } from '../options/transport-wrapper.js';
+import { OutboxError } from '../outbox.errors.js';
+import type { OutboxTransport, PublishContext, PublishFailure } from '../transports/transport.js';
+
+/**
+ * Puts decryption before `publish` of a transport: a relay knows of no keys. To it the service that keeps a key is one more
+ * destination of the messages under this key.
+ */
+export function decrypting(encryption: PayloadEncryption | undefined, clock: Clock): TransportWrapper {
+  return (name, definition) => ({
+    ...definition,
+    create: async (...dependencies) => {
+      const transport = await definition.create(...dependencies);
+      if (typeof transport?.publish !== 'function') return transport; // refused by whoever asked for it
+      const isWrapped = decrypters.has(transport);
+      decrypters.set(transport, new PayloadDecrypter(name, encryption, clock, transport));
+      if (isWrapped) return transport;
+      const [publish, destinationOf] = [transport.publish.bind(transport), transport.destinationOf?.bind(transport)];
+      transport.publish = async (batch, context) => decrypters.get(transport)?.publish(batch, context, publish);
+      transport.destinationOf = (message) => {
+        const { encryptionKeyId: keyId } = message;
+        return [destinationOf?.(message) ?? [], keyId === null ? [] : keyName(keyId)].flat();
+      };
+      return transport;
+    },
+  });
+}
+
+/** Who decrypts for a transport now: a definition may give one object again, and so may that of a later application. */
+const decrypters = new WeakMap<OutboxTransport, PayloadDecrypter>();
 
 /**
  * Hands a transport what it may have: what is stored encrypted is decrypted, or carries the id of its key. Each `decrypt` has a
  * time of its own, and those of its neighbours that are open by then do not wait for it.
  */
-export class PayloadDecrypter {
-  readonly keys: KeyServices;
+class PayloadDecrypter {
+  private readonly keys: KeyServices;
+  private readonly turns = new Turns();
 
   constructor(
     /** Of the transport. */
-    readonly name: string,
-    readonly encryption: PayloadEncryption | undefined,
-    readonly clock: Clock,
+    private readonly name: string,
+    private readonly encryption: PayloadEncryption | undefined,
+    private readonly clock: Clock,
+    private readonly transport: Pick<OutboxTransport, 'receipt' | 'atomicRuns'>,
   ) {
     this.keys = new KeyServices(clock);
   }
 
-  /** Whether any of these is not published as it is read. */
-  concerns(batch: readonly OutboxMessage[]): boolean {
-    return (this.encryption?.required ?? false) !== false || batch.some(isEncrypted);
+  /** @param batch in which what is decrypted takes the place of what was read: what an error quotes of it is then known */
+  publish(batch: readonly OutboxMessage[], context: PublishContext, send: Publish): ReturnType<Publish> {
+    // Else all are published as they were read.
+    const concerns = (this.encryption?.required ?? false) !== false || batch.some(isEncrypted);
+    return concerns ? this.open(batch as OutboxMessage[], context, send) : send(batch, context);
   }
 
-  /** @param batch in which what is decrypted takes the place of what was read */
-  async publish(batch: OutboxMessage[], transport: OutboxTransport, context: TimedContext): Promise<void> {
-    const time = context.left();
-    const opened = new DecryptedBatch(batch, transport);
-    const opening = this.openAll(batch, opened, transport.receipt === 'handler', time * DECRYPT_SHARE);
+  private async open(batch: OutboxMessage[], context: PublishContext, send: Publish): Promise<void> {
+    const elapsed = stopwatch(this.clock);
+    const time = context.timeout;
+    const left = (): number => {
+      if (elapsed() >= time) throw new OutboxError('PUBLISH_TIMEOUT', 'Decryption took all the time of the publish.');
+      return time - elapsed();
+    };
+    const opened = new DecryptedBatch(batch, this.transport.atomicRuns, send);
+    const opening = this.openAll(batch, opened, time * DECRYPT_SHARE);
     await within(this.clock, time * PATIENCE, opening);
-    await opened.publish(context);
+    await opened.publish(context, left);
     if (opened.isWhole) return;
     await opening;
-    await opened.publish(context);
+    await opened.publish(context, left);
   }
 
   /** Until all are open, or the time is up. */
-  private async openAll(
-    batch: OutboxMessage[],
-    opened: DecryptedBatch,
-    isHandler: boolean,
-    timeout: number,
-  ): Promise<void> {
+  private async openAll(batch: OutboxMessage[], opened: DecryptedBatch, timeout: number): Promise<void> {
     const inTime = { late: (): void => undefined };
     const late = new Promise<undefined>((resolve) => (inTime.late = () => resolve(undefined)));
     const cancel = this.clock.after(timeout, inTime.late);
-    const openOne = async (message: OutboxMessage, index: number): Promise<void> => {
-      const one = await this.open(message, isHandler, late, timeout);
+    const open = async (message: OutboxMessage, index: number): Promise<void> => {
+      const one = await this.openOne(message, late, timeout);
       if (!('ok' in one)) batch[index] = one;
       opened.set(index, one);
     };
-    await Promise.all(batch.map(openOne)).finally(cancel);
+    await Promise.all(batch.map(open)).finally(cancel);
   }
 
-  private async open(
-    message: OutboxMessage,
-    isHandler: boolean,
-    late: Promise<undefined>,
-    timeout: number,
-  ): Promise<Opened> {
+  private async openOne(message: OutboxMessage, late: Promise<undefined>, timeout: number): Promise<Opened> {
     if (message.body === null) return message;
     try {
       if (!isEncrypted(message)) return this.inClear(message);
       const keyId = message.encryptionKeyId;
       if (keyId === null) return messageFailure(message, 'its options name no key');
-      if (this.encryption?.deliver === 'encrypted' && !isHandler) return labelled(message, keyId);
+      if (this.encryption?.deliver === 'encrypted' && this.transport.receipt !== 'handler')
+        return labelled(message, keyId);
       return await this.decrypt(message, keyId, late, timeout);
     } catch (error) {
       return messageFailure(message, 'what is stored beside its payload cannot be read', { cause: error });
@@ -103,7 +131,7 @@ export class PayloadDecrypter {
   ): Promise<Opened> {
     const context = this.contextOf(message);
     const asked = this.keys.ask(keyId, message.id);
-    if ('failure' in asked) return asked.failure;
+    if ('failure' in asked) return this.later(asked.failure);
     try {
       const body = await Promise.race([this.plaintextOf(message, keyId, context), late]);
       if (body === undefined) return this.failed(message, keyId, asked, keyFailure(keyId, tooSlow(timeout)));
@@ -133,8 +161,12 @@ export class PayloadDecrypter {
     failure: PublishFailure,
   ): PublishFailure {
     const whose = this.keys.failed(keyId, message.id, asked, failure);
-    if (whose === 'key') return failure;
+    if (whose === 'key') return this.later(failure);
     return messageFailure(message, 'others of its key can be decrypted', { cause: failure.error });
+  }
+
+  private later(failure: PublishFailure): PublishFailure {
+    return { ...failure, retryIn: this.turns.next(this.clock.monotonic()) };
   }
 
   private contextOf(message: OutboxMessage): EncryptionContext {

@@ -1,11 +1,7 @@
-import type { OutboxMessage } from '../../outbox-message.js';
+import type { OutboxMessage } from '../outbox-message.js';
+import type { Publish } from '../options/transport-wrapper.js';
 import { behind } from './decryption-failures.js';
-import type { OutboxTransport, PublishContext, PublishFailure, PublishResult } from '../../transports/transport.js';
-
-export interface TimedContext extends Pick<PublishContext, 'signal' | 'report'> {
-  /** Milliseconds for the whole batch. @throws when they are over */
-  left(): number;
-}
+import type { PublishContext, PublishFailure, PublishResult } from '../transports/transport.js';
 
 /** A message as the transport gets it, or why it does not. */
 export type Opened = OutboxMessage | PublishFailure;
@@ -21,8 +17,9 @@ export class DecryptedBatch {
   private readonly handed: boolean[];
 
   constructor(
-    readonly batch: readonly OutboxMessage[],
-    readonly transport: OutboxTransport,
+    private readonly batch: readonly OutboxMessage[],
+    private readonly atomicRuns: boolean,
+    private readonly send: Publish,
   ) {
     this.opened = batch.map(() => undefined);
     this.handed = batch.map(() => false);
@@ -36,8 +33,11 @@ export class DecryptedBatch {
     return this.handed.every(Boolean);
   }
 
-  /** Publishes what is open and was not yet; results go by the indexes of the batch that was given. */
-  async publish({ signal, report, left }: TimedContext): Promise<void> {
+  /**
+   * Publishes what is open and was not yet; results go by the indexes of the batch that was given.
+   * @param left milliseconds for the whole batch; throws when they are over
+   */
+  async publish({ signal, report }: PublishContext, left: () => number): Promise<void> {
     const { indexes, failures } = this.next();
     const messages = indexes.map((index) => this.opened[index] as OutboxMessage);
     const toldOf = new Set<number>();
@@ -48,7 +48,7 @@ export class DecryptedBatch {
     };
     if (messages.length > 0) {
       signal.throwIfAborted();
-      const results = await this.transport.publish(messages, { signal, timeout: left(), report: told });
+      const results = await this.send(messages, { signal, timeout: left(), report: told });
       results?.forEach((result, at) => toldOf.has(at) || told(at, result));
     }
     // Afterwards: that others get through says that the transport is there.
@@ -64,7 +64,7 @@ export class DecryptedBatch {
       const before = key === null ? undefined : held.get(key);
       const isFailure = one !== undefined && 'ok' in one;
       const handed = this.handed[index] === true;
-      if (key !== null && this.transport.atomicRuns && before === undefined && (isFailure || one === undefined))
+      if (key !== null && this.atomicRuns && before === undefined && (isFailure || one === undefined))
         held.set(key, isFailure ? 'failed' : 'closed');
       if (handed || one === undefined || before === 'closed') return;
       this.handed[index] = true;
