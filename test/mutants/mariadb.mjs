@@ -209,7 +209,7 @@ export const MARIADB = [
   {
     name: 'mariadb-operators-wait-for-a-publish',
     breaks: 'with row locks a call of an operator waits for what is being published, and changes nothing',
-    file: 'lib/store/mysql/ops/admin.ts',
+    file: 'lib/store/mysql/ops/operators.ts',
     from: "=== 'rowLock' ? ' skip locked' : ''",
     to: "=== 'rowLock' ? '' : ''",
     contract: 'test/integration/database/foreign-locks.spec.ts',

@@ -1,15 +1,6 @@
 /** Bugs inside one statement: real servers only. */
 export const STORE = [
   {
-    name: 'key-outlives-its-message',
-    breaks: 'PostgreSQL: the dedup key of a cancelled message stays, and the next enqueue with it writes nothing',
-    file: 'lib/store/postgres/ops/admin.ts',
-    from: 'await this.keys.free(tx, ids);',
-    to: '',
-    contract: 'test/contract/store-postgres.spec.ts',
-    chaos: false,
-  },
-  {
     name: 'key-freed-beside-another-transport',
     breaks: 'PostgreSQL: a dedup key is free though another transport still has the message ready',
     file: 'lib/store/postgres/ready/dedup-keys.ts',
@@ -149,9 +140,9 @@ export const STORE = [
   {
     name: 'operators-wait-for-a-publish',
     breaks: 'PostgreSQL: with row locks a call of an operator waits for what is being published, and changes nothing',
-    file: 'lib/store/postgres/ops/admin-statements.ts',
-    from: "${coordination === 'rowLock' ? free : meant}",
-    to: "${coordination === 'rowLock' ? meant : meant}",
+    file: 'lib/store/postgres/ops/operators.ts',
+    from: "=== 'rowLock' ? ' skip locked' : ''",
+    to: "=== 'rowLock' ? '' : ''",
     contract: 'test/integration/database/foreign-locks.spec.ts',
     simulation: false,
     chaos: false,

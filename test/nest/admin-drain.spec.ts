@@ -1,7 +1,7 @@
 import type { TestingModule } from '@nestjs/testing';
 import { DataSource, type QueryRunner } from 'typeorm';
 import { OutboxAdmin, OutboxModule, OutboxService, type DrainProgress, type OutboxOptions } from '../../lib/index.js';
-import { BULK_LOOK } from '../../lib/store/bulk-store.js';
+import { PAGE_LOOK } from '../../lib/store/inspect-store.js';
 import { series } from '../support/databases.js';
 import { describeOnEach } from '../support/services.js';
 import {
@@ -137,11 +137,11 @@ describeOnEach([], 'OutboxAdmin.drain, beside a running relay', (kind) => {
     await start({ transports: { default: slow } });
     await enqueue([{ key: 'a' }]);
     const { inspect } = admin;
-    const look = inspect.readyUpTo.bind(inspect);
+    const look = inspect.buckets.bind(inspect);
     const seen: DrainProgress[] = [];
     const progress = (now: DrainProgress): void => {
       seen.push(now);
-      inspect.readyUpTo = seen.length === 1 ? () => Promise.reject(new Error('gone away')) : look;
+      inspect.buckets = seen.length === 1 ? () => Promise.reject(new Error('gone away')) : look;
       if (seen.length > 1) slow.gate.open();
     };
     expect(await admin.drain({ progress })).toMatchObject({ outcome: 'drained' });
@@ -150,7 +150,7 @@ describeOnEach([], 'OutboxAdmin.drain, beside a running relay', (kind) => {
       { left: 1, error: 'gone away' },
     ]);
     expect(seen.at(-1)).toMatchObject({ left: 0, error: null });
-    inspect.highestReady = () => Promise.reject(new Error('gone away'));
+    inspect.find = () => Promise.reject(new Error('gone away'));
     await expect(admin.drain({ timeout: 0 })).rejects.toThrow('gone away');
   });
 
@@ -159,7 +159,7 @@ describeOnEach([], 'OutboxAdmin.drain, beside a running relay', (kind) => {
     await start({ transports: { default: moody }, retry: { initial: '1h', max: '1h', maxAttempts: 9 } });
     const later = kind === 'postgres' ? `now() + interval '1 day'` : 'utc_timestamp(6) + interval 1 day';
     const [id, text] = kind === 'postgres' ? ['gen_random_uuid()', `'x'::bytea`] : ['uuid()', `'x'`];
-    const from = kind === 'postgres' ? `generate_series(1, ${2 * BULK_LOOK}) s` : series(kind, 2 * BULK_LOOK);
+    const from = kind === 'postgres' ? `generate_series(1, ${2 * PAGE_LOOK}) s` : series(kind, 2 * PAGE_LOOK);
     await query(`insert into outbox_parked (transport, bucket, id, topic, type, state, due_at, payload)
         select 0, 1, ${id}, 'a', 'a', 1, ${later}, ${text} from ${from}`);
     const [failed] = await enqueue([{ key: null }]);
@@ -170,7 +170,7 @@ describeOnEach([], 'OutboxAdmin.drain, beside a running relay', (kind) => {
     expect(report).toMatchObject({ outcome: 'aborted', left: 1, reasons: [{ code: 'waiting', id: failed }] });
     moody.refuses = false;
     await admin.requeue({ type: 'a', state: 'waiting' });
-    expect(await admin.drain()).toMatchObject({ outcome: 'drained', transports: [{ scheduled: 2 * BULK_LOOK }] });
+    expect(await admin.drain()).toMatchObject({ outcome: 'drained', transports: [{ scheduled: 2 * PAGE_LOOK }] });
   });
 
   it('what a transaction writes that is open is not waited for, and is there when it commits', async () => {

@@ -1,4 +1,5 @@
 import type { TestingModule } from '@nestjs/testing';
+import type { StoredRow } from '../../lib/store/inspect-store.js';
 import { randomBytes } from 'node:crypto';
 import { DataSource } from 'typeorm';
 import {
@@ -57,9 +58,9 @@ describeOnEach([], 'OutboxAdmin.edit, in an application', (kind) => {
     await start({ encryption });
     const id = await poison();
     const payload = async (): Promise<unknown> => {
-      const [place] = await admin.edits.places(id);
-      const { topic, headers, options, payload: bytes } = (await admin.edits.read(place?.rowId as string)) ?? {};
-      return { topic, headers, options, bytes: bytes?.toString('hex') };
+      const [row] = (await admin.inspect.find({ state: 'parked', ids: [id], after: null, limit: 1 })).rows;
+      const { headers, options, preview } = (await admin.inspect.content(row as StoredRow, 1_000)) ?? {};
+      return { topic: row?.topic, headers, options, bytes: preview?.toString('hex') };
     };
     const original = await payload();
     const first = await admin.edit(id, { payload: { total: 1 }, topic: 'orders.v2', headers: { tenant: 'b' } });

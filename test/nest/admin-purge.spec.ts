@@ -9,7 +9,7 @@ import {
   type OutboxOptions,
 } from '../../lib/index.js';
 import { RecordingTransport } from '../../lib/testing/index.js';
-import { BULK_LOOK } from '../../lib/store/bulk-store.js';
+import { PAGE_LOOK } from '../../lib/store/inspect-store.js';
 import { series } from '../support/databases.js';
 import { type DatabaseKind, describeOnEach } from '../support/services.js';
 import { useApplications, build, quiet, typeOrm } from './support/app.js';
@@ -18,8 +18,8 @@ import { allFound } from './support/found.js';
 /** A row each 50 ms, up to now. */
 const publishedAt = (kind: DatabaseKind): string =>
   kind === 'postgres'
-    ? `now() - (${3 * BULK_LOOK} - s.seq) * interval '50 ms'`
-    : `utc_timestamp(6) - interval (${3 * BULK_LOOK} - s.seq) * 50000 microsecond`;
+    ? `now() - (${3 * PAGE_LOOK} - s.seq) * interval '50 ms'`
+    : `utc_timestamp(6) - interval (${3 * PAGE_LOOK} - s.seq) * 50000 microsecond`;
 
 describeOnEach([], 'OutboxAdmin.purge, in an application', (kind) => {
   let transport: RecordingTransport;
@@ -151,7 +151,7 @@ describeOnEach([], 'OutboxAdmin.purge, in an application', (kind) => {
   it('tells of looks that found nothing, and ends behind one that heard an abort', async () => {
     const id = kind === 'postgres' ? 'gen_random_uuid()' : 'uuid()';
     await query(`insert into outbox_archive (transport, bucket, seq, id, topic, type, published_at)
-        select 0, 1, s.seq, ${id}, 't', 't', ${publishedAt(kind)} from ${series(kind, 3 * BULK_LOOK)}`);
+        select 0, 1, s.seq, ${id}, 't', 't', ${publishedAt(kind)} from ${series(kind, 3 * PAGE_LOOK)}`);
     const abort = new AbortController();
     const seen: number[] = [];
     const progress = ({ fraction }: { fraction: number }): void => {

@@ -27,6 +27,7 @@ function memory(proof: 'snapshot' | 'probe', ordering: 'key' | 'none' | 'global'
   return {
     settings,
     proof,
+    changesAlone: true,
     async start() {
       database = new MemoryDatabase({ now: wallClock() });
       await new MemoryStore(database).create(settings);

@@ -1,23 +1,13 @@
 import { systemClock, within } from '../../time/clock.js';
 import type { SqlDatabase } from '../executor.js';
-import type { BulkStore, ReplayStore } from '../bulk-store.js';
-import type { EditStore } from '../edit/edit-store.js';
-import type { PurgeStore } from '../edit/purge-store.js';
-import type { PauseStore } from '../pauses/pause-store.js';
 import type { LeaseStore } from '../lease-store.js';
 import type { OutboxStore } from '../outbox-store.js';
-import { tableNames, type StoreSettings, type TableNames } from '../names.js';
-import { auditSql } from './ops/audit.js';
-import { editSql } from './ops/edit.js';
-import { pauseSql } from './pauses/pauses.js';
+import { tableNames, type StoreSettings } from '../names.js';
 import { OperatorDatabase } from '../sql/operator-database.js';
-import { operatorRoles, type OperatorSql } from '../sql/operator-roles.js';
+import { Operators } from '../sql/operators.js';
+import { operatorSql } from './ops/operators.js';
 import { MYSQL } from './dialect.js';
 import { MysqlDiagnose } from './diagnose/diagnose.js';
-import { MysqlAdmin } from './ops/admin.js';
-import { bulkSql } from './ops/bulk.js';
-import { MysqlUnowned } from './ops/cancel-unowned.js';
-import { purgeSql } from './ops/purge.js';
 import { cleanSql, MysqlDedupCleaner } from './ops/clean.js';
 import { MysqlInsert } from './ready/insert.js';
 import { MysqlHeldSnapshot } from './ops/held-snapshot.js';
@@ -25,7 +15,6 @@ import { leaseSql, MysqlFence } from './ops/leases.js';
 import { MysqlParked } from './parked/parked.js';
 import { MysqlPayloads } from './ready/payloads.js';
 import { MysqlReady } from './ready/ready.js';
-import { replaySql } from './ops/replay.js';
 import { MysqlRowLocks } from './ops/row-locks.js';
 import { MysqlServer } from './schema/server.js';
 import { MysqlSettle } from './ready/settle.js';
@@ -41,7 +30,7 @@ import { mysqlPartitions } from './partitions/partitions.js';
 import { SchemaSetup } from '../schema/setup.js';
 import { mysqlSetup } from './schema/setup.js';
 import { statsSql } from './ops/stats.js';
-import { MysqlDedupKeys } from './ready/dedup-keys.js';
+import { MysqlDedupKeys, type DedupKey } from './ready/dedup-keys.js';
 import { MysqlWake } from './parked/wake.js';
 
 /** Milliseconds for the last statement of a store that is closed. */
@@ -55,18 +44,13 @@ export class MysqlStore implements OutboxStore {
   readonly parked: MysqlParked;
   readonly rowLocks: MysqlRowLocks;
   readonly admin: Stats;
-  readonly rows: MysqlAdmin;
   readonly cleaner: CleanTable;
   readonly setup: SchemaSetup;
   readonly inspect: Inspection;
   readonly diagnose: MysqlDiagnose;
-  readonly bulk: BulkStore;
+  readonly operators: Operators<readonly DedupKey[]>;
   readonly partitions: Partitions;
   readonly aging: Aging;
-  readonly edits: EditStore;
-  readonly purge: PurgeStore;
-  readonly replay: ReplayStore;
-  readonly pauses: PauseStore;
 
   constructor(
     readonly database: SqlDatabase,
@@ -90,18 +74,15 @@ export class MysqlStore implements OutboxStore {
     this.inspect = new Inspection(reads, MYSQL, inspectSql(names, settings), settings);
     const { lookup } = this.inspect;
     const keys = new MysqlDedupKeys(database, names, lookup);
-    const unowned = new MysqlUnowned(database, names, keys);
     this.admin = new Stats(reads, MYSQL, statsSql(names, settings), settings);
-    this.rows = new MysqlAdmin(database, names, settings, { wake, keys, unowned });
     this.diagnose = new MysqlDiagnose(database, names, settings, holder);
-    const parts = { reads, lookup, rows: this.rows, writer: this.writer };
     const operators = new OperatorDatabase(database, MYSQL);
-    const roles = operatorRoles(operators, operatorSql(names), parts);
-    ({ bulk: this.bulk, edits: this.edits, purge: this.purge, replay: this.replay, pauses: this.pauses } = roles);
+    const parts = { database: operators, reads, keys, wake, writer: this.writer };
+    this.operators = new Operators(parts, names, operatorSql(names, settings), settings);
     this.aging = new Aging(operators, names);
     this.partitions = new Partitions(database, mysqlPartitions(names, settings));
     const dedup = new MysqlDedupCleaner(database, names, keys);
-    this.cleaner = new CleanTable(operators, cleanSql(names), { keys: wake, dedup, audits: roles.audits });
+    this.cleaner = new CleanTable(operators, cleanSql(names), { keys: wake, dedup, audits: this.operators.audits });
     this.setup = new SchemaSetup(database, names, settings, mysqlSetup(database, names, settings, server));
   }
 
@@ -115,12 +96,3 @@ export class MysqlStore implements OutboxStore {
     await this.database.close();
   }
 }
-
-const operatorSql = (names: TableNames): OperatorSql => ({
-  audit: auditSql(names),
-  bulk: bulkSql(names),
-  edit: editSql(names),
-  pauses: pauseSql(names),
-  purge: purgeSql(names),
-  replay: replaySql(names),
-});

@@ -1,23 +1,16 @@
 import { createHash } from 'node:crypto';
 import type { SqlConnection, SqlDatabase } from '../executor.js';
-import type { BulkStore, ReplayStore } from '../bulk-store.js';
-import type { EditStore } from '../edit/edit-store.js';
-import type { PurgeStore } from '../edit/purge-store.js';
-import type { PauseStore } from '../pauses/pause-store.js';
 import type { LeaseStore } from '../lease-store.js';
 import type { OutboxStore, WakeUp } from '../outbox-store.js';
 import { tableNames, type StoreSettings, type TableNames } from '../names.js';
-import { auditSql } from './ops/audit.js';
-import { editSql } from './ops/edit.js';
-import { pauseSql } from './pauses/pauses.js';
 import { OperatorDatabase } from '../sql/operator-database.js';
-import { operatorRoles, type OperatorSql } from '../sql/operator-roles.js';
+import { Operators } from '../sql/operators.js';
+import { operatorSql } from './ops/operators.js';
+import { PostgresDedupKeys } from './ready/dedup-keys.js';
+import { PostgresWake } from './parked/wake.js';
 import { POSTGRES } from './dialect.js';
 import { statement } from './statement.js';
 import { PostgresDiagnose } from './diagnose/diagnose.js';
-import { PostgresAdmin } from './ops/admin.js';
-import { bulkSql } from './ops/bulk.js';
-import { purgeSql } from './ops/purge.js';
 import { cleanSql, PostgresDedupCleaner } from './ops/clean.js';
 import { PostgresInsert } from './ready/insert.js';
 import { leaseSql } from './ops/leases.js';
@@ -26,7 +19,6 @@ import { PostgresParked } from './parked/parked.js';
 import { PostgresParkedSettle } from './parked/settle.js';
 import { PostgresPayloads } from './ready/payloads.js';
 import { PostgresReady, type Connections } from './ready/ready.js';
-import { replaySql } from './ops/replay.js';
 import { PostgresRowLocks } from './ops/row-locks.js';
 import { RowsRead } from './ready/rows-read.js';
 import { TimedReads } from './inspect/timed-reads.js';
@@ -49,19 +41,14 @@ export class PostgresStore implements OutboxStore {
   readonly ready: PostgresReady;
   readonly parked: PostgresParked;
   readonly admin: Stats;
-  readonly rows: PostgresAdmin;
   readonly cleaner: CleanTable;
   readonly setup: SchemaSetup;
   readonly rowLocks: PostgresRowLocks;
   readonly inspect: Inspection;
   readonly diagnose: PostgresDiagnose;
-  readonly bulk: BulkStore;
+  readonly operators: Operators<void>;
   readonly partitions: Partitions;
   readonly aging: Aging;
-  readonly edits: EditStore;
-  readonly purge: PurgeStore;
-  readonly replay: ReplayStore;
-  readonly pauses: PauseStore;
   readonly channel: string;
 
   constructor(
@@ -82,18 +69,16 @@ export class PostgresStore implements OutboxStore {
     this.parked = new PostgresParked(connections, names, settings, rowsRead);
     const reads = new TimedReads(admin);
     this.admin = new Stats(reads, POSTGRES, statsSql(names, settings), settings);
-    this.rows = new PostgresAdmin(admin, names, settings);
     this.inspect = new Inspection(reads, POSTGRES, inspectSql(names, settings), settings);
     this.diagnose = new PostgresDiagnose(database, names, settings);
-    const { lookup } = this.inspect;
-    const parts = { reads, lookup, rows: this.rows, writer: this.writer };
     const operators = new OperatorDatabase(database, POSTGRES);
-    const roles = operatorRoles(operators, operatorSql(names), parts);
-    ({ bulk: this.bulk, edits: this.edits, purge: this.purge, replay: this.replay, pauses: this.pauses } = roles);
+    const [wake, keys] = [new PostgresWake(names, settings.ordering), new PostgresDedupKeys(names)];
+    const parts = { database: operators, reads, keys, wake, writer: this.writer };
+    this.operators = new Operators(parts, names, operatorSql(names, settings), settings);
     this.partitions = new Partitions(database, postgresPartitions(names, settings.prefix));
     this.aging = new Aging(operators, names);
     const dedup = new PostgresDedupCleaner(admin, names);
-    this.cleaner = new CleanTable(operators, cleanSql(names), { keys: this.rows, dedup, audits: roles.audits });
+    this.cleaner = new CleanTable(operators, cleanSql(names), { keys: wake, dedup, audits: this.operators.audits });
     this.setup = new SchemaSetup(database, names, settings, postgresSetup(database, names, settings));
     this.rowLocks = new PostgresRowLocks(
       (transport) => database.publishing?.(transport) ?? database.connection('read'),
@@ -133,12 +118,3 @@ function connectionsOf(database: SqlDatabase): Connections {
 function channelOf({ ready }: TableNames): string {
   return `outbox_${createHash('sha256').update(ready).digest('hex').slice(0, 24)}`;
 }
-
-const operatorSql = (names: TableNames): OperatorSql => ({
-  audit: auditSql(names),
-  bulk: bulkSql(names),
-  edit: editSql(names),
-  pauses: pauseSql(names),
-  purge: purgeSql(names),
-  replay: replaySql(names),
-});

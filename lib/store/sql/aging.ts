@@ -22,7 +22,7 @@ export class Aging implements AgingStore {
   age(ids: readonly string[], ms: number): Promise<void> {
     const { dialect } = this.database;
     const these = (text: (where: string) => string, some: readonly string[], ...values: readonly unknown[]): Sql => {
-      const meant = dialect.named(some);
+      const meant = dialect.named('id', some);
       return statement(undefined, text(whereOf(meant))).bind(...values, ...meant.values);
     };
     return this.database.transaction(async (tx) => {

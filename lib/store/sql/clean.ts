@@ -3,10 +3,10 @@ import type { SqlExecutor, SqlResult } from '../executor.js';
 import type { Sql } from '../sql.js';
 import type { AuditTable } from './audit.js';
 import type { OperatorDatabase } from './operator-database.js';
-import type { PurgeSql } from './purge.js';
+import type { Removal } from './row-changes.js';
 
 /** Rows of an age, the oldest first, past those that somebody else has locked. Ages are milliseconds. */
-export interface CleanSql extends Pick<PurgeSql, 'remove'> {
+export interface CleanSql extends Pick<Removal, 'remove'> {
   /** Locks archived rows. They are deleted by what it returns of them. */
   archived(age: number, limit: number): Sql;
   /** Transports that have such dead messages; `undefined` where {@link CleanSql.dead} finds those of all by one index. */

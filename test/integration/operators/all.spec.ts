@@ -38,7 +38,7 @@ describe.each(DATABASES)('Operators on %s', (kind) => {
       const ids = await outbox.enqueueOutsideTransaction([{ type: 'a', payload: 1, delay: LATER }]);
       const { auditId } = await outbox.cancel({ ids }, { by: 'ann' });
       const released = await outbox.release('nobody');
-      const rows = (await db.store.bulk?.audit(null, 2)) ?? [];
+      const rows = await db.store.operators?.audit({ before: null, limit: 2 });
       expect(rows).toMatchObject([
         { id: released.auditId, action: 'release', done: 0, outcome: 'done' },
         { id: auditId, action: 'cancel', actor: 'ann', filter: JSON.stringify({ ids }), done: 1, outcome: 'done' },

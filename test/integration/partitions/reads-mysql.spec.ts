@@ -47,8 +47,8 @@ describeOnMysqlFamily('reads of an archive in partitions', (kind) => {
     const { inspect } = store;
     for (const filter of [{}, { type: 'none' }]) {
       const page = { ...filter, state: 'published' as const, limit: 50 };
-      const { next } = await expectCheap(MOST_OF_PAGE, () => inspect.page({ ...page, after: null }));
-      if (next !== null) await expectCheap(MOST_OF_PAGE, () => inspect.page({ ...page, after: next }));
+      const { next } = await expectCheap(MOST_OF_PAGE, () => inspect.find({ ...page, after: null }));
+      if (next !== null) await expectCheap(MOST_OF_PAGE, () => inspect.find({ ...page, after: next }));
     }
   });
 

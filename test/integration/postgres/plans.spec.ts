@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { PostgresDedupKeys } from '../../../lib/store/postgres/ready/dedup-keys.js';
 import { OutboxMessage } from '../../../lib/outbox-message.js';
 import { openPostgresDatabase } from '../../../lib/data-layers/typeorm/postgres.js';
 import type { Lease } from '../../../lib/store/lease-store.js';
@@ -55,7 +56,7 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       await database.connection('settle').run(inner.bind(...inner.strings.slice(1).map(() => null)));
     }
     await database.connection('settle').run(postgresRead(store.names, 'text').lock(0, []));
-    const { keys } = store.rows;
+    const keys = store.operators.parts.keys as PostgresDedupKeys;
     for (const inner of [keys.lock, keys.remove]) await database.connection('admin').run(inner.bind(null));
     await load();
     leases = await store.leases.acquire({ owner, leaseMs: 36_000_000, transport: 0, limit: 100 });

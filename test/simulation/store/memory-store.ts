@@ -3,6 +3,8 @@ import type { NewMessage, Place } from '../../../lib/outbox-message.js';
 import type { Cleaning, CleanReport, StatsRequest } from '../../../lib/store/admin-store.js';
 import type { SqlExecutor } from '../../../lib/store/executor.js';
 import type { Acquired, Beat, HeldLease, Instance, Lease, LeaseStore } from '../../../lib/store/lease-store.js';
+import type { InspectStore } from '../../../lib/store/inspect-store.js';
+import type { OperatorStore } from '../../../lib/store/operator-store.js';
 import { LockTurns } from '../../../lib/store/lock-turns.js';
 import type { InsertReport, SchemaSettings } from '../../../lib/store/outbox-store.js';
 import type {
@@ -26,7 +28,7 @@ import type {
   WriteReport,
 } from '../../../lib/store/ready-store.js';
 import * as admin from './memory-admin.js';
-import { MemoryBulk } from './memory-bulk.js';
+import { MemoryOperators } from './memory-operators.js';
 import * as clean from './memory-clean.js';
 import type { MemoryDatabase } from './memory-database.js';
 import { MemoryInsert } from './memory-insert.js';
@@ -52,7 +54,8 @@ export class MemoryStore implements OutboxStore {
   readonly admin = this;
   readonly cleaner = this;
   readonly setup = this;
-  readonly bulk = new MemoryBulk(this);
+  readonly operators = new MemoryOperators(this) as unknown as OperatorStore;
+  readonly inspect = this.operators as unknown as InspectStore;
   session = 0;
   readonly bucketsPerRead?: number;
   readonly probe?: NonNullable<ReadyStore['probe']>;

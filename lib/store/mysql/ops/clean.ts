@@ -8,7 +8,7 @@ import { statement } from '../../sql.js';
 import { jsonRows, lookUp, PARKED_IDS } from '../json-rows.js';
 import type { DedupKey, MysqlDedupKeys } from '../ready/dedup-keys.js';
 import { marks, sized } from '../statements.js';
-import { purgeSql } from './purge.js';
+import { removeArchived } from './operators.js';
 
 /** A row can be created somewhat before one with a lower seq: by the length of a statement, never by this much. */
 const CLOCK_MARGIN = '1 hour';
@@ -35,7 +35,7 @@ export function cleanSql(names: TableNames): CleanSql {
   const told = (announcedOnly: boolean): number => (announcedOnly ? 1 : 0);
   return {
     archived: (age, limit) => archived.bind(microseconds(age), limit),
-    remove: purgeSql(names).remove,
+    remove: removeArchived(names.archive).remove,
     withDead: (age, announcedOnly) => withDead.bind(microseconds(age), told(announcedOnly), microseconds(age)),
     dead: (age, limit, announcedOnly, transport) => dead.bind(transport, told(announcedOnly), microseconds(age), limit),
     removeParked: (numbers) => remove.bind(jsonRows(numbers.map((number) => [BigInt(number as string)]))),

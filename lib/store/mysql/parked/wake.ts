@@ -3,6 +3,7 @@ import type { SqlExecutor, SqlResult } from '../../executor.js';
 import type { BlockingRow, KeyOfTransport } from '../../sql/take.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import { statement } from '../../sql.js';
+import type { Wake } from '../../sql/row-changes.js';
 import { BLOCKED, WAITING } from '../../parked-state.js';
 import { readKey } from '../columns.js';
 import { jsonRows, jsonTable, LEASES, lookUp, type JsonCell } from '../json-rows.js';
@@ -11,7 +12,7 @@ import { sized, times } from '../statements.js';
 const KEYS_PER_STATEMENT = 64;
 
 /** Reads the first blocking rows of keys, and makes the due poll find a key again whose first row somebody removed. */
-export class MysqlWake {
+export class MysqlWake implements Wake {
   private readonly sql: ReturnType<typeof wakeStatements>;
 
   constructor(

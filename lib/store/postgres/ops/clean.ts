@@ -8,7 +8,7 @@ import { plainArray } from '../arrays.js';
 import { utc } from '../inspect/rows.js';
 import { unheldIn } from '../ready/dedup-keys.js';
 import { statement } from '../statement.js';
-import { purgeSql } from './purge.js';
+import { removeArchived } from './operators.js';
 
 const FRONT = ['-infinity', '(0,0)'] as const;
 const OLD = (column: string): string => `${column} < now() - ?::float8 * interval '1 ms'`;
@@ -29,7 +29,7 @@ export function cleanSql(names: TableNames): CleanSql {
   const removeParked = statement(undefined, `delete from ${parked} where parked_id = any(?::bigint[])`);
   return {
     archived: (age, limit) => archived.bind(age, limit),
-    remove: purgeSql(names).remove,
+    remove: removeArchived(names.archive).remove,
     withDead: undefined,
     dead: (age, limit, announcedOnly) => dead.bind(age, announcedOnly, limit),
     removeParked: (numbers) => removeParked.bind(plainArray(numbers as string[])),

@@ -1,7 +1,7 @@
 import { errorText } from '../observe/redact/error-text.js';
-import type { AuditOutcome } from '../store/bulk-store.js';
+import type { AuditOutcome } from '../store/operator-store.js';
 import type { BulkReport, CheckedOptions } from './bulk-options.js';
-import { rest } from './rest.js';
+import { systemClock } from '../time/clock.js';
 
 /**
  * Writes into the audit how an action ends, and passes on what it throws.
@@ -40,19 +40,18 @@ export class ChunkedRows {
   }
 
   /**
-   * @param fraction of the action that is done with these
-   * @param write how many it changed; `undefined`: the action has ended
+   * @param fraction of the action that is done with these; 1: there is nothing behind them
+   * @param write changes them; `undefined`: the action has ended
    * @returns `false`: the action has ended, or its limit is reached
    */
   async each<T>(
     rows: readonly T[],
     fraction: number,
-    write: (some: readonly T[]) => Promise<number | undefined>,
+    write: (some: readonly T[]) => Promise<{ readonly done: number } | undefined>,
   ): Promise<boolean> {
     const { chunkSize, pause, limit, signal, progress } = this.options;
     // A look that found nothing, with more to look at: whoever waits hears that it goes on.
-    if (rows.length === 0 && fraction > 0 && fraction < 1)
-      progress({ done: this.done, skipped: this.skipped, fraction });
+    if (rows.length === 0 && fraction < 1) progress({ done: this.done, skipped: this.skipped, fraction });
     for (let from = 0; from < rows.length;) {
       if ((this.more = this.done >= limit)) return false;
       if (this.chunks++ > 0) await rest(pause, signal);
@@ -61,11 +60,25 @@ export class ChunkedRows {
       from += some.length;
       const changed = await write(some);
       if (changed === undefined) return false;
-      this.done += changed;
-      this.skipped += some.length - changed;
-      if (changed > 0) this.changed();
+      this.done += changed.done;
+      this.skipped += some.length - changed.done;
+      if (changed.done > 0) this.changed();
       progress({ done: this.done, skipped: this.skipped, fraction });
     }
     return !this.isAborted;
   }
+}
+
+/** Until the time is over, or the action is to end. */
+export async function rest(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  if (ms <= 0 || signal?.aborted === true) return;
+  await new Promise<void>((resolve) => {
+    const end = (): void => {
+      cancel();
+      signal?.removeEventListener('abort', end);
+      resolve();
+    };
+    const cancel = systemClock.after(ms, end);
+    signal?.addEventListener('abort', end);
+  });
 }

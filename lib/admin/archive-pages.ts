@@ -1,4 +1,5 @@
 import { OutboxError } from '../outbox.errors.js';
+import { BULK_TIMEOUT, PAGE_LOOK, type InspectStore, type RowPage, type RowRequest } from '../store/inspect-store.js';
 
 /** A store with partitions: whether rows wait beside the archive for theirs, and what changes each time that some are put there. */
 export interface Layouts {
@@ -24,6 +25,22 @@ export async function whileWhole<T>(
   const after = await partitions?.layout();
   if (after?.aside === true || after?.catchAll !== before?.catchAll) throw moving(subject);
   return result;
+}
+
+/** What was published, in its order, page by page. */
+export async function* archivePages(
+  inspect: Pick<InspectStore, 'find'>,
+  partitions: Layouts | undefined,
+  subject: string,
+  { after: begin, ...request }: Omit<RowRequest, 'state' | 'limit'>,
+): AsyncGenerator<RowPage> {
+  let after = begin;
+  do {
+    const asked = { ...request, state: 'published', after, limit: PAGE_LOOK, timeout: BULK_TIMEOUT } as const;
+    const page = await whileWhole(partitions, subject, () => inspect.find(asked));
+    yield page;
+    after = page.next;
+  } while (after !== null);
 }
 
 const moving = (subject: string): OutboxError =>
