@@ -99,7 +99,7 @@ export const HEALTH = [
     name: 'mysql-glance-without-end',
     breaks: 'MariaDB and MySQL: a look of health has no deadline',
     file: 'lib/store/mysql/inspect/select.ts',
-    from: "selectWithin(left, text.slice('select '.length))",
+    from: "selectWithin(left(), text.slice('select '.length))",
     to: 'text',
     contract: 'test/integration/relay/standing-still.spec.ts',
   },

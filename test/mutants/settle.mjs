@@ -11,8 +11,8 @@ export const SETTLE = [
     name: 'one-row-holds-all',
     breaks: 'a row that cannot be parked keeps every later transition from being written',
     file: 'lib/store/database-errors.ts',
-    from: "return subjectOf(error) !== 'database' && !TOOK_TOO_LONG",
-    to: 'return subjectOf(error) === undefined && !TOOK_TOO_LONG',
+    from: "return subjectOf(error) !== 'database' && !tookTooLong",
+    to: 'return subjectOf(error) === undefined && !tookTooLong',
     contract: 'test/unit/relay/stuck-writes.spec.ts',
     simulation: false, // no row of it is damaged
     chaos: false,

@@ -55,7 +55,7 @@ export interface Becomes {
   /** Milliseconds from now; `null`: long ago. */
   readonly endsIn: number | null;
 }
-/** @returns what becomes of a lease that is locked; `undefined`: it stays as it is */
+/** @returns what becomes of a lease that is locked, for all of one change in the same columns; `undefined`: it stays as it is */
 type Judge = (lease: LeaseRow) => Partial<Becomes> | undefined;
 interface Change {
   readonly was: LeaseRow;
@@ -154,7 +154,10 @@ export class LeaseTable implements LeaseStore {
   }
 
   async living(also?: 'gone'): Promise<Beat> {
-    const { rows } = await this.run(also === 'gone' ? this.sql.all.bind(RELAYS_LIMIT) : this.sql.living.bind());
+    // Who asks for those that are gone is no relay: it has no other use for the connection of the leases.
+    const { rows } = await (also === 'gone'
+      ? this.database.connection('admin').run(this.sql.all.bind(RELAYS_LIMIT))
+      : this.run(this.sql.living.bind()));
     const pauses = rows.filter(([owner]) => owner === null).map((row) => readPause(row.slice(5)));
     return { ...readInstances(rows.filter(([owner]) => owner !== null)), pauses };
   }
