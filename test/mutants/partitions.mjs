@@ -40,7 +40,7 @@ export const PARTITIONS = [
   {
     name: 'partitions-two-at-once',
     breaks: 'a maintainer works whether it got the lock or not',
-    file: 'lib/store/partitions/partitions.ts',
+    file: 'lib/store/sql/partitions.ts',
     from: '.rows[0]?.[0]) !== 1) return undefined;',
     to: '.rows[0]?.[0]) === 2) return undefined;',
     contract: 'test/integration/partitions/maintainer.spec.ts',

@@ -25,7 +25,7 @@ import { LeaseTable } from '../sql/leases.js';
 import { Stats } from '../sql/stats.js';
 import { Inspection } from '../sql/inspect.js';
 import { inspectSql } from './inspect/inspect.js';
-import { Partitions } from '../partitions/partitions.js';
+import { Partitions } from '../sql/partitions.js';
 import { mysqlPartitions } from './partitions/partitions.js';
 import { SchemaSetup } from '../schema/setup.js';
 import { mysqlSetup } from './schema/setup.js';

@@ -28,7 +28,7 @@ import { LeaseTable } from '../sql/leases.js';
 import { Stats } from '../sql/stats.js';
 import { Inspection } from '../sql/inspect.js';
 import { inspectSql } from './inspect/inspect.js';
-import { Partitions } from '../partitions/partitions.js';
+import { Partitions } from '../sql/partitions.js';
 import { postgresPartitions } from './partitions/partitions.js';
 import { SchemaSetup } from '../schema/setup.js';
 import { postgresSetup } from './schema/setup.js';

@@ -1,5 +1,5 @@
 import type { StoreSettings, TableNames } from '../../names.js';
-import type { PartitionDialect } from '../../partitions/partitions.js';
+import type { PartitionDialect } from '../../sql/partitions.js';
 import { statement } from '../../sql.js';
 import { lockName } from '../schema/lock.js';
 import { readLayout } from './layout.js';

@@ -1,5 +1,5 @@
 import { literal, type TableNames } from '../../names.js';
-import type { PartitionDialect } from '../../partitions/partitions.js';
+import type { PartitionDialect } from '../../sql/partitions.js';
 import { statement } from '../statement.js';
 import { readLayout } from './layout.js';
 import { PostgresPartitionSession } from './session.js';

@@ -1,7 +1,7 @@
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { SqlConnection, SqlDatabase, SqlExecutor } from '../executor.js';
 import type { Sql } from '../sql.js';
-import type { ArchiveLayout, PartitionSession, PartitionStore } from './partition-store.js';
+import type { ArchiveLayout, PartitionSession, PartitionStore } from '../partitions/partition-store.js';
 
 /** Partitions as one database has them. */
 export interface PartitionDialect {
