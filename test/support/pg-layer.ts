@@ -1,5 +1,6 @@
 import type { Client, Pool } from 'pg';
-import { OutboxTransactionRequiredError } from '../../lib/index.js';
+// From inside: the entries load TypeORM.
+import { OutboxTransactionRequiredError } from '../../lib/outbox.errors.js';
 import type { SqlDatabase, SqlExecutor } from '../../lib/store/executor.js';
 import type { Tables } from '../../lib/transaction/tables.js';
 import type { DataLayer, Session } from '../../lib/transaction/data-layer.js';
