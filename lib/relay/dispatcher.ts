@@ -7,7 +7,7 @@ import { relayTroubles } from '../observe/relay-troubles.js';
 import { OutboxConfigurationError, OutboxError } from '../outbox.errors.js';
 import type { OutboxTransport } from '../transports/transport.js';
 import { DatabaseFailures, type DatabaseOperation } from './database-failures.js';
-import { deadLetterLoop } from './settle/dead-letter-loop.js';
+import { deadLetterLoop } from './settle/dead-letters.js';
 import { Deadline } from '../time/deadline.js';
 import { RelayLoops } from './relay-loops.js';
 import { TransportRelay } from './transport-relay.js';

@@ -15,7 +15,8 @@ import { Unwritten } from './settle/unwritten.js';
  *    │        │  └──────┼─┴─────┘ goes once more, by itself or behind what failed of its run
  *    └─ again ◀─────────┘         (orphan: its lease was lost while it was out)
  *
- * Told of a result, it is in memory until the database has written what became of it. The ledger does no I/O and tells nobody:
+ * Told of a result, it is in memory until the database has written what became of it. One that is dead is told of as that: its last
+ * try may still end well. The ledger does no I/O and tells nobody:
  * what follows from a step is what the step returns.
  */
 export class Ledger {
@@ -92,7 +93,7 @@ export class Ledger {
 
   /** Something was decided about it, which is to be written. What is kept of it until then may be less than the message. */
   decide(message: OutboxMessage, decided: Decided): void {
-    message.state = 'told';
+    message.state = decided.state === 'dead' ? 'dead' : 'told';
     this.trial.suspects.delete(message.id);
     this.unwritten.add(decided);
   }

@@ -61,8 +61,6 @@ export class TransportRelay implements LeaseListener {
   readonly results: Results;
   readonly counts = { published: 0, retried: 0, dead: 0 };
   private readonly failures = new Failures();
-  /** What died of its last try, which may still end well. */
-  private readonly died = new WeakSet<OutboxMessage>();
   readonly kill = new AbortController();
   /** Buckets whose blocked keys are known: only those are read. */
   readonly open = new Set<number>();
@@ -260,7 +258,8 @@ export class TransportRelay implements LeaseListener {
    * to its next try.
    */
   private async gotThroughLate(message: OutboxMessage): Promise<void> {
-    if (!this.died.delete(message)) return;
+    if (message.state !== 'dead') return;
+    message.state = 'told';
     await this.settler.transitions.quiet(); // that it is dead is told before that it is not
     this.counts.published += 1;
     this.ledger.enter([message]);
@@ -293,10 +292,8 @@ export class TransportRelay implements LeaseListener {
 
   private park(transition: Transition): void {
     const { message, state } = transition;
-    if (state === 'dead') {
-      this.counts.dead += 1;
-      this.died.add(message);
-    } else if (isRetry(transition)) this.counts.retried += 1;
+    if (state === 'dead') this.counts.dead += 1;
+    else if (isRetry(transition)) this.counts.retried += 1;
     const decided = this.settler.park(transition);
     this.ledger.decide(message, decided);
     this.parked.parking(decided);

@@ -52,8 +52,6 @@ export class RowLockRelay implements RunningRelay {
   readonly wakeUps = new WakeUps();
   /** Writes late successes. All else is written with the locks. */
   readonly settler: Settler;
-  /** What died of its last try, which may still end well. */
-  private readonly died = new WeakSet<OutboxMessage>();
   /** Dead, and through all the same: written when no row is locked here. */
   private readonly late: OutboxMessage[] = [];
   private readonly maxBatch: number;
@@ -302,7 +300,7 @@ export class RowLockRelay implements RunningRelay {
   }
 
   private park(transition: Transition, results: LockedResults): void {
-    if (transition.state === 'dead') this.died.add(transition.message);
+    if (transition.state === 'dead') transition.message.state = 'dead';
     results.park(transition);
   }
 
@@ -325,7 +323,8 @@ export class RowLockRelay implements RunningRelay {
 
   /** A call that nobody waited for any more ended well, after it was decided that its message is dead. */
   private gotThroughLate(message: OutboxMessage): void {
-    if (!this.died.delete(message) || this.late.length + this.settler.size >= MOST_LATE) return;
+    if (message.state !== 'dead' || this.late.length + this.settler.size >= MOST_LATE) return;
+    message.state = 'told';
     this.late.push(message);
     this.wakeUps.ready();
   }
