@@ -86,7 +86,7 @@ async function measured(admin: pg.Client, count: number, work: () => Promise<unk
 const loopsOf = (relays: readonly BenchRelay[]): Partial<RelayLoops>[] =>
   relays.flatMap(({ dispatcher }) => dispatcher.relays as readonly Partial<RelayLoops>[]);
 const published = (relays: readonly BenchRelay[]): number =>
-  loopsOf(relays).reduce((sum, { relay }) => sum + (relay?.results.counts.published ?? 0), 0);
+  loopsOf(relays).reduce((sum, { relay }) => sum + (relay?.counts.published ?? 0), 0);
 
 /** Relays that share all buckets evenly, or nearly so. */
 async function startRelays(

@@ -54,7 +54,7 @@ async function open(closing: Closing): Promise<Broker> {
 
 const published = ({ dispatcher }: BenchRelay): number => {
   const [loops] = dispatcher.relays as readonly Partial<RelayLoops>[];
-  return loops?.relay?.results.counts.published ?? 0;
+  return loops?.relay?.counts.published ?? 0;
 };
 
 /** @returns milliseconds from when the first of them was published until all of `count` are */

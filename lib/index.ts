@@ -64,7 +64,7 @@ export type { KafkaMessageOptions, RabbitMqMessageOptions } from './outbox-messa
 export type { EnqueueOptions, EnqueueReport, MessageSettings, PlainMessage, ReportOption } from './enqueue/options.js';
 export type { OutboxStore } from './store/outbox-store.js';
 export type { BrokenLeases, LeaseSelection } from './admin/break-leases.js';
-export type { AuditAction, AuditOutcome } from './store/bulk-store.js';
+export type { AuditAction, AuditOutcome } from './store/operator-store.js';
 export type { MessageState } from './store/admin-store.js';
 export type { RelayStatus, TransportStatus, RunReport } from './relay/relay.js';
 export type { FailingOperation } from './relay/database-failures.js';

@@ -16,21 +16,19 @@ const ROOMS = {
   time: ['message'],
   // What the doctor asks a database.
   'store/diagnose': [],
-  // How an operator corrects a message, and deletes for good.
-  'store/edit': ['message'],
   'store/partitions': ['time'],
   // What operators have paused, and how relays hear of it.
   'store/pauses': [],
-  store: ['message', 'time', 'store/diagnose', 'store/edit', 'store/partitions', 'store/pauses'],
+  store: ['message', 'time', 'store/diagnose', 'store/partitions', 'store/pauses'],
   // How tables are changed while others use them, and what a start finds wrong with them.
   'store/schema': ['time', 'store'],
   transports: ['message'],
   observe: ['message', 'time', 'store', 'store/pauses', 'transports'],
   options: ['message', 'time', 'store', 'store/partitions', 'transports', 'observe'],
   transaction: ['message', 'time', 'options', 'store'],
-  admin: ['message', 'time', 'options', 'store', 'store/edit', 'store/pauses', 'observe'],
+  admin: ['message', 'time', 'options', 'store', 'store/pauses', 'observe'],
   // What operators and leases ask at their own rate: written once, over what differs.
-  'store/sql': ['message', 'time', 'store', 'store/edit', 'store/partitions', 'store/pauses'],
+  'store/sql': ['message', 'time', 'store', 'store/partitions', 'store/pauses'],
   'store/postgres': [
     'message',
     'time',
@@ -38,7 +36,6 @@ const ROOMS = {
     'store/sql',
     'store/schema',
     'store/diagnose',
-    'store/edit',
     'store/partitions',
     'store/pauses',
   ],
@@ -49,7 +46,6 @@ const ROOMS = {
     'store/sql',
     'store/schema',
     'store/diagnose',
-    'store/edit',
     'store/partitions',
     'store/pauses',
     'observe',
@@ -76,7 +72,7 @@ const ROOMS = {
     'transaction',
   ],
   enqueue: ['message', 'time', 'options', 'store', 'transports', 'observe', 'transaction', 'admin'],
-  relay: ['message', 'time', 'options', 'store', 'store/pauses', 'transports', 'observe'],
+  relay: ['message', 'time', 'options', 'store', 'store/diagnose', 'store/pauses', 'transports', 'observe'],
   clean: ['time', 'options', 'store', 'store/partitions', 'observe'],
   partitions: ['message', 'options', 'store/partitions', 'observe'],
   // What a broker and its client say, whoever speaks through them: a transport of ours, or a Nest client.
@@ -98,6 +94,8 @@ const ROOMS = {
     'transports/rabbitmq',
   ],
   'transports/in-process': ['message', 'time', 'options', 'transports', 'enqueue'],
+  // What stands between a relay and a transport where payloads are stored encrypted.
+  encryption: ['message', 'time', 'options', 'transports'],
   consumer: ['transports', 'transports/amqp'],
   nest: [
     'message',
@@ -110,11 +108,11 @@ const ROOMS = {
     'transaction',
     'store/postgres',
     'store/mysql',
-    'store/edit',
     'store/pauses',
     'admin',
     'enqueue',
     'relay',
+    'encryption',
     'clean',
     'partitions',
   ],
@@ -129,7 +127,6 @@ const ROOMS = {
     'observe',
     'transaction',
     'store/diagnose',
-    'store/edit',
     'store/pauses',
     'admin',
     'doctor',
@@ -182,6 +179,46 @@ const PACKAGES = {
     ],
   },
 };
+/**
+ * Rooms beside the core, for operators and for tests: of the core they import what the public face exports, and these files. The list
+ * may only shrink. What contracts of a store and of a transport check is the core itself.
+ */
+const LEAVES = ['cli', 'consumer', 'doctor', 'otel', 'prometheus', 'terminus', 'testing'];
+const CONTRACTS = /^lib\/testing\/(?:store|transport)-contract\//;
+const LEAF_SEAMS = [
+  'data-layers/typeorm/dialect.ts',
+  'doctor/unreached.ts',
+  'enqueue/events/event-metadata.ts',
+  'enqueue/tracing.ts',
+  'message/finished.ts',
+  'message/headers.ts',
+  'message/uuid-v7.ts',
+  'nest/enqueue-only.ts',
+  'nest/overrides.ts',
+  'nest/runtime.ts',
+  'observe/paused.ts',
+  'observe/plural.ts',
+  'observe/redact/error-text.ts',
+  'observe/redact/printable.ts',
+  'observe/seen-relays.ts',
+  'options/did-you-mean.ts',
+  'options/refuse.ts',
+  'options/rules.ts',
+  'options/text-checks.ts',
+  'options/transport-option.ts',
+  'options/transport-wrapper.ts',
+  'store/diagnose/diagnose-store.ts',
+  'store/parked-store.ts',
+  'store/partitions/partition-store.ts',
+  'store/ready-store.ts',
+  'time/clock.ts',
+  'time/duration.ts',
+  'time/untraced.ts',
+  'transports/amqp/names.ts',
+  'transports/envelope.ts',
+  'transports/in-process/around-calls.ts',
+  'transports/in-process/handlers.ts',
+];
 const SPLIT = ['store', 'transports', 'data-layers'];
 const MAX_FILES = 25;
 /** Loaded only when a relay needs them, so that an application without them starts. */
@@ -203,6 +240,8 @@ const HOST = /https?:\/\/[\w.-]*(?:registry|repo1?\.|mirror|proxy|artifactory|ne
 const MACHINE_PATH = /(?<![\w.])\/(?:work|root|home|Users)\/\w+/;
 
 const problems = tableProblems();
+const seen = new Set();
+const open = openToLeaves();
 const files = trackedFiles();
 checkFolders(files.filter((file) => file.startsWith('lib/')));
 for (const file of files) {
@@ -210,6 +249,9 @@ for (const file of files) {
   checkPlaces(file, text);
   if (/^lib\/.*\.ts$/.test(file)) checkLibrary(file, text);
 }
+for (const seam of LEAF_SEAMS)
+  if (!seen.has(`lib/${seam}`))
+    problems.push(`tools/check-layout.mjs: no leaf imports ${seam} any more: take it off the list`);
 for (const problem of problems) console.error(problem);
 if (problems.length > 0) console.error(`check-layout: ${problems.length} violation(s)`);
 process.exitCode = problems.length > 0 ? 1 : 0;
@@ -221,6 +263,15 @@ function tableProblems() {
       .filter((other) => !(other in ROOMS) || ROOMS[other].includes(room))
       .map((other) => `tools/check-layout.mjs: ${room} → ${other}: unknown, or they may import each other`),
   );
+}
+
+/** The entries of the package, and the files whose declarations its index exports. */
+function openToLeaves() {
+  const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+  const entries = Object.values(exports).flatMap(({ import: to }) => to?.default.replace('./dist/esm/', 'lib/') ?? []);
+  const index = readFileSync(join(root, 'lib/index.ts'), 'utf8');
+  const exported = [...index.matchAll(/from '\.\/([^']+)\.js'/g)].map(([, name]) => `lib/${name}.ts`);
+  return new Set([...entries.map((file) => file.replace(/\.js$/, '.ts')), ...exported]);
 }
 
 function trackedFiles() {
@@ -280,7 +331,13 @@ function checkImport(file, specifier, typeOnly) {
     problems.push(`${file}: only the room ${owned.room} imports ${specifier}, types included`);
   if (!specifier.startsWith('.')) return;
   const from = roomOf(file);
-  const to = roomOf(posix.join(posix.dirname(file), specifier).replace(/\.js$/, '.ts'));
+  const target = posix.join(posix.dirname(file), specifier).replace(/\.js$/, '.ts');
+  const to = roomOf(target);
+  if (LEAVES.includes(from) && to !== from && !CONTRACTS.test(file) && !open.has(target)) {
+    seen.add(target);
+    if (!LEAF_SEAMS.includes(target.slice('lib/'.length)))
+      problems.push(`${file}: a leaf imports ${specifier}, which the public face does not export`);
+  }
   const row = ROOMS[from] ?? ROOMS[posix.join(posix.dirname(from), '*')];
   if (to !== from && to !== 'errors' && !row?.includes(to))
     problems.push(`${file}: the room ${from} imports ${specifier} of ${to}, which is not in its row`);

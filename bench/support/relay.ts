@@ -105,10 +105,7 @@ export async function drain(
   await relay.dispatcher.start();
   const transportRelays = relay.dispatcher.relays as readonly Partial<RelayLoops>[];
   const published = (): number =>
-    transportRelays.reduce(
-      (sum, { relay: transportRelay }) => sum + (transportRelay?.results.counts.published ?? 0),
-      0,
-    );
+    transportRelays.reduce((sum, { relay: transportRelay }) => sum + (transportRelay?.counts.published ?? 0), 0);
   while (published() === 0) await delay(1);
   const before = published();
   const { ms, cpu } = await timed(async () => {

@@ -1,7 +1,6 @@
-import { refuse, refuseUnknown } from '../options/refuse.js';
-import { typeName } from '../options/text-checks.js';
 import { printable } from '../observe/redact/printable.js';
-import type { AuditAction, AuditRow, AuditOutcome } from '../store/bulk-store.js';
+import type { AuditAction, AuditRow, AuditOutcome } from '../store/operator-store.js';
+import { checkedAuditId, checkedPage } from './checks.js';
 
 /** One action of an operator. Times are the database's. */
 export interface AuditEntry {
@@ -31,21 +30,9 @@ export interface AuditPage {
   readonly next: string | null;
 }
 
-const DEFAULT_LIMIT = 50;
-const MAX_LIMIT = 500;
-
-export function checkedAuditPage(page: { limit?: number; after?: string }): { limit: number; after: string | null } {
-  if (typeof page !== 'object' || page === null) refuse('audit', `a page must be an object, not ${typeName(page)}`);
-  refuseUnknown(page, ['limit', 'after'], 'audit');
-  const { limit = DEFAULT_LIMIT, after } = page;
-  if (!Number.isInteger(limit) || limit < 1 || limit > MAX_LIMIT)
-    refuse('audit', `limit must be a whole number from 1 to ${MAX_LIMIT}`);
-  return { limit, after: after === undefined ? null : checkedAuditId('audit', 'after', after) };
-}
-
-export function checkedAuditId(subject: string, name: string, id: unknown): string {
-  if (typeof id === 'string' && /^\d{1,18}$/.test(id)) return id;
-  return refuse(subject, `${name} must be the id of an entry of audit()`);
+export function checkedAuditPage(page: { limit?: number; after?: string }): { limit: number; before: string | null } {
+  const { limit, after } = checkedPage('audit', page);
+  return { limit, before: after === undefined ? null : checkedAuditId('audit', 'after', after) };
 }
 
 export function auditPage(rows: readonly AuditRow[], limit: number): AuditPage {

@@ -1,9 +1,9 @@
 import type { Duration } from '../outbox-message.js';
-import { refuse, refuseUnknown } from '../options/refuse.js';
-import { typeName } from '../options/text-checks.js';
+import { refuse } from '../options/refuse.js';
 import type { Change } from '../store/admin-store.js';
 import { milliseconds } from '../time/duration.js';
 import { actorOf } from './actor.js';
+import { checkObject, checkSignal } from './checks.js';
 
 /** How a bulk action runs. */
 export interface BulkOptions {
@@ -81,9 +81,7 @@ export function checkedOptions(
   options: ChangeOptions,
   also: readonly string[] = [],
 ): CheckedOptions {
-  if (typeof options !== 'object' || options === null)
-    refuse(action, `options must be an object, not ${typeName(options)}`);
-  refuseUnknown(options, [...NAMES, ...also], action);
+  checkObject(action, 'options', options, [...NAMES, ...also]);
   const { by, chunkSize = 500, pause = 0, limit = Infinity, signal, progress = () => undefined } = options;
   if (!Number.isInteger(chunkSize) || chunkSize < 1 || chunkSize > MAX_CHUNK)
     refuse(action, `chunkSize must be a whole number from 1 to ${MAX_CHUNK}`);
@@ -91,14 +89,6 @@ export function checkedOptions(
     refuse(action, 'limit must be a whole number from 1');
   const ms = milliseconds(pause);
   if (ms === undefined || ms > MAX_PAUSE) refuse(action, `pause must be a duration up to '10m'`);
-  if (signal !== undefined && !(signal instanceof AbortSignal)) refuse(action, 'signal must be an AbortSignal');
-  if (typeof progress !== 'function') refuse(action, `progress must be a function, not ${typeName(progress)}`);
+  checkSignal(action, signal, progress);
   return { actor: actorOf(action, by), chunkSize, pause: ms, limit, signal, progress };
-}
-
-export function checkedDryRun(subject: string, options: Partial<DryRun>): boolean {
-  const dryRun: unknown = options.dryRun ?? false;
-  return typeof dryRun === 'boolean'
-    ? dryRun
-    : refuse(subject, `dryRun must be true or false, not ${typeName(dryRun)}`);
 }

@@ -24,9 +24,14 @@ export interface PayloadPreview {
   readonly cut: boolean;
 }
 export const PREVIEW_BYTES = 1_024;
+/** Bytes of a preview that is all of the payload: more than any row has. */
+export const WHOLE = 2 ** 30;
 
 /** Without values of headers; of an encrypted payload nothing. */
-export function contentView(content: Omit<RowContent, 'errors'>, withPayload: boolean): ContentView {
+export function contentView(
+  content: Omit<RowContent, 'errors' | 'payloadHash' | 'fits'>,
+  withPayload: boolean,
+): ContentView {
   const encryptionKeyId = keyIdOf(content.options);
   const shown = withPayload && encryptionKeyId === null ? previewOf(content) : undefined;
   return {

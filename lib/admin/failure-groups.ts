@@ -1,9 +1,8 @@
-import { refuse, refuseUnknown } from '../options/refuse.js';
-import { typeName } from '../options/text-checks.js';
+import { refuse } from '../options/refuse.js';
 import { printable } from '../observe/redact/printable.js';
-import type { FailureRow } from '../store/inspect-store.js';
+import type { FailureRequest, FailureRow } from '../store/inspect-store.js';
+import { checkedFilter, checkObject } from './checks.js';
 import { nameOf } from './found-message.js';
-import { checkedText } from './message-query.js';
 
 /** Which failures are meant: all given conditions must hold. */
 export interface FailureQuery {
@@ -47,22 +46,18 @@ const LONGEST = 300;
 
 export function checkedFailures(
   query: FailureQuery,
-): Omit<FailureQuery, 'state'> & { states: readonly ('dead' | 'waiting')[] } {
-  if (typeof query !== 'object' || query === null)
-    refuse('failures', `a filter must be an object, not ${typeName(query)}`);
-  refuseUnknown(query, ['transport', 'topic', 'type', 'state'], 'failures');
-  const { transport, state = FAILED } = query;
-  const [topic, type] = [checkedText('failures', 'topic', query.topic), checkedText('failures', 'type', query.type)];
-  const given: readonly unknown[] = Array.isArray(state) ? state : [state];
+): Omit<FailureRequest, 'transport' | 'look'> & Pick<FailureQuery, 'transport'> {
+  checkObject('failures', 'a filter', query, ['transport', 'topic', 'type', 'state']);
+  const { transport, topic, type, state = FAILED } = query;
+  const given: readonly unknown[] = [state].flat();
   const states = FAILED.filter((each) => given.includes(each));
   if (states.length === 0 || given.some((each) => !(FAILED as readonly unknown[]).includes(each)))
     refuse('failures', `state must be one of ${FAILED.join(', ')}, or both`);
-  return {
-    states,
-    ...(transport === undefined ? {} : { transport }),
+  const texts = checkedFilter('failures', {
     ...(topic === undefined ? {} : { topic }),
     ...(type === undefined ? {} : { type }),
-  };
+  });
+  return { states, ...texts, ...(transport === undefined ? {} : { transport }) };
 }
 
 const UUID = /\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b/gi;

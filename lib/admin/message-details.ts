@@ -1,4 +1,5 @@
 import { printable } from '../observe/redact/printable.js';
+import { revisionOf } from '../store/edit.js';
 import type { RowContent, StoredRow } from '../store/inspect-store.js';
 import { contentView, parsed, type ContentView } from './content-view.js';
 import type { KeptVersion } from './edit/kept-version.js';
@@ -30,13 +31,13 @@ export function toDetails(
   content: RowContent,
   names: ReadonlyMap<number, string>,
   withPayload: boolean,
-  revision: string | null,
 ): TransportDetails {
+  const isEditable = row.rowId !== null && row.state !== 'ready' && row.state !== 'published' && content.fits;
   return {
     ...toFound(row, names),
     ...contentView(content, withPayload),
     errors: keptFailures(content.errors),
-    revision,
+    revision: isEditable ? revisionOf({ ...row, ...content }) : null,
   };
 }
 

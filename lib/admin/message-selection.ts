@@ -1,13 +1,10 @@
-import { OutboxMessageError } from '../outbox.errors.js';
 import type { Duration, ParkedState } from '../outbox-message.js';
-import { parseUuid } from '../message/uuid-v7.js';
-import { refuse, refuseUnknown } from '../options/refuse.js';
+import { refuse } from '../options/refuse.js';
 import { typeName } from '../options/text-checks.js';
 import { CHANGES, type Change, type MessageState } from '../store/admin-store.js';
 import type { RowFilter } from '../store/inspect-store.js';
-import { milliseconds } from '../time/duration.js';
+import { checkedFilter, checkedIds, checkedStates, checkNotEmpty, checkObject } from './checks.js';
 import type { FailureGroup } from './failure-groups.js';
-import { checkedText } from './message-query.js';
 
 /** Which messages an operator means: all given conditions must hold, and one must be given. */
 export interface MessageSelection {
@@ -43,46 +40,31 @@ export interface CheckedSelection {
   readonly error: string | undefined;
 }
 
-const CONDITIONS = [
-  ...(['ids', 'key', 'topic', 'type', 'transport', 'state', 'olderThan', 'youngerThan', 'group'] as const),
-];
+const CONDITIONS = ['ids', 'key', 'topic', 'type', 'transport', 'state', 'olderThan', 'youngerThan', 'group'] as const;
 const OF_GROUP = ['transport', 'type', 'topic'] as const;
 const MAX_IDS = 10_000;
 
 export function checkedSelection(action: Change, selection: MessageSelection): CheckedSelection {
-  if (typeof selection !== 'object' || selection === null)
-    refuse(action, `a filter must be an object, not ${typeName(selection)}`);
-  refuseUnknown(selection, CONDITIONS, action);
-  if (CONDITIONS.every((name) => selection[name] === undefined)) {
-    throw new OutboxMessageError('INVALID_MESSAGE', `${action}: the filter is empty.`, {
-      hint: `Give at least one of ${CONDITIONS.join(', ')}.`,
-    });
-  }
-  const { ids, group } = selection;
-  const { transport, type, topic, error } =
-    group === undefined ? { ...selection, error: undefined } : ofGroup(action, selection);
-  const filter: Record<string, string | number> = {};
-  for (const [name, given] of Object.entries({ key: selection.key, topic, type })) {
-    const text = checkedText(action, name, given);
-    if (text !== undefined) filter[name] = text;
-  }
-  for (const name of ['olderThan', 'youngerThan'] as const) {
-    if (selection[name] === undefined) continue;
-    filter[name] = milliseconds(selection[name]) ?? refuse(action, `${name} must be a duration such as '5m'`);
-  }
-  return { ids: ids && checkedIds(action, ids), ...statesOf(action, selection), filter, transport, error };
+  checkObject(action, 'a filter', selection, CONDITIONS);
+  checkNotEmpty(action, selection, CONDITIONS);
+  const { group, key, olderThan, youngerThan } = selection;
+  const of: Pick<MessageSelection, (typeof OF_GROUP)[number]> & { error?: string } =
+    group === undefined ? selection : ofGroup(action, selection);
+  return {
+    ids: checkedIds(action, selection.ids, MAX_IDS),
+    ...statesOf(action, selection),
+    filter: checkedFilter(action, {
+      ...{ key, topic: of.topic, type: of.type, olderThan, youngerThan },
+    } as MessageSelection),
+    transport: of.transport,
+    error: group?.error,
+  };
 }
 
 function statesOf(action: Change, { state, ids, group }: MessageSelection): Pick<CheckedSelection, 'states' | 'ready'> {
   const allowed: readonly MessageState[] = action === 'cancel' ? ['ready', ...CHANGES.cancel] : CHANGES[action];
-  const isDeadAlone = state === undefined && action !== 'cancel' && ids === undefined;
-  const states: readonly unknown[] = isDeadAlone ? ['dead'] : Array.isArray(state) ? state : [state ?? allowed].flat();
-  if (states.length === 0) refuse(action, `state must name one of ${allowed.join(', ')} at least`);
-  for (const each of states) {
-    if ((allowed as readonly unknown[]).includes(each)) continue;
-    const given = typeof each === 'string' ? `'${each.slice(0, 100)}'` : typeName(each);
-    refuse(action, `state ${given} is not one of ${allowed.join(', ')}`);
-  }
+  const isDeadAlone = action !== 'cancel' && ids === undefined;
+  const states = checkedStates(action, allowed, state ?? (isDeadAlone ? ['dead'] : allowed));
   if (group !== undefined && state !== undefined && states.includes('ready'))
     refuse(action, `state 'ready' does not go with group`);
   return {
@@ -100,18 +82,6 @@ function ofGroup(action: Change, selection: MessageSelection): NonNullable<Messa
   for (const name of [...OF_GROUP, 'error'] as const)
     if (typeof group[name] !== 'string') refuse(action, `group must be one of failures(): its ${name} is no string`);
   return group;
-}
-
-function checkedIds(action: Change, ids: readonly string[]): string[] {
-  if (!Array.isArray(ids) || ids.length === 0) refuse(action, 'ids must be an array with at least one id');
-  if (ids.length > MAX_IDS) refuse(action, `ids has ${ids.length} ids, more than ${MAX_IDS}`);
-  return [
-    ...new Set(
-      ids.map(
-        (id, index) => parseUuid(id) ?? refuse(action, `ids[${index}] is not a message id: a UUID has 36 characters`),
-      ),
-    ),
-  ];
 }
 
 /** Ids that the audit names. */

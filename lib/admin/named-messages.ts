@@ -1,6 +1,5 @@
 import type { Change } from '../store/admin-store.js';
-import type { BulkRow, BulkStore } from '../store/bulk-store.js';
-import type { StoredRow } from '../store/inspect-store.js';
+import type { InspectStore, StoredRow } from '../store/inspect-store.js';
 import type { ChangeReport } from './bulk-options.js';
 import { STATES } from './message-query.js';
 import type { CheckedSelection } from './message-selection.js';
@@ -32,24 +31,22 @@ export class NamedMessages {
   private before = 0;
 
   constructor(
-    readonly bulk: BulkStore,
+    readonly inspect: Pick<InspectStore, 'byIds'>,
     readonly action: ChangeAction,
     readonly ids: readonly string[],
   ) {}
 
-  static of(bulk: BulkStore, action: ChangeAction): NamedMessages | undefined {
+  static of(inspect: Pick<InspectStore, 'byIds'>, action: ChangeAction): NamedMessages | undefined {
     const { ids } = action.meant;
-    return ids === undefined ? undefined : new NamedMessages(bulk, action, ids);
+    return ids === undefined ? undefined : new NamedMessages(inspect, action, ids);
   }
 
-  found(rows: readonly BulkRow[]): void {
+  found(rows: readonly StoredRow[]): void {
     for (const { id, bucket } of rows) this.buckets.set(id, bucket);
   }
 
-  /** @returns how many rows they are */
-  changed(ids: readonly string[] | undefined): number | undefined {
-    this.done.push(...(ids ?? []));
-    return ids?.length;
+  changed(ids: readonly string[]): void {
+    this.done.push(...ids);
   }
 
   /** What is ready, as all of the selection names it. */
@@ -99,13 +96,13 @@ export class NamedMessages {
   }
 
   private async lookNow(): Promise<Looked> {
-    const { bulk, ids, action } = this;
+    const { inspect, ids, action } = this;
     const [isCancel, { bucket }] = [action.change === 'cancel', action];
     const [rows, unsure] = [new Array<StoredRow>(), new Set<string>()];
     const places = bucket === undefined ? new Map(this.buckets) : new Map(ids.map((id) => [id, bucket]));
     const unplaced = ids.filter((id) => !places.has(id));
     if (unplaced.length > 0) {
-      const { rows: found, isComplete } = await bulk.locate(unplaced);
+      const { rows: found, isComplete } = await inspect.byIds(unplaced, {});
       const seen = new Set(found.map(({ id }) => id));
       if (!isComplete) for (const id of unplaced) if (!seen.has(id)) unsure.add(id);
       // Of what was seen, the bucket is looked through as a whole: it may be there for another transport.
@@ -113,7 +110,7 @@ export class NamedMessages {
       else for (const row of found) places.set(row.id, row.bucket);
     }
     for (const [place, some] of byBucket(places, (id) => isCancel || !this.buckets.has(id))) {
-      const { rows: found, isComplete } = await bulk.locate(some, place);
+      const { rows: found, isComplete } = await inspect.byIds(some, { bucket: place });
       rows.push(...found);
       if (!isComplete) for (const id of some) unsure.add(id);
     }

@@ -1,28 +1,25 @@
 import { bucketOf } from '../message/bucket-of.js';
-import { refuse, refuseUnknown } from '../options/refuse.js';
-import { typeName } from '../options/text-checks.js';
+import { refuse } from '../options/refuse.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import type { Change } from '../store/admin-store.js';
-import type { BulkStore } from '../store/bulk-store.js';
 import type { InspectStore } from '../store/inspect-store.js';
+import type { ActReport, OperatorStore } from '../store/operator-store.js';
 import type { Roles } from '../store/outbox-store.js';
 import { actorOf } from './actor.js';
-import { audited } from './audited-run.js';
 import {
-  checkedDryRun,
   checkedOptions,
   type ChangeOptions,
   type ChangeReport,
   type DryRun,
   type OperatorCount,
 } from './bulk-options.js';
+import { checkedFlag, checkedText, checkObject } from './checks.js';
 import { countMeant, runChange } from './change-run.js';
-import { checkedText } from './message-query.js';
 import { checkedSelection, filterText, type MessageSelection } from './message-selection.js';
 
 export interface ActionSources {
-  readonly store: Roles<'bulk' | 'inspect' | 'setup'>;
+  readonly store: Roles<'operators' | 'inspect' | 'setup'>;
   readonly options: Pick<ResolvedOptions, 'buckets' | 'ordering'>;
   /** @throws OutboxMessageError `UNKNOWN_TRANSPORT` */
   numberOf(name: string, known: ReadonlyMap<string, number>, subject: string): number;
@@ -50,8 +47,8 @@ export class OperatorActions {
     return this.sources.store.inspect ?? refuseStore('inspect', 'an InspectStore');
   }
 
-  get bulk(): BulkStore {
-    return this.sources.store.bulk ?? refuseStore('bulk', 'a BulkStore');
+  get operators(): OperatorStore {
+    return this.sources.store.operators ?? refuseStore('operators', 'an OperatorStore');
   }
 
   async change(
@@ -61,10 +58,10 @@ export class OperatorActions {
   ): Promise<ChangeReport | OperatorCount> {
     const meant = checkedSelection(change, selection);
     const checked = checkedOptions(change, options, ['limit']);
-    const dryRun = checkedDryRun(change, options);
+    const dryRun = checkedFlag(change, 'dryRun', options.dryRun);
     if (meant.ids !== undefined && options.limit !== undefined) refuse(change, 'limit does not go with ids');
-    const { bulk } = this;
-    const sources = { bulk, inspect: () => this.inspect, changed: () => this.sources.changed('parked') };
+    const { operators, inspect } = this;
+    const sources = { operators, inspect, changed: () => this.sources.changed('parked') };
     const { options: own } = this.sources;
     const { key } = meant.filter;
     const bucket = key === undefined ? undefined : own.ordering === 'global' ? 0 : bucketOf(key, own.buckets);
@@ -74,25 +71,16 @@ export class OperatorActions {
   }
 
   async release(key: string, options: ReleaseOptions = {}): Promise<ReleaseReport> {
-    if (typeof options !== 'object' || options === null)
-      refuse('release', `options must be an object, not ${typeName(options)}`);
-    refuseUnknown(options, ['transport', 'by'], 'release');
+    checkObject('release', 'options', options, ['transport', 'by']);
     const checked = checkedText('release', 'key', key) ?? refuse('release', 'key must be a string that is not empty');
     const { transport, by } = options;
     const actor = actorOf('release', by);
     const number = await this.numberOf(transport, 'release');
-    const auditId = await this.bulk.begin({ action: 'release', actor, filter: JSON.stringify({ key, transport }) });
-    const filter = { key: checked, ...(number === undefined ? {} : { transport: number }) };
-    let released = 0;
-    await audited(
-      (...ended) => this.bulk.end(auditId, ...ended),
-      async () => {
-        released = (await this.bulk.release(auditId, filter)) ?? 0;
-        return true;
-      },
-    );
+    const action = { action: 'release', actor, filter: JSON.stringify({ key, transport }) } as const;
+    const report = await this.operators.act(action, { do: 'release', key: checked, transport: number });
+    const { audit, done } = report as ActReport; // nothing refuses it
     this.sources.changed('parked');
-    return { released, auditId };
+    return { released: done, auditId: audit };
   }
 
   /** A transport that left the options has rows all the same: its name stands in the database. */

@@ -1,23 +1,14 @@
 import type { ResolvedOptions } from '../outbox.options.js';
-import { parseUuid } from '../message/uuid-v7.js';
-import { refuse, refuseUnknown } from '../options/refuse.js';
-import { typeName } from '../options/text-checks.js';
+import { refuse } from '../options/refuse.js';
 import type { TransportStats } from '../store/admin-store.js';
-import type { BulkStore } from '../store/bulk-store.js';
-import {
-  KEPT_SHOWN,
-  type EditableContent,
-  type EditableRow,
-  type EditStore,
-  type KeptRow,
-} from '../store/edit/edit-store.js';
-import { revisionOf } from '../store/edit/revision.js';
+import type { EditableContent, EditableRow } from '../store/edit.js';
 import type { InspectStore, StoredRow } from '../store/inspect-store.js';
+import type { AuditRow, OperatorStore } from '../store/operator-store.js';
 import type { Roles } from '../store/outbox-store.js';
 import { systemClock } from '../time/clock.js';
-import { auditPage, checkedAuditId, checkedAuditPage, type AuditPage } from './audit.js';
+import { auditPage, checkedAuditPage, type AuditPage } from './audit.js';
+import { checkedAuditId, checkedFlag, checkedId, checkedPage, checkObject } from './checks.js';
 import {
-  checkedDryRun,
   checkedOptions,
   type BulkOptions,
   type ChangeOptions,
@@ -26,13 +17,7 @@ import {
   type OperatorCount,
 } from './bulk-options.js';
 import { filterText, type MessageSelection } from './message-selection.js';
-import {
-  OperatorActions,
-  refuseStore,
-  type ActionSources,
-  type ReleaseOptions,
-  type ReleaseReport,
-} from './operator-actions.js';
+import { OperatorActions, type ActionSources, type ReleaseOptions, type ReleaseReport } from './operator-actions.js';
 import { seeRelays, type SeenRelay } from '../observe/seen-relays.js';
 import { bucketStates, type BucketState } from './bucket-table.js';
 import { notThere, reasonsOf } from './explanation.js';
@@ -47,9 +32,8 @@ import {
   type EditOptions,
   type MessageChanges,
 } from './edit/edit-changes.js';
-import { restoredInto, versionBefore } from './edit/restore.js';
 import { editMessage, type EditPreview, type EditReport, type EditSources } from './edit/edit-message.js';
-import { keptVersion } from './edit/kept-version.js';
+import { keptVersion, restoredInto, versionBefore } from './edit/kept-version.js';
 import { toDetails, type MessageDetails, type TransportDetails } from './message-details.js';
 import {
   pause,
@@ -71,7 +55,6 @@ import { checkedReplayOptions, type ReplayOptions, type ReplayReport } from './r
 import type { ReplayPreview } from './replay/replay-preview.js';
 import { checkedReplay, type ReplaySelection } from './replay/replay-selection.js';
 import {
-  checkedPage,
   checkedQuery,
   readCursor,
   writeCursor,
@@ -94,9 +77,7 @@ export interface MessagePage {
 }
 
 export interface AdminSources extends ActionSources {
-  readonly store: Roles<
-    'inspect' | 'bulk' | 'edits' | 'purge' | 'replay' | 'partitions' | 'pauses' | 'setup' | 'leases' | 'admin'
-  >;
+  readonly store: Roles<'inspect' | 'operators' | 'partitions' | 'setup' | 'leases' | 'admin'>;
   readonly options: Pick<ResolvedOptions, 'coordination' | 'buckets' | 'ordering' | 'transports'>;
   /** Relays have something to hear, of all instances. Must return at once. */
   pausesChanged(): void;
@@ -104,6 +85,8 @@ export interface AdminSources extends ActionSources {
   readonly rewrite: EditSources['rewrite'];
 }
 
+/** Old versions of one message that are shown. */
+const KEPT_SHOWN = 20;
 /** Milliseconds for a page: a filter that few messages match goes on with the next one. */
 const PAGE_TIME = 200;
 
@@ -124,7 +107,7 @@ export class OutboxAdmin {
    */
   async find(query: MessageQuery = {}, page: PageOptions = {}): Promise<MessagePage> {
     const checked = checkedQuery(query);
-    const { limit, after } = checkedPage(page);
+    const { limit, after } = checkedPage('find', page);
     const known = await this.known(query.transport, 'find');
     return checked.ids === undefined
       ? this.walk(query, checked, known, { limit, after })
@@ -138,18 +121,15 @@ export class OutboxAdmin {
    */
   async show(id: string, options: { payload?: boolean } = {}): Promise<MessageDetails> {
     const checked = checkedId('show', id);
-    if (typeof options !== 'object' || options === null)
-      refuse('show', `options must be an object, not ${typeName(options)}`);
-    refuseUnknown(options, ['payload'], 'show');
-    const withPayload: unknown = options.payload ?? false;
-    if (typeof withPayload !== 'boolean') refuse('show', `payload must be true or false, not ${typeName(withPayload)}`);
+    checkObject('show', 'options', options, ['payload']);
+    const withPayload = checkedFlag('show', 'payload', options.payload);
     const { names } = await this.known(undefined, 'show');
     const { rows, isComplete } = await this.inspect.byIds([checked]);
     const transports: TransportDetails[] = [];
     for (const row of rows) {
       const content = await this.inspect.content(row, withPayload ? PREVIEW_BYTES : 0);
       if (content === undefined) continue;
-      transports.push(toDetails(row, content, names, withPayload, await this.revisionOf(row)));
+      transports.push(toDetails(row, content, names, withPayload));
     }
     const kept = await this.keptOf(checked, withPayload ? PREVIEW_BYTES : 0);
     const edits = kept.map((row) => keptVersion(row, names, withPayload));
@@ -194,20 +174,18 @@ export class OutboxAdmin {
    */
   async drain(options: DrainOptions = {}): Promise<DrainReport> {
     const checked = checkedDrain(options);
-    const { inspect, bulk } = this;
+    const { inspect } = this;
     return drain(async () => {
       const { names, number } = await this.known(checked.transport, 'drain');
       const stats = (): Promise<TransportStats[]> => this.sources.store.admin.stats();
       const explain = (): Promise<ExplainSources> => this.explaining(names);
-      return { inspect, bulk, transport: number, stats, explain };
+      return { inspect, transport: number, stats, explain };
     }, checked);
   }
 
   /** Lists all buckets: which instance publishes from each, until when, and how much is ready in it. */
   async buckets(options: { transport?: string } = {}): Promise<BucketState[]> {
-    if (typeof options !== 'object' || options === null)
-      refuse('buckets', `options must be an object, not ${typeName(options)}`);
-    refuseUnknown(options, ['transport'], 'buckets');
+    checkObject('buckets', 'options', options, ['transport']);
     const { names, number } = await this.known(options.transport, 'buckets');
     const rows = await this.inspect.buckets(number);
     return bucketStates(rows, names, await this.relays(names));
@@ -288,7 +266,7 @@ export class OutboxAdmin {
     const { names, number } = await this.known(checked.transport, 'restore');
     const restores = checkedAuditId('restore', 'the edit', auditId);
     const of = checkedId('restore', id);
-    const before = await versionBefore(this.edits, of, restores);
+    const before = await versionBefore(this.operators, of, restores);
     const { transport } = before;
     if (number !== undefined && number !== transport) refuse('restore', 'that edit was of another transport');
     const rewrite = async (row: EditableRow): Promise<EditableContent> => restoredInto(row, before);
@@ -309,11 +287,10 @@ export class OutboxAdmin {
   ): Promise<PurgeReport | PurgeCount> {
     const meant = checkedPurge(selection);
     const checked = checkedOptions('purge', options);
-    const dryRun = checkedDryRun('purge', options);
+    const dryRun = checkedFlag('purge', 'dryRun', options.dryRun);
     const { number } = await this.known(meant.transport, 'purge');
-    const { store } = this.sources;
-    const { edits = refuseStore('edits', 'an EditStore'), purge = refuseStore('purge', 'a PurgeStore') } = store;
-    const sources = { bulk: this.bulk, edits, purge, partitions: store.partitions };
+    const { operators, inspect } = this;
+    const sources = { operators, inspect, partitions: this.sources.store.partitions };
     const action = { meant, transport: number };
     return dryRun ? countPurged(sources, action) : runPurge(sources, action, checked, filterText(selection));
   }
@@ -333,13 +310,12 @@ export class OutboxAdmin {
   ): Promise<ReplayReport | ReplayPreview> {
     const meant = checkedReplay(selection);
     const checked = checkedReplayOptions(options);
-    const dryRun = checkedDryRun('replay', options);
+    const dryRun = checkedFlag('replay', 'dryRun', options.dryRun);
     const { names } = await this.known(undefined, 'replay');
     const { store, options: own } = this.sources;
-    if (store.replay === undefined) return refuseStore('replay', 'a ReplayStore');
+    const { operators, inspect } = this;
     const changed = (): void => this.sources.changed('ready');
-    const { partitions } = store;
-    const sources = { store: store.replay, bulk: this.bulk, partitions, options: own, names, changed };
+    const sources = { operators, inspect, partitions: store.partitions, options: own, names, changed };
     return dryRun ? preview(sources, meant, checked) : replay(sources, meant, checked);
   }
 
@@ -361,12 +337,12 @@ export class OutboxAdmin {
 
   /** The pauses, oldest first. */
   pauses(): Promise<PauseEntry[]> {
-    return pauseEntries(this.pausing.pauses);
+    return pauseEntries(this.operators);
   }
 
   /** @internal */ get pausing(): PauseSources {
     return {
-      pauses: this.sources.store.pauses ?? refuseStore('pauses', 'a PauseStore'),
+      operators: this.operators,
       numberOf: async (transport, subject) => (await this.known(transport, subject)).number as number,
       changed: () => this.sources.pausesChanged(),
     };
@@ -374,8 +350,8 @@ export class OutboxAdmin {
 
   /** The actions of operators, newest first: who, what, when and how many. */
   async audit(page: PageOptions = {}): Promise<AuditPage> {
-    const { limit, after } = checkedAuditPage(page);
-    return auditPage(await this.bulk.audit(after, limit), limit);
+    const request = checkedAuditPage(page);
+    return auditPage(await this.operators.audit(request), request.limit);
   }
 
   /**
@@ -383,11 +359,11 @@ export class OutboxAdmin {
    * @returns whether it was running
    */
   async stop(auditId: string): Promise<boolean> {
-    return this.bulk.end(checkedAuditId('stop', 'auditId', auditId), 'aborted', null);
+    return this.operators.end(checkedAuditId('stop', 'auditId', auditId), 'aborted', null);
   }
 
-  /** @internal */ get bulk(): BulkStore {
-    return this.actions.bulk;
+  /** @internal */ get operators(): OperatorStore {
+    return this.actions.operators;
   }
 
   /** @internal */ get inspect(): InspectStore {
@@ -395,17 +371,13 @@ export class OutboxAdmin {
   }
 
   /** @internal What a message was; nothing where the tables have no audit yet: nobody could edit there. */
-  async keptOf(id: string, previewBytes: number): Promise<KeptRow[]> {
+  async keptOf(id: string, previewBytes: number): Promise<AuditRow[]> {
     try {
-      return (await this.sources.store.edits?.kept({ id, before: null, limit: KEPT_SHOWN, previewBytes })) ?? [];
+      return await this.operators.audit({ before: null, limit: KEPT_SHOWN, edits: { id, previewBytes } });
     } catch (error) {
       if ((error as { code?: unknown }).code === 'SCHEMA_MISSING') return [];
       throw error;
     }
-  }
-
-  /** @internal */ get edits(): EditStore {
-    return this.sources.store.edits ?? refuseStore('edits', 'an EditStore');
   }
 
   /** @internal */ async edited(
@@ -414,27 +386,24 @@ export class OutboxAdmin {
     changes: MessageChanges,
     checked: CheckedEdit,
   ): Promise<EditPreview | EditReport> {
-    const report = await editMessage({ ...how, edits: this.edits, inspect: this.inspect }, place, changes, checked);
+    const report = await editMessage(
+      { ...how, operators: this.operators, inspect: this.inspect },
+      place,
+      changes,
+      checked,
+    );
     if (checked.requeue && !checked.dryRun) this.sources.changed('parked');
     return report;
   }
 
   /** @internal */ async explaining(names: Known['names']): Promise<ExplainSources> {
     const relays = await this.relays(names);
-    const pauses = (await this.sources.store.pauses?.list()) ?? [];
+    const pauses = await this.operators.pauses();
     return { names, relays, pauses, usesLeases: this.sources.options.coordination !== 'rowLock' };
   }
 
   /** @internal */ async relays(names: Known['names']): Promise<SeenRelay[]> {
-    return seeRelays(await this.sources.store.admin.relays(), names);
-  }
-
-  /** @internal Of a row that waits. */
-  async revisionOf({ rowId, state }: StoredRow): Promise<string | null> {
-    const { edits } = this.sources.store;
-    if (edits === undefined || rowId === null || state === 'ready' || state === 'published') return null;
-    const version = await edits.version(rowId);
-    return version?.fits === true ? revisionOf(version) : null;
+    return seeRelays(await this.sources.store.leases.living('gone'), names);
   }
 
   /** @internal Transports by number, also those that left the options; and the number of the one that is meant. */
@@ -467,7 +436,7 @@ export class OutboxAdmin {
           return pageOf(found, names, writeCursor({ state, position }, query), limit);
         looks += 1;
         const transport = number === undefined ? {} : { transport: number };
-        const page = await this.inspect.page({
+        const page = await this.inspect.find({
           ...filter,
           ...transport,
           state,
@@ -491,6 +460,3 @@ function pageOf(rows: readonly StoredRow[], names: Known['names'], next: string 
   const messages = rows.map((row) => toFound(row, names));
   return { messages, next, complete: next === null || rows.length >= limit };
 }
-
-const checkedId = (subject: string, id: unknown): string =>
-  parseUuid(id) ?? refuse(subject, 'the id is not a message id: a UUID has 36 characters');

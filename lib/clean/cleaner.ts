@@ -2,7 +2,7 @@ import { types } from 'node:util';
 import type { OutboxHooks } from '../observe/events.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { ResolvedOptions } from '../outbox.options.js';
-import type { DedupReport } from '../store/admin-store.js';
+import type { Cleaning } from '../store/admin-store.js';
 import type { Roles } from '../store/outbox-store.js';
 import { isCovered } from '../store/partitions/partition-store.js';
 import { systemClock, type Clock } from '../time/clock.js';
@@ -57,16 +57,13 @@ export class OutboxCleaner {
       request === undefined ? await this.configured() : requested(request);
     const counts = { published: 0, dead: 0, dedup: 0, audit: 0 };
     const errors: unknown[] = [];
-    const clean = async (
-      kind: keyof typeof counts,
-      batch: (size: number) => Promise<number | DedupReport>,
-    ): Promise<void> => {
+    const clean = async (kind: keyof typeof counts, what: Cleaning, age: (() => number) | null): Promise<void> => {
+      if (age === null) return;
       try {
         let passedBy = 0;
         for (let more = true; more && counts[kind] < limit && signal?.aborted !== true;) {
           const size = Math.min(BATCH, limit - counts[kind]);
-          const cleaned = await batch(size);
-          const { removed, looked } = typeof cleaned === 'number' ? { removed: cleaned, looked: cleaned } : cleaned;
+          const { removed, looked } = await this.store.cleaner.clean(what, age(), size);
           counts[kind] += removed;
           passedBy += looked - removed;
           more = looked >= size && passedBy < PASSED_BY;
@@ -76,10 +73,10 @@ export class OutboxCleaner {
         errors.push(error);
       }
     };
-    if (published !== null) await clean('published', (size) => this.store.cleaner.cleanArchive(published(), size));
-    if (dead !== null) await clean('dead', (size) => this.store.cleaner.cleanDead(dead(), size, this.announces));
-    if (dedup !== null) await clean('dedup', (size) => this.store.cleaner.cleanDedup(dedup, size));
-    if (audit !== null) await clean('audit', async (size) => (await this.store.cleaner.cleanAudit?.(audit, size)) ?? 0);
+    await clean('published', 'archive', published);
+    await clean('dead', this.announces ? 'announced' : 'dead', dead);
+    await clean('dedup', 'dedup', dedup);
+    await clean('audit', 'audit', audit);
     const report = { published: counts.published, dead: counts.dead, dedup: counts.dedup };
     if (report.published + report.dead + report.dedup > 0) this.hooks.emit('cleaned', report);
     if (errors.length > 0) throw Object.assign(new AggregateError(errors, 'Cleaning failed in part.'), { report });
@@ -112,11 +109,13 @@ export class OutboxCleaner {
     const isUncovered = isPartitioned && !isCovered(layout);
     if (isUncovered && this.wasUncovered) this.hooks.emit('warning', { text: UNCOVERED });
     this.wasUncovered = isUncovered;
-    const { published, dead } = this.retention;
+    const { published, dead, dedup, audit } = this.retention;
+    const after = (age: number | null) => (age === null ? null : () => age);
     return {
-      ...this.retention,
-      published: isPartitioned || published === null ? null : () => published,
-      dead: dead === null ? null : () => dead,
+      published: isPartitioned ? null : after(published),
+      dead: after(dead),
+      dedup: after(dedup),
+      audit: after(audit),
       limit: Infinity,
     };
   }
@@ -126,8 +125,8 @@ export class OutboxCleaner {
 interface Ages {
   readonly published: (() => number) | null;
   readonly dead: (() => number) | null;
-  readonly dedup: number | null;
-  readonly audit: number | null;
+  readonly dedup: (() => number) | null;
+  readonly audit: (() => number) | null;
   readonly limit: number;
 }
 

@@ -108,7 +108,7 @@ export class DatabaseExam {
       PROCESS_FIX,
     );
     if (unpurged !== undefined) interview.note([judgeUnpurged(unpurged)]);
-    const held = await interview.ask('Old transactions', async () => ({ report: await store.ready.heldSnapshot?.() }));
+    const held = await interview.ask('Old transactions', async () => ({ report: await questions.heldSnapshot?.() }));
     if (held !== undefined) interview.note([judgeSnapshot(held.report, settings.heldFor, sources.clock.wall())]);
     return tables?.reduce((sum, { bytes }) => sum + bytes, 0);
   }
@@ -123,7 +123,7 @@ export class DatabaseExam {
     const asked =
       inspect &&
       (await interview.ask('The owners of the buckets', async () => {
-        const relays = seeRelays(await store.admin.relays(), names);
+        const relays = seeRelays(await store.leases.living('gone'), names);
         return { relays, buckets: bucketStates(await inspect.buckets(), names, relays) };
       }));
     const transports = [...options.transports.keys()].filter((name) => known.has(name));

@@ -1,5 +1,4 @@
-import type { TableFacts } from '../store/diagnose/diagnose-store.js';
-import type { HeldSnapshotReport } from '../store/ready-store.js';
+import type { HeldSnapshotReport, TableFacts } from '../store/diagnose/diagnose-store.js';
 import { found, isOk, type Finding } from '../transports/diagnosis.js';
 import { lastingText } from './lasting.js';
 

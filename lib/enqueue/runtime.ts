@@ -13,7 +13,7 @@ export interface EnqueueRuntime {
   readonly options: ResolvedOptions;
   /** The application's; transactions of any other database are refused. */
   readonly dataLayer: DataLayer;
-  readonly store: Roles<'writer' | 'admin' | 'bulk' | 'inspect' | 'setup' | 'leases' | 'diagnose'>;
+  readonly store: Roles<'writer' | 'admin' | 'operators' | 'inspect' | 'setup' | 'leases' | 'diagnose'>;
   /** Name → number, as registered in the store; may be filled after construction, before the first enqueue. */
   readonly transportIds: ReadonlyMap<string, number>;
   readonly hooks: OutboxHooks;

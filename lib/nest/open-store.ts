@@ -1,12 +1,21 @@
-import type { ResolvedOptions } from '../outbox.options.js';
+import { isThenable } from '../message/is-thenable.js';
+import type { OutboxEvents } from '../observe/outbox-events.js';
+import { OutboxConfigurationError } from '../outbox.errors.js';
+import type { OpenStore, ResolvedOptions } from '../outbox.options.js';
 import { STATEMENT_TIMEOUT } from '../store/database-errors.js';
 import type { SqlDatabase } from '../store/executor.js';
 import { MysqlStore } from '../store/mysql/store.js';
 import { checkNames, type StoreSettings } from '../store/names.js';
 import type { OutboxStore } from '../store/outbox-store.js';
 import { PostgresStore } from '../store/postgres/store.js';
+import { within, type Clock } from '../time/clock.js';
 import type { DataLayer } from '../transaction/data-layer.js';
+import { isMarked } from './enqueue-only.js';
 
+/** Milliseconds for the store's connections: a database that fell silent must not keep the application from ending. */
+const CLOSE_TIMEOUT = 1_000;
+/** Milliseconds. A hundred processes that only enqueue are not to keep two hundred connections. */
+const CLOSE_IDLE_AFTER = 5_000;
 const CONNECT_TIMEOUT = 10_000;
 /** What the option is when nobody says anything else. */
 const PUBLISH_TIMEOUT = 10_000;
@@ -53,4 +62,63 @@ export function openStore(dataLayer: DataLayer, settings: OpenStoreSettings): Ou
     connectTimeout,
   };
   return new Store(dataLayer.openDatabase(complete), complete);
+}
+
+/** The application's own store, or one on connections of its own. Nothing is asked yet. */
+export function storeOf(dataLayer: DataLayer, options: ResolvedOptions, events: OutboxEvents): OutboxStore {
+  dataLayer.demandOpen();
+  if (options.store !== undefined) {
+    return refusePromise(options.store(dataLayer.source as Parameters<OpenStore>[0], options));
+  }
+  const closeIdleAfter = options.relay === true ? undefined : CLOSE_IDLE_AFTER;
+  const warn = (text: string): void => events.emit('warning', { text });
+  return openStore(dataLayer, { ...storeSettings(options), closeIdleAfter, warn });
+}
+
+export function storeSettings(options: ResolvedOptions): OpenStoreSettings {
+  const { database, buckets, ordering, coordination, onPublished, publishTimeout, retry, wakeUp } = options;
+  const { errorHistory } = retry;
+  return { options: database, buckets, ordering, coordination, onPublished, publishTimeout, errorHistory, wakeUp };
+}
+
+export async function closeInTime(clock: Clock, store: OutboxStore): Promise<void> {
+  await within(
+    clock,
+    CLOSE_TIMEOUT,
+    Promise.resolve(store.close()).catch(() => {}),
+  );
+}
+
+function refusePromise(store: OutboxStore): OutboxStore {
+  if (!isThenable(store)) return store;
+  throw new OutboxConfigurationError('INVALID_OPTIONS', 'store: it returned a Promise; must be a store.', {
+    hint: 'Open what takes time in its check() or create(), or make the options with forRootAsync().',
+  });
+}
+
+/** @returns the numbers of the transports */
+export async function prepareStore(
+  store: OutboxStore,
+  options: ResolvedOptions,
+  events: OutboxEvents,
+): Promise<ReadonlyMap<string, number>> {
+  if (options.wakeUp === 'notify' && store.notify === undefined) {
+    throw new OutboxConfigurationError('INVALID_OPTIONS', "wakeUp: 'notify' needs PostgreSQL.", {
+      hint: "Leave it out, or say 'poll'.",
+    });
+  }
+  if (typeof options.database.pooler === 'string' && store.listen === undefined) {
+    throw new OutboxConfigurationError('INVALID_OPTIONS', 'database.pooler with an address needs PostgreSQL.', {
+      hint: 'Leave it out: where nothing can be listened to, the relay polls.',
+    });
+  }
+  const partitionedArchive = options.partitions.period !== undefined;
+  if (options.database.setup === 'create') await store.setup.create({ ...options, partitionedArchive });
+  if (options.database.setup === 'check') await store.setup.check(options);
+  const ids = isMarked()
+    ? new Map([...(await store.setup.transports())].filter(([name]) => options.transports.has(name)))
+    : await store.setup.registerTransports([...options.transports.keys()], options.defaultTransport);
+  const ofTransports = [...options.transports.values()].flatMap(({ warnings = [] }) => warnings);
+  for (const text of [...(await store.setup.warnings()), ...ofTransports]) events.emit('warning', { text });
+  return ids;
 }

@@ -15,7 +15,7 @@ const GOOD_FOR = 1_000;
 const LATE_GOOD_FOR = 10_000;
 
 export interface ReportSources {
-  readonly store: Roles<'admin' | 'pauses'>;
+  readonly store: Roles<'admin' | 'leases' | 'operators'>;
   readonly dispatcher: Pick<OutboxDispatcher, 'status' | 'relays'>;
   readonly options: Pick<
     ResolvedOptions,
@@ -30,7 +30,7 @@ export function reportOf(sources: ReportSources): EnqueueRuntime['report'] {
   const { store, dispatcher, options, transportIds, clock } = sources;
   const known = (transport: number | undefined): ReadyKnowledge | undefined =>
     dispatcher.relays.map(({ knows }) => knows).find((each) => each !== undefined && each.transport === transport);
-  const probe = new Probe(store.admin, {
+  const probe = new Probe(store, {
     lease: options.lease,
     buckets: options.ordering === 'global' ? 1 : options.buckets,
     ids: transportIds,
@@ -39,7 +39,7 @@ export function reportOf(sources: ReportSources): EnqueueRuntime['report'] {
   });
   const ask = async (): Promise<Counts> => {
     // What the database does not answer here it does not answer there either; and who may not read it, reads the rest.
-    const [counts, pauses] = await Promise.all([probe.ask(), store.pauses?.list().catch(() => [])]);
+    const [counts, pauses] = await Promise.all([probe.ask(), store.operators?.pauses().catch(() => [])]);
     return 'transports' in counts && pauses !== undefined ? { ...counts, pauses } : counts;
   };
   const counted = shared(clock, () => ask().catch((error: unknown) => ({ error })));
@@ -47,8 +47,7 @@ export function reportOf(sources: ReportSources): EnqueueRuntime['report'] {
   return {
     async stats() {
       const beside = { statuses: dispatcher.status().transports, now: clock.wall() };
-      const { relays: _, ...stats } = await readStats(store.admin, transportIds, beside);
-      return stats;
+      return readStats(store, transportIds, beside);
     },
     async health() {
       const stats = await counted();

@@ -10,7 +10,7 @@ import { refuse } from '../options/refuse.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import { ENCRYPTION_OPTION, isEncrypted, type HeaderValue, type MessageOptions } from '../outbox-message.js';
 import { OutboxMessageError } from '../outbox.errors.js';
-import type { EditableContent, EditableRow } from '../store/edit/edit-store.js';
+import type { EditableContent, EditableRow } from '../store/edit.js';
 import { systemClock, within } from '../time/clock.js';
 
 interface RewriteSources {

@@ -62,7 +62,7 @@ export interface RelayView extends TroubledRelay {
 /** The counts, why there are none, or that there are none yet: after so many milliseconds. */
 export type Counts = Counted | { readonly error: unknown } | { readonly late: number };
 export interface Counted extends Pick<OutboxStats, 'transports'>, Partial<Pick<OutboxStats, 'total'>> {
-  /** By the name of the transport; absent where the store has no `glance`. */
+  /** By the name of the transport; absent: nothing was compared. */
   readonly standing?: ReadonlyMap<string, Standstill>;
   /** The database takes no writes. */
   readonly readOnly?: boolean;

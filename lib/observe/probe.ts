@@ -1,11 +1,15 @@
-import { GLANCE_TIMEOUT, perBucket, type AdminStore } from '../store/admin-store.js';
+import { OutboxError } from '../outbox.errors.js';
+import { perBucket } from '../store/admin-store.js';
+import type { Roles } from '../store/outbox-store.js';
 import type { Counts } from './health.js';
-import { liveOf, seeRelays } from './seen-relays.js';
+import { seeRelays } from './seen-relays.js';
 import { Standing, type Standstill } from './standing.js';
-import { readStats, type OutboxTransportStats } from './stats.js';
+import { statsOf, type OutboxTransportStats } from './stats.js';
 
 /** Beyond that a count says that there are more. */
 const LIMIT = 1_000;
+/** Milliseconds. */
+const TIMEOUT = 1_000;
 /** Buckets that one look takes in; of more each look takes the next ones. */
 const BUCKETS = 64;
 
@@ -31,7 +35,7 @@ export class Probe {
   private last: Counts | undefined;
 
   constructor(
-    readonly store: AdminStore,
+    readonly store: Roles<'admin' | 'leases'>,
     readonly settings: ProbeSettings,
   ) {
     this.buckets = Array.from({ length: settings.buckets }, (_, bucket) => bucket);
@@ -41,29 +45,28 @@ export class Probe {
   async ask(): Promise<Counts> {
     const { store, settings } = this;
     const { ids } = settings;
-    if (store.glance === undefined) return readStats(store, ids);
     const from = (this.turn++ % Math.ceil(this.buckets.length / BUCKETS)) * BUCKETS;
     const buckets = this.buckets.length <= BUCKETS ? this.buckets : this.buckets.slice(from, from + BUCKETS);
     const isWhole = settings.now() >= this.wholeAt;
     const after = isWhole ? () => '0' : this.after();
-    const [glances, beat] = await Promise.all([store.glance({ limit: LIMIT, buckets, after }), store.relays()]);
+    const asked = store.admin.stats({ limit: LIMIT, within: TIMEOUT, look: { buckets, after } }).catch(undefinedIfLate);
+    const [all, beat] = await Promise.all([asked, store.leases.living('gone')]);
     const now = settings.now();
-    if (isWhole) this.wholeAt = now + 2 * settings.lease * (glances === undefined ? SELDOM : 1);
+    if (isWhole) this.wholeAt = now + 2 * settings.lease * (all === undefined ? SELDOM : 1);
     // Only the look from the beginning may have come past too much: the next one does not.
-    if (glances === undefined) return (isWhole ? this.last : undefined) ?? { late: GLANCE_TIMEOUT };
-    this.standing.looked(glances, buckets, now);
+    if (all === undefined) return (isWhole ? this.last : undefined) ?? { late: TIMEOUT };
+    this.standing.looked(all, buckets, now);
     const transports: Record<string, OutboxTransportStats> = Object.create(null) as typeof transports;
     const standing = new Map<string, Standstill>();
-    const most = perBucket({ limit: LIMIT, buckets });
-    const relays = seeRelays(beat, new Map(glances.map(({ transport, name }) => [transport, name])));
-    for (const { transport, name, heads: _, readOnly: __, ...counts } of glances) {
-      const standstill = this.standing.at(transport, now);
-      standing.set(name, standstill);
+    const most = perBucket(LIMIT, buckets);
+    const relays = seeRelays(beat, new Map(all.map(({ transport, name }) => [transport, name])));
+    for (const one of all) {
+      const standstill = this.standing.at(one.transport, now);
+      standing.set(one.name, standstill);
       const ready = readyOf(standstill, most, this.turn * BUCKETS >= this.buckets.length);
-      const about = { configured: ids.get(name) === transport, instances: liveOf(name, relays) };
-      transports[name] = { ...counts, ...ready, ...about };
+      transports[one.name] = { ...statsOf(one, ids, relays), ...ready };
     }
-    const readOnly = glances.some((glance) => glance.readOnly === true);
+    const readOnly = all.some((one) => one.readOnly === true);
     return (this.last = { transports, standing, readOnly, relays });
   }
 
@@ -76,6 +79,10 @@ export class Probe {
       return this.standing.after(transport, bucket, goneUpTo(bucket));
     };
   }
+}
+
+function undefinedIfLate(error: unknown): undefined {
+  if (!(error instanceof OutboxError) || error.code !== 'TIMEOUT') throw error;
 }
 
 /** After one that took too long, of their number. */

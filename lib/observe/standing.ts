@@ -1,5 +1,5 @@
 import { compareSeq } from '../outbox-message.js';
-import type { Head, TransportGlance } from '../store/admin-store.js';
+import type { Head, TransportStats } from '../store/admin-store.js';
 
 /** The first ready message of a bucket, and since when it has been that. */
 export interface Stand extends Head {
@@ -29,8 +29,8 @@ export class Standing {
   private readonly transports = new Map<number, Transport>();
 
   /** Of these buckets nothing else is ready than what the look found. */
-  looked(glances: readonly TransportGlance[], buckets: readonly number[], now: number): void {
-    for (const { transport, heads } of glances) {
+  looked(stats: readonly Pick<TransportStats, 'transport' | 'heads'>[], buckets: readonly number[], now: number): void {
+    for (const { transport, heads } of stats) {
       const seen = this.of(transport);
       const found = new Map(heads.map((head) => [head.bucket, head]));
       for (const bucket of buckets) this.saw(seen, bucket, found.get(bucket), now);

@@ -1,8 +1,12 @@
-import type { AdminStore, TransportStats } from '../store/admin-store.js';
+import type { TransportStats } from '../store/admin-store.js';
+import type { Roles } from '../store/outbox-store.js';
 import { liveOf, seeRelays, type SeenRelay } from './seen-relays.js';
 
 /** What waits where, of one transport. Counted by the database when asked. */
-export interface OutboxTransportStats extends Omit<TransportStats, 'transport' | 'name'> {
+export interface OutboxTransportStats extends Omit<
+  TransportStats,
+  'transport' | 'name' | 'heads' | 'readOnly' | 'topics'
+> {
   /** Whether this process knows the transport: rows of others are those of an older or a newer version, or another service. */
   readonly configured: boolean;
   /** Relays that live and have the transport, whether its broker is there or not. */
@@ -16,7 +20,7 @@ export interface OutboxAwayDestination {
   /** By this machine's clock. */
   readonly since: Date;
   /**
-   * Messages of its topics that are put off, with those behind them, wherever they go; counted among {@link AWAY_COUNT_LIMIT} of each of
+   * Messages of its topics that are put off, with those behind them, wherever they go; counted among 100,000 of each of
    * the two. `null`: it is not known, as they have more than 100 topics.
    */
   readonly waiting: number | null;
@@ -28,7 +32,6 @@ export interface OutboxStats {
   /** The longest first, by transport; empty in a process whose relay does not run. */
   readonly away: readonly OutboxAwayDestination[];
 }
-export const AWAY_COUNT_LIMIT = 10_000;
 
 /** Of the status of one transport. */
 export interface AwaySource {
@@ -49,37 +52,44 @@ interface Beside {
 
 /** @param ids name → number of the transports that this process knows */
 export async function readStats(
-  store: Pick<AdminStore, 'stats' | 'relays' | 'parkedByTopic'>,
+  { admin, leases }: Roles<'admin' | 'leases'>,
   ids: ReadonlyMap<string, number>,
   { statuses = [], now = 0 }: Beside = {},
-): Promise<OutboxStats & { readonly relays: readonly SeenRelay[] }> {
+): Promise<OutboxStats> {
   const transports: Record<string, OutboxTransportStats> = Object.create(null) as Record<string, OutboxTransportStats>;
   const total = { ready: 0, scheduled: 0, waiting: 0, blocked: 0, dead: 0, blockedKeys: 0 };
-  const [all, beat] = await Promise.all([store.stats(), store.relays()]);
+  const gone = statuses.filter(({ away }) => away.length > 0);
+  const topicsOf = gone.flatMap(({ transport }) => ids.get(transport) ?? []);
+  const [all, beat] = await Promise.all([admin.stats({ topicsOf }), leases.living('gone')]);
   const relays = seeRelays(beat, new Map(all.map(({ transport, name }) => [transport, name])));
-  for (const { transport, name, ...counts } of all) {
-    transports[name] = { ...counts, configured: ids.get(name) === transport, instances: liveOf(name, relays) };
-    for (const key of Object.keys(total) as (keyof typeof total)[]) total[key] += counts[key];
+  const topics = new Map<string, TransportStats['topics']>();
+  for (const one of all) {
+    transports[one.name] = statsOf(one, ids, relays);
+    topics.set(one.name, one.topics);
+    for (const key of Object.keys(total) as (keyof typeof total)[]) total[key] += one[key];
   }
-  const away: OutboxAwayDestination[] = [];
-  for (const status of statuses) away.push(...(await awayOf(status, store, ids.get(status.transport), now)));
-  return { transports, total, away, relays };
+  return { transports, total, away: gone.flatMap((status) => awayOf(status, topics.get(status.transport), now)) };
 }
 
-async function awayOf(
+export function statsOf(
+  { transport, name, heads: _, readOnly: _readOnly, topics: _topics, ...counts }: TransportStats,
+  ids: ReadonlyMap<string, number>,
+  relays: readonly SeenRelay[],
+): OutboxTransportStats {
+  return { ...counts, configured: ids.get(name) === transport, instances: liveOf(name, relays) };
+}
+
+const awayOf = (
   { transport, away }: AwaySource,
-  store: Pick<AdminStore, 'parkedByTopic'>,
-  id: number | undefined,
+  counts: TransportStats['topics'],
   now: number,
-): Promise<OutboxAwayDestination[]> {
-  const counts = away.length === 0 || id === undefined ? undefined : await store.parkedByTopic?.(id, AWAY_COUNT_LIMIT);
-  return away.map(({ name, awayFor, error, topics }) => ({
+): OutboxAwayDestination[] =>
+  away.map(({ name, awayFor, error, topics }) => ({
     transport,
     destination: name,
     since: new Date(now - awayFor),
     waiting: counts === undefined || topics === null ? null : sum(topics.map((topic) => counts.get(topic) ?? 0)),
     lastError: error,
   }));
-}
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0);

@@ -7,7 +7,7 @@ import { relayTroubles } from '../observe/relay-troubles.js';
 import { OutboxConfigurationError, OutboxError } from '../outbox.errors.js';
 import type { OutboxTransport } from '../transports/transport.js';
 import { DatabaseFailures, type DatabaseOperation } from './database-failures.js';
-import { deadLetterLoop } from './settle/dead-letter-loop.js';
+import { deadLetterLoop } from './settle/dead-letters.js';
 import { Deadline } from '../time/deadline.js';
 import { RelayLoops } from './relay-loops.js';
 import { TransportRelay } from './transport-relay.js';
@@ -179,7 +179,7 @@ export class OutboxDispatcher {
       () => this.guarded(leases),
       (error) => this.failed('lease', null, error, options.pollInterval),
     );
-    this.snapshots = new SnapshotWatch(store.ready, clock, hooks, `${options.database.prefix}ready`);
+    this.snapshots = new SnapshotWatch(store.diagnose, clock, hooks, `${options.database.prefix}ready`);
     const { cost } = this.snapshots;
     this.relays = [...this.transports].map(([name, transport]) => {
       const died = (): void => this.deadLoop?.nudge();

@@ -15,7 +15,8 @@ import { Unwritten } from './settle/unwritten.js';
  *    │        │  └──────┼─┴─────┘ goes once more, by itself or behind what failed of its run
  *    └─ again ◀─────────┘         (orphan: its lease was lost while it was out)
  *
- * Told of a result, it is in memory until the database has written what became of it. The ledger does no I/O and tells nobody:
+ * Told of a result, it is in memory until the database has written what became of it. One that is dead is told of as that: its last
+ * try may still end well. The ledger does no I/O and tells nobody:
  * what follows from a step is what the step returns.
  */
 export class Ledger {
@@ -31,8 +32,6 @@ export class Ledger {
   readonly unwritten: Unwritten;
   /** Messages in memory: accepted, and not yet settled or given back. */
   held = 0;
-  /** Given up without blame, to be read again. */
-  again: OutboxMessage[] = [];
 
   constructor(gateOf: GateOf) {
     this.queues = new KeyQueues(gateOf);
@@ -89,18 +88,12 @@ export class Ledger {
   /** A ready row is given up without blame, to be read again. */
   giveUp(message: OutboxMessage): void {
     message.state = 'again';
-    this.again.push(message);
-  }
-
-  /** @returns what was given up since the last call: it is not here any more */
-  takeAgain(): OutboxMessage[] {
-    this.held -= this.again.length;
-    return this.again.splice(0);
+    this.held -= 1;
   }
 
   /** Something was decided about it, which is to be written. What is kept of it until then may be less than the message. */
   decide(message: OutboxMessage, decided: Decided): void {
-    message.state = 'told';
+    message.state = decided.state === 'dead' ? 'dead' : 'told';
     this.trial.suspects.delete(message.id);
     this.unwritten.add(decided);
   }

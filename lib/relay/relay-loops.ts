@@ -1,12 +1,12 @@
 import type { Reader } from './read/reader.js';
 import { compareSeq } from '../outbox-message.js';
-import { errorText } from '../observe/redact/error-text.js';
-import { within } from '../time/clock.js';
+import { endBrokerSide, failingWrites, statusOf } from './broker-side.js';
 import type { FailingOperation } from './database-failures.js';
 import type { Deadline } from '../time/deadline.js';
 import { FirstConnection } from './publish/first-connection.js';
 import type { TransportRelay } from './transport-relay.js';
 import { Loop } from '../time/loop.js';
+import { difference } from './run-reports.js';
 import type { TransportStatus, ReadyKnowledge, RunningRelay, RunReport } from './relay.js';
 
 /** Milliseconds between two looks at the parked table when nothing is known to fall due, in polls. */
@@ -36,8 +36,6 @@ export class RelayLoops implements RunningRelay {
       () => this.take(),
       (error) => this.told('take', error),
     );
-    relay.reader.lateRows.cost = relay.deps.cost;
-    if (relay.reader.approach !== undefined) relay.reader.approach.cost = relay.deps.cost;
     relay.wakeUps.wake(this.readLoop, this.parkedLoop);
   }
 
@@ -70,17 +68,7 @@ export class RelayLoops implements RunningRelay {
       relay.giveUpWaiting();
       await relay.quiet();
     };
-    const finished = await deadline.within(finish());
-    this.firstConnection.stop(); // not before: what was in flight may have waited for it
-    if (!finished) {
-      relay.kill.abort();
-      await relay.publisher.reset();
-      await within(relay.deps.clock, 1_000, Promise.allSettled([relay.settler.quiet()]));
-    }
-    relay.settler.stop();
-    relay.outage.stop();
-    relay.deps.transport.onState = () => undefined;
-    await relay.publisher.close(deadline);
+    await endBrokerSide(relay, this.firstConnection, finish(), deadline);
   }
 
   drain(): Promise<void> {
@@ -88,22 +76,13 @@ export class RelayLoops implements RunningRelay {
   }
 
   status(): TransportStatus {
-    const { outage, deps, open, ledger, parked, reader } = this.relay;
-    const { state, lastError } = outage.circuit;
-    const now = deps.clock.monotonic();
+    const { open, ledger, parked, reader } = this.relay;
     return {
-      transport: deps.name,
-      receipt: deps.transport.receipt,
-      circuit: state,
-      openFor: outage.circuit.openFor(now),
+      ...statusOf(this.relay),
       buckets: [...open].sort((a, b) => a - b),
       buffered: ledger.held - ledger.flight.messages,
-      inFlight: ledger.flight.messages,
       blockedKeys: parked.keys.size,
-      lastError: lastError === undefined ? null : errorText(lastError),
-      paused: this.relay.gate.pause,
       onTrial: ledger.trial.suspects.size,
-      away: outage.destinations.list(now),
       readAgain: reader.readAgain,
     };
   }
@@ -119,16 +98,7 @@ export class RelayLoops implements RunningRelay {
   }
 
   failingWrites(): FailingOperation[] {
-    const { settler, deps } = this.relay;
-    const writes = { settle: settler.successes.failing, park: settler.transitions.failing };
-    return Object.entries(writes).flatMap(([operation, failing]) => {
-      if (failing === undefined) return [];
-      const { since, error } = failing;
-      const failingFor = deps.clock.monotonic() - since;
-      return [
-        { operation: operation as keyof typeof writes, transport: deps.name, failingFor, error: errorText(error) },
-      ];
-    });
+    return failingWrites(this.relay);
   }
 
   /**
@@ -136,7 +106,7 @@ export class RelayLoops implements RunningRelay {
    * only such as failed are due again already, and after one lease time: a backlog may never end.
    */
   async runPass(): Promise<RunReport> {
-    const { counts } = this.relay.results;
+    const { counts } = this.relay;
     const before = { ...counts };
     const { clock, options } = this.relay.deps;
     const until = clock.monotonic() + options.lease;
@@ -146,11 +116,11 @@ export class RelayLoops implements RunningRelay {
       await this.relay.quiet(until);
       if (this.relay.outage.circuit.allows !== 'all' || clock.monotonic() > until) break;
       if (read > 0 || more || counts.published + counts.dead > settled) idle = 0;
-      else if (taken === 0 && this.relay.parked.toContinue.size === 0 && !this.relay.outage.absence.freeing.isOn) break;
+      else if (taken === 0 && this.relay.parked.toContinue.size === 0 && !this.relay.outage.destinations.freeing.isOn)
+        break;
       else idle += 1;
     }
-    const { published, retried, dead } = counts;
-    return { published: published - before.published, retried: retried - before.retried, dead: dead - before.dead };
+    return difference(counts, before);
   }
 
   /** Reads must not overlap: while the loops run, they do it. */

@@ -3,7 +3,6 @@ import type { ReadCost } from './read/read-cost.js';
 import type { OutboxHooks } from '../observe/events.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import { LEASE_MARGIN, SETTLE_TIMEOUT } from '../options/resolve.js';
-import { PayloadDecrypter } from './publish/decrypt-payloads.js';
 import { Publisher } from './publish/publisher.js';
 import type { ExpectedMessages, OutboxTransport } from '../transports/transport.js';
 import type { OutboxStore } from '../store/outbox-store.js';
@@ -35,8 +34,8 @@ export interface TransportRelayDependencies<Store = OutboxStore> {
   readonly admitted?: () => Promise<void>;
 }
 
-export function publisherOf({ name, transport, clock, options }: TransportRelayDependencies<unknown>): Publisher {
-  return new Publisher(transport, clock, options.publishTimeout, new PayloadDecrypter(name, options.encryption, clock));
+export function publisherOf({ transport, clock, options }: TransportRelayDependencies<unknown>): Publisher {
+  return new Publisher(transport, clock, options.publishTimeout);
 }
 
 export function transportRelayOptions(options: ResolvedOptions): TransportRelayOptions {

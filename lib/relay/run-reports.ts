@@ -6,6 +6,11 @@ export function sum(a: RunReport, b: RunReport): RunReport {
   return { published: a.published + b.published, retried: a.retried + b.retried, dead: a.dead + b.dead };
 }
 
+export function difference(now: RunReport, before: RunReport): RunReport {
+  const { published, retried, dead } = now;
+  return { published: published - before.published, retried: retried - before.retried, dead: dead - before.dead };
+}
+
 /** @throws the first failure */
 export function sumOf(passes: readonly PromiseSettledResult<RunReport>[]): RunReport {
   return passes.map(valueOf).reduce(sum, NOTHING);

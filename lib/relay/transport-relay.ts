@@ -1,6 +1,5 @@
 import type { LeaseListener } from './leases/bucket-leases.js';
 import { Reader } from './read/reader.js';
-import { mustReadAgain } from './read/must-read-again.js';
 import { ProbedLowWaterMark } from './read/probed-low-water-mark.js';
 import { readProbe } from './read/read-probe.js';
 import { SnapshotLowWaterMark } from './read/snapshot-low-water-mark.js';
@@ -8,25 +7,27 @@ import type { OutboxMessage } from '../outbox-message.js';
 import { counted } from '../observe/plural.js';
 import { Ledger } from './ledger.js';
 import type { Publisher } from './publish/publisher.js';
-import { Settler, type WriteReport } from './settle/settler.js';
+import { Settler, isRetry, type Decided, type Transition, type WriteReport } from './settle/settler.js';
 import type { Acquired, Lease } from '../store/lease-store.js';
+import type { Pause } from '../store/pauses/pause-store.js';
 import type { ReadyStore } from '../store/ready-store.js';
 import type { Clock } from '../time/clock.js';
 import type { LowWaterMark } from './read/low-water-mark.js';
 import { GlobalOrderGate } from './order/global-order-gate.js';
 import { Batcher } from './publish/batcher.js';
-import type { Batch, Result, Told, Unit } from './publish/batch.types.js';
+import type { Batch, Result, Told, ToldFailure, Unit } from './publish/batch.types.js';
 import { Delivery } from './publish/delivery.js';
 import { LargePayloads } from './publish/large-payloads.js';
 import { RunResults, type RunEnd } from './publish/run-results.js';
-import { IDLE, NONE_TAKEN, publisherOf, timeOfOne, type TransportRelayDependencies } from './relay.types.js';
+import { IDLE, NONE_TAKEN, publisherOf, type TransportRelayDependencies } from './relay.types.js';
 import type { InFlight } from './publish/in-flight.js';
-import { Outage, type OutageRelay } from './publish/outage.js';
+import { Outage } from './publish/outage.js';
 import { UNCLEAN_ENDS, type Trial } from './publish/trial.js';
 import { PauseGate } from './pauses/gate.js';
 import { ParkedReader, type Taken } from './order/parked-reader.js';
-import { Results } from './settle/results.js';
-import { WriteReports } from './settle/write-reports.js';
+import { outcomeOf } from './settle/outcome-of.js';
+import { Results, type Effect } from './settle/results.js';
+import { Failures, tellPublished, tellTransition } from './settle/tell.js';
 import { Room } from './read/room.js';
 import { WakeUps } from './wake-ups.js';
 
@@ -39,13 +40,14 @@ import { WakeUps } from './wake-ups.js';
  *   2 gate              keys in memory and parked          Ledger                      -
  *   3 batch             key gate, leases, bounds           Batcher                     a batch
  *   4 publish           poison message, large payloads     Delivery, the transport     for each message what is said of it
- *   5 decide            Outage, `decide`: in Results       Settler, which writes       a report of each write
- *   6 apply             -                                  WriteReports, Ledger        room and free keys: back to 1
+ *   5 decide            `decide`, Outage                   Results                     effects: what follows for each key
+ *   6 write             -                                  Settler                     a report of each write
+ *   7 apply             -                                  Ledger, Reader              room and free keys: back to 1
  *
  * What is parked comes in at step 2: ParkedReader finds and takes it (`parkedOnce`). Parts return what happened, and this calls
- * the next one. It does one step when told (`readOnce`, `parkedOnce`); the loops that repeat them are the dispatcher's.
+ * the next one; it alone sees them all. It does one step when told (`readOnce`, `parkedOnce`); the loops that repeat them are the dispatcher's.
  */
-export class TransportRelay implements LeaseListener, OutageRelay {
+export class TransportRelay implements LeaseListener {
   readonly ledger: Ledger;
   readonly reader: Reader;
   readonly settler: Settler;
@@ -57,7 +59,8 @@ export class TransportRelay implements LeaseListener, OutageRelay {
   readonly gate: PauseGate;
   readonly outage: Outage;
   readonly results: Results;
-  readonly reports = new WriteReports(this);
+  readonly counts = { published: 0, retried: 0, dead: 0 };
+  private readonly failures = new Failures();
   readonly kill = new AbortController();
   /** Buckets whose blocked keys are known: only those are read. */
   readonly open = new Set<number>();
@@ -69,10 +72,10 @@ export class TransportRelay implements LeaseListener, OutageRelay {
 
   constructor(readonly deps: TransportRelayDependencies) {
     const { options, store, clock, id, leases } = deps;
-    this.results = new Results(this);
     this.ledger = new Ledger(
       { key: (m: OutboxMessage) => m.key, none: () => null, global: () => '' }[options.ordering],
     );
+    this.results = new Results(this.ledger, options.ordering);
     // The next owner may have to suspect what is in memory here: so it is no more than is published alone.
     const isTight = (): boolean => leases.crashes(id) >= UNCLEAN_ENDS - 1;
     this.room = new Room(options, this.ledger, () => this.settler.unwritable, isTight);
@@ -82,9 +85,9 @@ export class TransportRelay implements LeaseListener, OutageRelay {
       this.wakeUps,
     );
     const mark = lowWaterMarkOn(store.ready, clock);
-    const writing = () => this.settler.writing;
-    this.reader = new Reader(store.ready, id, mark, clock, writing, undefined, this.ledger.known);
-    this.reader.told = (text) => deps.hooks.emit('warning', { text: `transport '${deps.name}': ${text}` });
+    const warn = (text: string): void => deps.hooks.emit('warning', { text: `transport '${deps.name}': ${text}` });
+    const ofReader = { ownWrites: () => this.settler.writing, known: this.ledger.known, warn, cost: deps.cost };
+    this.reader = new Reader(store.ready, id, mark, clock, ofReader);
     const batch = Math.max(1_000, options.batchSize);
     const settings = { transport: id, owner: leases.owner, onPublished: options.onPublished, batch };
     this.settler = new Settler(
@@ -96,7 +99,8 @@ export class TransportRelay implements LeaseListener, OutageRelay {
       (report) => this.written(report),
     );
     this.publisher = publisherOf(deps);
-    this.outage = new Outage(this, deps);
+    this.gate = new PauseGate(deps);
+    this.outage = new Outage(deps, this.ledger, this.wakeUps, () => this.publisher.reconnect(this.kill.signal));
     const payloads = new LargePayloads(deps, (message) => this.trial.markAlone(message));
     const usable = (bucket: number): boolean => this.usable(bucket);
     this.batcher = new Batcher(deps, this.ledger, this.outage.circuit, payloads, usable);
@@ -105,7 +109,7 @@ export class TransportRelay implements LeaseListener, OutageRelay {
     this.parked = new ParkedReader(deps, this.ledger, this.open, this.settler, this.globalOrder);
     deps.transport.onState = (state, reason) => this.outage.transportState(state, reason);
     leases.register(id, this);
-    this.gate = new PauseGate(this);
+    leases.pauses.listen(id, (pauses) => this.paused(pauses));
   }
 
   // ── a message, step by step ────────────────────────────────────────────────────────────────────────────────────
@@ -113,9 +117,10 @@ export class TransportRelay implements LeaseListener, OutageRelay {
   /** Step 1: reads what is ready, where there is room, the broker is there and nothing holds the order. Then it is handed over. */
   async readOnce(): Promise<{ read: number; more: boolean }> {
     if (this.stopping || this.outage.asksParked) return IDLE;
-    this.pump(); // what waited for a circuit or a lease may go, also when there is nothing new
+    if (this.outage.circuit.state === 'open') this.giveUpWaiting();
+    else this.pump(); // what waited for a circuit or a lease may go, also when there is nothing new
     await this.openBuckets();
-    await this.globalOrder.look([...this.open]);
+    if (this.globalOrder.on) await this.globalOrder.look([...this.open]);
     if (this.gate.isClosed || this.open.size === 0 || this.globalOrder.on || this.room.left < 1)
       return this.probeWithout();
     if (!(await this.outage.mayRead())) return IDLE;
@@ -156,12 +161,12 @@ export class TransportRelay implements LeaseListener, OutageRelay {
     // A bucket that is drained is closed a moment before its lease goes; what is taken then is taken again by the next owner.
     const messages = accepted.filter(({ bucket }) => this.open.has(bucket));
     this.ledger.enter(messages);
-    if (this.gate.isClosed) return this.returnAll(messages);
+    if (this.gate.isClosed) return this.run(this.results.release(messages)); // it was read or taken while a pause began
     const { keys } = this.parked;
     const ask = this.deps.options.ordering === 'key' && keys.size > 0;
     for (const message of messages) {
       if (ask && message.parkedId === null && message.key !== null && keys.has(message.bucket, message.key))
-        this.results.behindParked(message, message.key);
+        this.run(this.results.behindParked(message, message.key));
       else {
         this.trial.meet(message);
         this.ledger.accept(message);
@@ -173,13 +178,20 @@ export class TransportRelay implements LeaseListener, OutageRelay {
   /** Step 3, by the batcher: hands over what may go now. Synchronous; called whenever something changed. */
   pump(): void {
     for (;;) {
-      const batch = this.batcher.next(this.results.someAreAway ? this.putOff : undefined);
+      const batch = this.batcher.next(this.outage.destinations.someWait ? this.putOff : undefined);
       if (batch === undefined) return;
       void this.send(batch);
     }
   }
 
-  private readonly putOff = (message: OutboxMessage): boolean => this.results.putOff(message);
+  /** Puts it off instead of a try, where it goes to what takes nothing now, or is paused. @returns whether it does */
+  private readonly putOff = (message: OutboxMessage): boolean => {
+    const away = this.outage.isAway(message);
+    if (away === undefined) return false;
+    const outcome = this.outage.destinations.untried(message, away);
+    this.run(this.results.putOff(message, outcome, away));
+    return true;
+  };
 
   /** Step 4, by the delivery: one batch, until all its messages were told. */
   private async send(batch: Batch): Promise<void> {
@@ -190,12 +202,12 @@ export class TransportRelay implements LeaseListener, OutageRelay {
     this.batchEnded();
   }
 
-  /** Step 5, by `Results`: what was said about a message is decided, and goes to the settler, which writes it. */
+  /** Step 5: what was said about a message is decided. */
   private told(batch: Batch, index: number, told: Told): void {
     const message = batch.messages[index] as OutboxMessage;
-    if (told === 'late') return void this.results.gotThroughLate(message);
+    if (told === 'late') return void this.gotThroughLate(message);
     this.flight.told();
-    if (told === 'withdrawn') return this.results.withdrawn(message);
+    if (told === 'withdrawn') return this.withdrawn(message);
     const run = batch.units?.get(index);
     if (run === undefined) this.resolve(message, told);
     else this.resolveRun(run.unit, this.runs.told(run.unit, run.index, told));
@@ -204,22 +216,165 @@ export class TransportRelay implements LeaseListener, OutageRelay {
 
   private resolve(message: OutboxMessage, result: Result): void {
     this.trial.acquit(message);
-    if (result.ok) {
-      this.results.published(message);
-      this.results.through(message);
-    } else this.results.failed(message, result);
+    if (!result.ok) return this.failed(message, result);
+    this.published(message);
+    this.through(message);
   }
 
   private resolveRun({ messages }: Unit, end: RunEnd): void {
     if (end === 'open') return;
-    for (const message of end === 'through' ? messages : end.published) this.results.published(message);
-    if (end === 'through') this.results.through(messages.at(-1) as OutboxMessage);
+    for (const message of end === 'through' ? messages : end.published) this.published(message);
+    if (end === 'through') this.through(messages.at(-1) as OutboxMessage);
     else this.resolve(end.failed, end.failure);
   }
 
-  /** Step 6, by `WriteReports`: the database has written what became of them, and memory and keys are free again. */
+  private published(message: OutboxMessage): void {
+    this.counts.published += 1;
+    message.state = 'told';
+    if (this.outage.isTroubled) this.outage.succeeded(message);
+    this.settler.succeed(message);
+  }
+
+  private through(last: OutboxMessage): void {
+    const barred = this.ledger.queues.resolve(last);
+    if (barred.length > 0) this.run(this.results.barred(barred));
+  }
+
+  private failed(message: OutboxMessage, failure: ToldFailure): void {
+    const isOurs = this.open.has(message.bucket);
+    if (!isOurs || message.state === 'orphan') return this.run(this.results.lost(message, isOurs, failure));
+    const { outcome, charged } = outcomeOf(message, failure, this.outage, this.deps);
+    this.failures.note(message, charged.blame, failure.text);
+    this.run(this.results.failed(message, outcome, charged));
+  }
+
+  private withdrawn(message: OutboxMessage): void {
+    this.run(this.results.withdrawn(message, this.open.has(message.bucket)));
+  }
+
+  /**
+   * A call that nobody waited for any more ended well: the message is through, although it was written that it is dead. As with
+   * any success the row goes, whatever an operator made of it since, and its key goes on. One that is to be tried again is left
+   * to its next try.
+   */
+  private async gotThroughLate(message: OutboxMessage): Promise<void> {
+    if (message.state !== 'dead') return;
+    message.state = 'told';
+    await this.settler.transitions.quiet(); // that it is dead is told before that it is not
+    this.counts.published += 1;
+    this.ledger.enter([message]);
+    this.settler.succeed(message);
+  }
+
+  /** Step 6: what follows from a result is done, most of it by the settler, which writes it. */
+  private run(effects: readonly Effect[]): void {
+    const again: OutboxMessage[] = [];
+    for (const effect of effects) {
+      switch (effect.do) {
+        case 'park':
+          this.park(effect.transition);
+          break;
+        case 'reread':
+          again.push(effect.message);
+          break;
+        case 'continue':
+          this.continueKeyOf(effect.message);
+          break;
+        case 'hold':
+          this.globalOrder.hold();
+          break;
+        case 'fail':
+          this.outage.failed(effect.failure.text, effect.message, effect.failure.suspect);
+      }
+    }
+    if (again.length > 0) this.rewind(again);
+  }
+
+  private park(transition: Transition): void {
+    const { message, state } = transition;
+    if (state === 'dead') this.counts.dead += 1;
+    else if (isRetry(transition)) this.counts.retried += 1;
+    const decided = this.settler.park(transition);
+    this.ledger.decide(message, decided);
+    this.parked.parking(decided);
+  }
+
+  /** They are forgotten; the next read returns them again, in order. */
+  private rewind(messages: readonly OutboxMessage[]): void {
+    this.reader.rewind(messages);
+    this.wakeUps.ready();
+  }
+
+  /** The row in front of those that are parked of its key is gone. */
+  private continueKeyOf(message: OutboxMessage): void {
+    const key = this.ledger.queues.gateOf(message);
+    if (key !== null) this.parked.continueKey(message.bucket, key);
+    this.wakeUps.parked();
+  }
+
+  /** Step 7: the database has written what became of them; memory and keys are free again, and everybody hears of it. */
   private written(report: WriteReport): void {
-    this.reports.apply(report);
+    if (report.kind === 'settled') return this.settled(report);
+    if (report.kind === 'transitioned') return this.transitioned(report);
+    const { operation, error, retryIn } = report;
+    this.deps.hooks.emit('error', { operation, error, retryIn });
+  }
+
+  /** Gone from the database. */
+  private settled({ messages, fence, readsBefore }: Extract<WriteReport, { kind: 'settled' }>): void {
+    const { reader } = this;
+    reader.lowWaterMark.wrote(fence, readsBefore);
+    this.ledger.settled(messages);
+    for (const message of messages) {
+      if (message.parkedId === null) reader.settled(message);
+      else this.continueKeyOf(message);
+    }
+    this.roomMade();
+    this.lookFor(messages, readsBefore);
+    tellPublished(this.deps, messages);
+  }
+
+  private transitioned({ transitions, overtaken, written }: Extract<WriteReport, { kind: 'transitioned' }>): void {
+    const { reader, deps } = this;
+    reader.lowWaterMark.wrote(written.fence, written.readsBefore);
+    let soonest = Infinity;
+    for (const transition of transitions) {
+      const { message, blocks, delay, wasAside, putOffFor } = transition;
+      // Under a later lease the row, if it is still there, was read again, and is known for that.
+      const current = deps.leases.lease(deps.id, message.bucket)?.epoch === transition.epoch;
+      if (message.parkedId === null && current) reader.settled(message);
+      // Dead, and its key goes on; or what it waited behind may be gone.
+      const goesOn = written.missed || wasAside === true || (!blocks && message.parkedId !== null);
+      if (goesOn && this.ledger.queues.gateOf(message) !== null) this.continueKeyOf(message);
+      if (delay !== null) soonest = Math.min(soonest, delay);
+      tellTransition(deps, transition);
+      if (putOffFor !== undefined) this.outage.destinations.written(putOffFor, message);
+    }
+    if (soonest < Infinity) this.wakeUps.parked(soonest);
+    this.decidedNoMore([...transitions, ...overtaken]);
+    this.lookFor(
+      transitions.map(({ message }) => message),
+      written.readsBefore,
+    );
+  }
+
+  /** Written, or void: then the rows are as they were, and whoever has the bucket now has read them. That may be us. */
+  private decidedNoMore(transitions: readonly Decided[]): void {
+    if (transitions.length === 0) return;
+    for (const transition of transitions) {
+      this.ledger.written(transition);
+      this.parked.parked(transition);
+    }
+    this.roomMade();
+  }
+
+  /**
+   * They were written, and may be there all the same: who reads now asks another server, which may have lost what was written.
+   */
+  private lookFor(messages: readonly OutboxMessage[], readsBefore: number): void {
+    if (!this.reader.isOfOtherServer(readsBefore)) return;
+    const ready = messages.filter(({ parkedId, bucket }) => parkedId === null && this.open.has(bucket));
+    if (ready.length > 0) this.rewind(ready);
   }
 
   // ── what follows from a step ───────────────────────────────────────────────────────────────────────────────────
@@ -234,8 +389,7 @@ export class TransportRelay implements LeaseListener, OutageRelay {
   private cancelPump: (() => void) | undefined;
 
   private batchEnded(): void {
-    this.results.tellFailures();
-    this.results.rewind();
+    if (this.failures.alike.size > 0) this.failures.tell(this.deps);
     if (this.gate.isClosed) this.giveUpWaiting();
     this.pump();
     for (const resolve of this.batchEnds.splice(0)) resolve();
@@ -243,25 +397,18 @@ export class TransportRelay implements LeaseListener, OutageRelay {
     this.roomMade();
   }
 
-  roomMade(): void {
+  private roomMade(): void {
     if (this.room.left > 0) this.wakeUps.ready();
-  }
-
-  /** Was read or taken while a pause began. */
-  private returnAll(messages: readonly OutboxMessage[]): void {
-    this.results.release(messages);
-    this.results.rewind();
   }
 
   /** Everything that waits is given back; what is being published keeps its key closed. */
   giveUpWaiting(which: (bucket: number) => boolean = () => true): void {
-    this.results.release(this.ledger.withdraw(which));
-    this.results.rewind();
+    this.run(this.results.release(this.ledger.withdraw(which)));
   }
 
   /** Where nothing may be read, a connection is proof enough that the broker is back. */
   private async probeWithout(): Promise<typeof IDLE> {
-    if (this.globalOrder.on && (await mustReadAgain(this.reader))) {
+    if (this.globalOrder.on && (await this.reader.mustReadAgain())) {
       this.parked.doubt();
       this.giveUpWaiting(); // as after a read
     }
@@ -284,7 +431,8 @@ export class TransportRelay implements LeaseListener, OutageRelay {
     const buckets = [...this.open].filter((bucket) => this.usable(bucket));
     const leases = buckets.map((bucket) => this.deps.leases.lease(this.deps.id, bucket) as Lease);
     const look = () => this.takeOnce(buckets, leases, Math.min(most, room));
-    const result = await this.outage.absence.look(look, () => [...this.open], buckets.length);
+    let result = await look();
+    if ((await this.outage.destinations.free([...this.open])) > 0 && result.taken === 0) result = await look();
     this.batcher.foundNothing('parked', empty && result.taken === 0);
     if (result.taken === 0) await this.globalOrder.look([...this.open]); // also those that may not be sent from now
     return result;
@@ -313,10 +461,18 @@ export class TransportRelay implements LeaseListener, OutageRelay {
       await this.deps.store.ready.flush();
     } catch (error) {
       this.ledger.enter(taken.messages);
-      this.results.release(taken.messages);
+      this.run(this.results.release(taken.messages));
       this.parked.gaveBack(taken);
       throw error;
     }
+  }
+
+  private paused(pauses: readonly Pause[]): void {
+    const ended = this.gate.changed(pauses);
+    if (ended.length > 0) this.outage.destinations.resumed(ended);
+    if (this.gate.isClosed) return this.giveUpWaiting();
+    this.wakeUps.ready();
+    this.wakeUps.parked();
   }
 
   // ── leases ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -354,8 +510,8 @@ export class TransportRelay implements LeaseListener, OutageRelay {
   }
 
   usable(bucket: number): boolean {
-    const { leases, options, id } = this.deps;
-    return !this.stopping && !this.gate.isClosed && leases.usable(id, bucket, timeOfOne(options));
+    const { leases, id } = this.deps;
+    return !this.stopping && !this.gate.isClosed && leases.usable(id, bucket);
   }
 
   /** Buckets that were leased since: their blocked keys are read before their first row. */
@@ -372,7 +528,7 @@ export class TransportRelay implements LeaseListener, OutageRelay {
       this.reader.add(bucket);
     }
     this.parked.opened(still);
-    this.outage.absence.freeing.gain(still);
+    this.outage.destinations.freeing.add(null, still);
     this.deps.hooks.emit('leasesAcquired', { transport: this.deps.name, buckets: still });
     this.wakeUps.parked();
     await this.globalOrder.look(still); // last: where it fails, nothing above is done again
@@ -380,7 +536,7 @@ export class TransportRelay implements LeaseListener, OutageRelay {
 
   private forget(which: ReadonlySet<number>): void {
     this.ledger.lose(which);
-    this.reports.overtaken(this.settler.forget(which));
+    this.decidedNoMore(this.settler.forget(which));
     for (const bucket of which) {
       this.open.delete(bucket);
       this.reader.forget(bucket);
@@ -402,8 +558,6 @@ export class TransportRelay implements LeaseListener, OutageRelay {
   private nextBatchEnd(): Promise<void> {
     return new Promise((resolve) => this.batchEnds.push(resolve));
   }
-
-  reconnect = (): Promise<void> => this.publisher.reconnect(this.kill.signal);
 
   get flight(): InFlight {
     return this.ledger.flight;

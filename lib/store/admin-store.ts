@@ -1,5 +1,4 @@
 import type { ParkedState } from '../outbox-message.js';
-import type { Beat } from './lease-store.js';
 
 /** SEAM: what operators and `health()` ask, and what the cleaner does. `OutboxStore` says what holds for all roles. */
 
@@ -14,33 +13,25 @@ export const CHANGES: Readonly<Record<Change, readonly ParkedState[]>> = {
 };
 
 export interface AdminStore {
-  stats(): Promise<TransportStats[]>;
-  /** Relays as their rows tell, those among them that have run out and nobody has removed yet; those that ran out last come first. Without one, `now` is any number. */
-  relays(): Promise<Pick<Beat, 'instances' | 'now'>>;
   /**
-   * How many messages of a transport wait for a retry, and how many behind them, by topic: among `limit` of each at most, so that it
-   * costs the same whatever is parked. Asked for `stats()` while a destination is away. Absent: it does not say.
+   * What waits where, by transport. Every count stops at a limit: it costs the same whatever waits.
+   * @throws OutboxError `TIMEOUT`: that took longer than `within`, as rows that are dead and not removed yet are come past
    */
-  parkedByTopic?(transport: number, limit: number): Promise<ReadonlyMap<string, number>>;
-  /**
-   * What a probe asks every second: the counts, each up to a limit, and the first ready message of each bucket that is named. It
-   * costs the same whatever waits. Absent: `stats` is asked.
-   * @returns `undefined` when that took longer than {@link GLANCE_TIMEOUT}: rows that are dead and not removed yet are come past
-   */
-  glance?(request: GlanceRequest): Promise<TransportGlance[] | undefined>;
+  stats(request?: StatsRequest): Promise<TransportStats[]>;
 }
-export interface GlanceRequest {
-  /** Of each count, about: those by bucket take their part of it from each. */
-  readonly limit: number;
-  readonly buckets: readonly number[];
-  /** Where to begin, exclusive; '0': nothing is known. */
-  readonly after: (transport: number, bucket: number) => string;
-}
-/** What is ready is what the heads tell. */
-export interface TransportGlance extends Omit<TransportStats, 'ready' | 'readyIsExact' | 'oldestReadyAge'> {
-  readonly heads: readonly Head[];
-  /** Whether the database takes no writes, as a replica does: nothing can be enqueued there. */
-  readonly readOnly?: boolean;
+export interface StatsRequest {
+  /** Of each count, about. Default {@link STATS_COUNT_LIMIT}. */
+  readonly limit?: number;
+  /** Milliseconds. Default {@link STATS_TIMEOUT}. */
+  readonly within?: number;
+  /** What a probe asks every second: of what is ready only the first messages of these buckets, of each count a part from each bucket. */
+  readonly look?: {
+    readonly buckets: readonly number[];
+    /** Where to begin, exclusive; '0': nothing is known. */
+    readonly after: (transport: number, bucket: number) => string;
+  };
+  /** Transports whose messages are also counted by topic. */
+  readonly topicsOf?: readonly number[];
 }
 /** The first ready message of a bucket. */
 export interface Head {
@@ -55,16 +46,18 @@ export interface Head {
   readonly lease: { readonly owner: string; readonly remaining: number; readonly alive: boolean } | null;
 }
 /** How many of a bucket are counted. */
-export const perBucket = ({ limit, buckets }: Pick<GlanceRequest, 'limit' | 'buckets'>): number =>
+export const perBucket = (limit: number, buckets: readonly number[]): number =>
   Math.ceil(limit / Math.max(1, buckets.length));
 /** Milliseconds. */
-export const GLANCE_TIMEOUT = 1_000;
+export const STATS_TIMEOUT = 30_000;
 
 export interface TransportStats {
   readonly transport: number;
   /** As it was registered. */
   readonly name: string;
-  /** Counted up to `STATS_COUNT_LIMIT` rows, then `ready` is that limit and `readyIsExact` false. */
+  /** The first ready message of each bucket that has one. */
+  readonly heads: readonly Head[];
+  /** Counted up to the limit, then `ready` is that limit and `readyIsExact` false. */
   readonly ready: number;
   readonly readyIsExact: boolean;
   readonly scheduled: number;
@@ -85,32 +78,33 @@ export interface TransportStats {
   readonly mostAttempts?: number;
   /** Counts that stopped at a limit: there may be more. */
   readonly atLeast?: readonly BoundedCount[];
+  /** Whether the database takes no writes, as a replica does: nothing can be enqueued there. */
+  readonly readOnly?: boolean;
+  /** How many messages wait for a retry and how many behind them, by topic; among so many of each of the two as the limit says. */
+  readonly topics?: ReadonlyMap<string, number>;
 }
 export type BoundedCount = 'scheduled' | 'waiting' | 'blocked' | 'dead' | 'blockedKeys';
 /** Attempts after which a message that still fails is told of: with the default backoff, minutes. */
 export const OFTEN = 10;
 export const OFTEN_LOOK_LIMIT = 10_000;
 export const STATS_COUNT_LIMIT = 100_000;
-/** Rows of relays that are read. */
-export const RELAYS_LIMIT = 1_000;
 
-/** `looked`: old keys that it came past, the removed ones among them; fewer than `limit`: it came to the end. */
-export interface DedupReport {
+/**
+ * What the cleaner deletes. `announced`: dead messages that the dead-letter hook has been told of (`ParkedStore.markAnnounced`); `dead`: all
+ * that are. `dedup`: keys whose message is settled. `audit`: what operators did.
+ */
+export type Cleaning = 'archive' | 'announced' | 'dead' | 'dedup' | 'audit';
+/** `looked`: rows of that age that it came past, the removed ones among them; fewer than `limit`: it came to the end. */
+export interface CleanReport {
   readonly removed: number;
   readonly looked: number;
 }
 export interface CleanStore {
-  /** Each deletes at most `limit` rows older than `age` milliseconds and tells how many. Never a row that is not final. */
-  cleanArchive(age: number, limit: number): Promise<number>;
-  /** @param announcedOnly leave those that the dead-letter hook has not been told of (`ParkedStore.markAnnounced`) */
-  cleanDead(age: number, limit: number, announcedOnly: boolean): Promise<number>;
   /**
-   * Never a key whose message is not settled yet. One that has to look at these, too, goes on behind them at the next
-   * call, and begins anew after the end.
+   * Deletes rows older than `age` milliseconds, and looks at `limit` of them at most. Never a row that is not final. Where it has to
+   * look at rows that stay, it goes on behind them at the next call, and begins anew after the end.
    */
-  cleanDedup(age: number, limit: number): Promise<DedupReport>;
-  /** What operators did. Absent: the store writes none of it down. */
-  cleanAudit?(age: number, limit: number): Promise<number>;
+  clean(what: Cleaning, age: number, limit: number): Promise<CleanReport>;
 }
 
 /** Time passes for some messages, and for nothing else. Tests ask for it. */

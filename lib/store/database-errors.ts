@@ -23,14 +23,19 @@ export function isDamage(error: unknown): boolean {
  * nothing of the kind.
  */
 export function isOfTheRow(error: unknown): boolean {
+  return subjectOf(error) !== 'database' && !tookTooLong(error);
+}
+
+/** Whether the server ended a statement for its time. */
+export function tookTooLong(error: unknown): boolean {
   const { code, errno } = (error ?? {}) as Record<string, unknown>;
-  return subjectOf(error) !== 'database' && !TOOK_TOO_LONG.has(code) && !TOOK_TOO_LONG.has(errno);
+  return TOOK_TOO_LONG.has(code) || TOOK_TOO_LONG.has(errno);
 }
 
 /** Whether a write ended for its time, or waited for a lock as long as it may: of one row, that may be for what holds this row. */
 export function waitedTooLong(error: unknown): boolean {
   const { code, errno } = (error ?? {}) as Record<string, unknown>;
-  return TOOK_TOO_LONG.has(code) || TOOK_TOO_LONG.has(errno) || LOCK_WAIT.has(code) || LOCK_WAIT.has(errno);
+  return tookTooLong(error) || LOCK_WAIT.has(code) || LOCK_WAIT.has(errno);
 }
 
 /** `lock_not_available`, `ER_LOCK_WAIT_TIMEOUT`. */

@@ -98,8 +98,8 @@ function without(ids: readonly string[], rows: readonly StoredRow[]): string[] {
 
 export const lookDeadline = (): number => systemClock.monotonic() + LOOK_TIMEOUT;
 
-export function outOfTime(): OutboxError {
-  return new OutboxError('TIMEOUT', `The database has not answered within ${LOOK_TIMEOUT / 1_000} s.`, {
+export function outOfTime(within = LOOK_TIMEOUT): OutboxError {
+  return new OutboxError('TIMEOUT', `The database has not answered within ${within / 1_000} s.`, {
     hint: 'Ask again, for less: name the transport, the state or the key.',
   });
 }

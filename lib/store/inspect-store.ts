@@ -1,3 +1,4 @@
+import type { ParkedState } from '../outbox-message.js';
 import type { MessageState } from './admin-store.js';
 
 /** SEAM: what people ask about messages. Only reads: locks no row and waits for none. `OutboxStore` says what holds for all roles. */
@@ -15,11 +16,40 @@ export interface RowFilter {
   readonly olderThan?: number;
   readonly youngerThan?: number;
 }
+/** Some rows, in an order of the store's that is the same each time. */
 export interface RowRequest extends RowFilter {
-  readonly state: StoredState;
-  /** {@link RowPage.next} of the page before; `null`: from the beginning. */
+  /** `parked`: whatever waits, by the number of its row, which it keeps whatever becomes of it. */
+  readonly state: StoredState | 'parked';
+  /** Of rows that are parked, or published. */
+  readonly ids?: readonly string[];
+  /** Of `parked`. */
+  readonly parked?: ParkedRange;
+  /** Of `published`. Its rows come with {@link PageRow.archived}. */
+  readonly published?: { readonly from: Date | null; readonly before: Date };
+  /** {@link RowPage.next} of the page before, or {@link PageRow.position}; `null`: from the beginning. */
   readonly after: string | null;
+  /** From the last row to the first. */
+  readonly backwards?: boolean;
   readonly limit: number;
+  /** Milliseconds. Default {@link LOOK_TIMEOUT}. */
+  readonly timeout?: number;
+}
+export interface ParkedRange {
+  readonly states: readonly ParkedState[];
+  /** What was parked, or dead, then. */
+  readonly bounds: Bounds;
+  /** Of what is scheduled only what is due then, as {@link Bounds.at}. */
+  readonly scheduledUpTo?: string;
+}
+/** What was parked when an action began: later rows have larger numbers, later deaths a later time. */
+export interface Bounds {
+  /** Numbers of rows; `null`: nothing is parked. */
+  readonly from: string | null;
+  readonly upTo: string | null;
+  /** As the store writes a time. */
+  readonly at: string;
+  /** The next millisecond: what is there is older, as times of rows have microseconds. */
+  readonly now: Date;
 }
 /** One message in one transport, without what the caller wrote into it. */
 export interface StoredRow {
@@ -46,8 +76,14 @@ export interface StoredRow {
   /** Key of its row in the parked table or, on MariaDB and MySQL, in the archive. */
   readonly rowId: string | null;
 }
+export interface PageRow extends StoredRow {
+  /** Where it stands. */
+  readonly position: string;
+  /** Bytes of payload and headers; and whether a replay published it, so that another row is what was published first. */
+  readonly archived?: { readonly bytes: number; readonly isReplay: boolean };
+}
 export interface RowPage {
-  readonly rows: readonly StoredRow[];
+  readonly rows: readonly PageRow[];
   /**
    * Where to go on; `null`: that was the last page. A page looks at a bounded number of rows, whatever the filter: it may have
    * fewer rows than asked for, or none, and not be the last one.
@@ -72,6 +108,10 @@ export interface RowContent {
   readonly payloadBytes: number | null;
   /** The first bytes of the payload, as many as were asked for. */
   readonly preview: Buffer | null;
+  /** Of what waits: SHA-256 in hexadecimal; `null`: a tombstone. */
+  readonly payloadHash: string | null;
+  /** Whether it has the size that the tables take today. What of one has not is left where it is. */
+  readonly fits: boolean;
 }
 /** What stands around a message in its bucket. */
 export interface RowSurroundings {
@@ -98,23 +138,16 @@ export interface BucketRow {
   readonly transport: number;
   readonly bucket: number;
   readonly lease: RowLease | null;
-  /** Ready rows, up to {@link BUCKET_READY_LIMIT}. */
+  /** Ready rows that are meant, up to {@link BUCKET_READY_LIMIT}. */
   readonly ready: number;
+  /** The lowest number of these. */
+  readonly first: string | null;
   readonly oldestReadyAt: Date | null;
 }
 export interface FailureRequest extends Pick<RowFilter, 'transport' | 'topic' | 'type'> {
   readonly states: readonly ('waiting' | 'dead')[];
   /** Rows of each state to look at. */
   readonly look: number;
-}
-/** Ready rows of a bucket up to a number. */
-export interface ReadyRest {
-  readonly transport: number;
-  readonly bucket: number;
-  /** The lowest number. */
-  readonly first: string;
-  /** Counted up to {@link BUCKET_READY_LIMIT}. */
-  readonly count: number;
 }
 /** Failures with one text. */
 export interface FailureRow {
@@ -130,10 +163,14 @@ export interface FailureRow {
 }
 
 export interface InspectStore {
-  /** A page of the rows in one state, in an order of the store's that is the same each time. */
-  page(request: RowRequest): Promise<RowPage>;
-  /** Rows of these ids, in all transports. It takes some seconds at most. */
-  byIds(ids: readonly string[]): Promise<RowsById>;
+  /** What is parked, and the time. */
+  bounds(): Promise<Bounds>;
+  find(request: RowRequest): Promise<RowPage>;
+  /**
+   * Rows of these ids, in all transports, in the order in which messages move. It takes some seconds at most.
+   * @param waiting only what is not published; and only what is ready in this bucket, if it is known
+   */
+  byIds(ids: readonly string[], waiting?: { readonly bucket?: number }): Promise<RowsById>;
   /** @returns `undefined` when the row is not there any more */
   content(row: StoredRow, previewBytes: number): Promise<RowContent | undefined>;
   surroundings(row: StoredRow): Promise<RowSurroundings>;
@@ -143,12 +180,8 @@ export interface InspectStore {
   failures(
     request: FailureRequest,
   ): Promise<{ readonly rows: readonly FailureRow[]; readonly looked: number; readonly cut: boolean }>;
-  /** Every bucket of every transport, in their order. */
-  buckets(transport?: number): Promise<BucketRow[]>;
-  /** The highest number of the ready rows that are committed; `null`: there is none. */
-  highestReady(): Promise<string | null>;
-  /** Buckets that have ready rows up to this number, which the others do not have. */
-  readyUpTo(highest: string, transport?: number): Promise<ReadyRest[]>;
+  /** Every bucket of every transport, in their order, with its ready rows: those up to this number. */
+  buckets(transport?: number, upTo?: string): Promise<BucketRow[]>;
 }
 
 /** Rows that a page looks at, about. */
@@ -157,6 +190,8 @@ export const AHEAD_LIMIT = 1_000;
 export const BUCKET_READY_LIMIT = 1_000;
 /** Characters of an error that are compared. */
 export const ERROR_LENGTH = 1_024;
+/** Milliseconds that a statement of an action may take, which looks at no more rows than a page. */
+export const BULK_TIMEOUT = 30_000;
 /** Milliseconds for a look of a page, and for each table that is looked through for an id. */
 export const LOOK_TIMEOUT = 2_000;
 /** Milliseconds that a look without an index may take before the place is searched for. */

@@ -45,8 +45,11 @@ export interface LeaseStore {
   giveBack(owner: string, leases: readonly Lease[]): Promise<void>;
   /** Registers or refreshes this instance; tells who is alive, itself included, and what time it is. */
   beat(instance: Instance, ttlMs: number): Promise<Beat>;
-  /** As `beat` tells, and writes nothing: who is alive, and what time it is. Nobody alive: no time either. */
-  living(): Promise<Beat>;
+  /**
+   * As `beat` tells, and writes nothing: who is alive, and what time it is. Nobody alive: no time either.
+   * @param also `gone`: those, too, whose rows have run out and that nobody has removed yet; those that ran out last come first
+   */
+  living(also?: 'gone'): Promise<Beat>;
   /** Removes an instance at shutdown. */
   leave(owner: string): Promise<void>;
   /**

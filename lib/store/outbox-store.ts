@@ -2,14 +2,11 @@ import type { NewMessage } from '../outbox-message.js';
 import type { SqlExecutor } from './executor.js';
 import type { AdminStore, AgingStore, CleanStore } from './admin-store.js';
 import type { DiagnoseStore } from './diagnose/diagnose-store.js';
-import type { EditStore } from './edit/edit-store.js';
-import type { PurgeStore } from './edit/purge-store.js';
-import type { BulkStore, ReplayStore } from './bulk-store.js';
 import type { InspectStore } from './inspect-store.js';
 import type { LeaseStore } from './lease-store.js';
+import type { OperatorStore } from './operator-store.js';
 import type { ParkedStore, RowLockStore } from './parked-store.js';
 import type { PartitionStore } from './partitions/partition-store.js';
-import type { PauseStore } from './pauses/pause-store.js';
 import type { ReadyStore } from './ready-store.js';
 
 /**
@@ -40,19 +37,11 @@ export interface OutboxStore {
   /** What `OutboxDoctor` asks of the server. Absent: it refuses. */
   readonly diagnose?: DiagnoseStore;
   /** What operators do, and what is written down of it. Absent: `OutboxAdmin`, and these methods of `OutboxService`, refuse. */
-  readonly bulk?: BulkStore;
+  readonly operators?: OperatorStore;
   /** What `OutboxPartitionMaintainer` works with. Absent: it refuses. */
   readonly partitions?: PartitionStore;
   /** What `advance()` of `nestjs-outbox/testing` asks. Absent: it refuses. */
   readonly aging?: AgingStore;
-  /** How `OutboxAdmin` corrects a message. Absent: it refuses. */
-  readonly edits?: EditStore;
-  /** How `OutboxAdmin` deletes for good. Absent: it refuses. */
-  readonly purge?: PurgeStore;
-  /** What `OutboxAdmin` pauses and resumes; relays hear of it with the answers of `beat` and `living`. Absent: it refuses. */
-  readonly pauses?: PauseStore;
-  /** What `OutboxAdmin.replay` reads and writes, beside `bulk`. Absent: it refuses. */
-  readonly replay?: ReplayStore;
   /** Sends a wake-up to the relays of other processes; `undefined` where the database cannot. Never inside a business transaction. */
   notify?(where?: 'ready' | 'parked' | 'leases'): Promise<void>;
   /**

@@ -42,14 +42,13 @@ export interface FetchResult {
   readonly durable: boolean;
   /** Generation of the connection that read; when it changes, the reader starts over. */
   readonly session: number;
-  /** As of the same snapshot, where that costs nothing; else {@link ReadyStore.numberSource} is asked. */
+  /** As of the same snapshot; where that is a question of its own, with some reads a second. */
   readonly source?: NumberSource | undefined;
-}
-/** Where the numbers end, and a transaction id of our own that was assigned after that was read. */
-export interface Edge extends Required<Pick<FetchResult, 'session' | 'source'>> {
-  readonly snapshot: Snapshot;
-  /** A transaction with this id or a higher one inserts above the last number only. */
-  readonly fence: string;
+  /**
+   * A transaction id of our own that was assigned after `source` was read: a transaction with this id or a higher one inserts
+   * above `source.last`. Where it was asked for, and reads return snapshots.
+   */
+  readonly fence?: string | undefined;
 }
 export interface ProbeResult {
   readonly clean: readonly boolean[];
@@ -62,29 +61,6 @@ export interface SweepResult {
   /** False when there are more than one statement returns. */
   readonly complete: boolean;
 }
-/** Who keeps the oldest snapshot of the database: what was removed since stays in the tables until that is over. */
-export interface HeldSnapshot {
-  readonly server: 'PostgreSQL' | 'MariaDB' | 'MySQL';
-  /** `session 4711`, `replication slot 'standby'`. */
-  readonly holder: string;
-  /** What this login may know of it: its application, its state. */
-  readonly details: readonly string[];
-  /** What an operator does to end it: a statement, or a sentence. */
-  readonly end: string;
-  /** Another one of the same holder tells another text. */
-  readonly transaction: string;
-  /** Milliseconds since it began; `undefined` where this login may not know. */
-  readonly age: number | undefined;
-  /** Transactions that began since; `undefined` where the server does not number them so. */
-  readonly distance?: number;
-  /** Dead rows of the ready table, about; `undefined` where nobody counts them. */
-  readonly dead: number | undefined;
-}
-/** Nobody holds one, or this login lacks a right to see who. */
-export type HeldSnapshotReport = HeldSnapshot | { readonly needs: string } | undefined;
-/** Milliseconds after which the server gives up looking for one. */
-export const LOOK_TIMEOUT = 1_000;
-
 export interface SettledMessage extends Place {
   readonly id: string;
   readonly attempts: number;
@@ -118,12 +94,14 @@ export interface ReadyStore {
   readonly bucketsPerRead?: number;
   /**
    * Reads rows after each position, up to its end, in `seq` order, at most `perBucket` each and `limit` in all. The server
-   * gives it up after `within` milliseconds; absent: when any statement is given up.
+   * gives it up after `within` milliseconds; absent, or where reads return no snapshots: when any statement is given up.
+   * @param request.asksFence whether {@link FetchResult.fence} is wanted
    */
   fetch(request: {
     transport: number;
     positions: readonly ReadPosition[];
     within?: number | undefined;
+    asksFence?: boolean;
     perBucket: number;
     limit: number;
   }): Promise<FetchResult>;
@@ -134,17 +112,6 @@ export interface ReadyStore {
    * always returns more places may disregard it. Otherwise the relay may read nothing new while so many cannot be parked.
    */
   sweep(transport: number, ranges: readonly ReadRange[], known?: number): Promise<SweepResult>;
-  /**
-   * The lowest place in each range, keys only; the server gives up after `ms`. As of a snapshot that is returned, too, where
-   * `fetch` returns them. Absent: a bucket that is taken over is fetched from its beginning.
-   */
-  lowest?(
-    transport: number,
-    ranges: readonly ReadRange[],
-    ms: number,
-  ): Promise<{ readonly places: readonly Place[]; readonly snapshot: Snapshot | undefined }>;
-  /** Writes nothing, and is committed when it returns. With {@link lowest}, where `fetch` returns snapshots. */
-  edge?(): Promise<Edge>;
   /**
    * The rows at these places that are still there, ascending per bucket; with `visibleIn` only those which that snapshot
    * saw: of a transaction that committed later, a sweep may have found one row and not the one before it.
@@ -161,15 +128,10 @@ export interface ReadyStore {
   /**
    * Where snapshots tell nothing: for each range, whether no uncommitted insert is in it (a dirty read against a committed one);
    * and the database's time, in milliseconds since the epoch. `undefined` where `fetch` returns snapshots.
-   * @param ms after which the server gives up each of its statements; absent: as for all
    */
-  probe?(transport: number, ranges: readonly ReadRange[], ms?: number): Promise<ProbeResult>;
+  probe?(transport: number, ranges: readonly ReadRange[]): Promise<ProbeResult>;
   /** Of the connection that reads, as it is known now, without a statement: what {@link FetchResult.session} tells. */
   readonly session: number;
-  /** Where `fetch` does not return it. Asked some times a second at most. */
-  numberSource?(): Promise<NumberSource>;
-  /** Who keeps what was removed in the tables. Asked only where reading costs more than it should, some times a minute at most. */
-  heldSnapshot?(): Promise<HeldSnapshotReport>;
   /**
    * A durable write that begins now and is on disk when the promise resolves; with it everything read before.
    * @param session of the fetch that read it; rejects when that is over, because a server that died and came back never

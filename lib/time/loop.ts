@@ -86,6 +86,7 @@ export class Loop {
     this.lateBy = this.dueAt === Infinity ? 0 : Math.max(0, this.clock.monotonic() - this.dueAt);
     this.dueAt = Infinity;
     if (this.wantedAt <= this.clock.monotonic()) this.wantedAt = Infinity;
+    this.active = BEGINNING; // else who nudges in it, before it first waits, would begin a second one
     this.active = inCleanScope(() => untraced(() => this.turn()));
   }
 
@@ -101,3 +102,5 @@ export class Loop {
       });
   }
 }
+
+const BEGINNING = Promise.resolve();

@@ -79,12 +79,12 @@ export interface PublishFailure {
    * - `message`: the connection, or something in the broker, broke over what was on it. A message that does this alone three
    *   times, each time with another one getting through afterwards, is charged with an attempt the next time; so again after
    *   three more.
-   * - `key`: the relay itself says that the payload cannot be decrypted now. As with `destination`, and `retry.maxAge` ends it.
+   * - `key`: the payload cannot be decrypted now, said by whoever does that before the transport. As with `destination`, and `retry.maxAge` ends it.
    * - `handler`: this process cannot handle the message now, which says nothing of the transport: the message is put off, its key
    *   behind it, without an attempt and whether others get through or not. `retry.maxAge` ends it, where it has no `retryIn`.
    */
   readonly suspect?: 'destination' | 'message' | 'key' | 'handler';
-  /** With `suspect: 'handler'`: milliseconds after which it is worth another try. */
+  /** With `suspect: 'key'` or `'handler'`: milliseconds after which it is worth another try. */
   readonly retryIn?: number;
   /**
    * With `suspect: 'destination'`, `key` or `handler`, or of a `message` failure that any message to the same place would have: its name, the same

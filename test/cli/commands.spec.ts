@@ -1,39 +1,16 @@
-import { DataSource } from 'typeorm';
 import { uuidV7 } from '../../lib/message/uuid-v7.js';
-import { describeOnEach, describeWith, type DatabaseKind } from '../support/services.js';
+import { describeOnEach, describeWith } from '../support/services.js';
 import { until } from '../support/until.js';
-import { Cli } from './support/cli.js';
-import { Stuck } from './support/stuck.js';
-import { useWarmCli } from './support/warm-cli.js';
+import { useStuck } from './support/stuck.js';
 
 const KEY = 'customer-4711';
-/** Of `pg_indexes`. */
-interface Row {
-  readonly indexdef: string;
-}
-
 /** Each call is a process that loads Nest and TypeORM. */
 jest.setTimeout(600_000);
 
-function useStuck(kind: DatabaseKind): { stuck: Stuck; cli: Cli } {
-  const used = {} as { stuck: Stuck; cli: Cli };
-  const warm = useWarmCli();
-  beforeAll(async () => {
-    used.stuck = await Stuck.create(kind);
-    used.cli = await Cli.create(used.stuck.env, warm);
-  });
-  afterAll(async () => {
-    await used.cli?.remove();
-    await used.stuck?.remove();
-  });
-  return used;
-}
-
 describeOnEach([], 'the command line', (kind) => {
-  const used = useStuck(kind);
+  const { stuck, cli } = useStuck(kind);
 
   it('says that nothing started yet, and what to do without tables', async () => {
-    const { stuck, cli } = used;
     const before = await cli.run(['list']);
     expect(before).toMatchObject({ code: 1, stdout: '' });
     expect(before.stderr).toMatch(
@@ -44,7 +21,6 @@ describeOnEach([], 'the command line', (kind) => {
   });
 
   it('finds, shows and explains a stuck key, and repairs it', async () => {
-    const { stuck, cli } = used;
     const [dead = ''] = await stuck.dead(1, { key: KEY });
     const behind = await stuck.enqueue({ key: KEY, type: 'order.paid' });
 
@@ -92,7 +68,6 @@ describeOnEach([], 'the command line', (kind) => {
   });
 
   it('shows the options of a message that has some', async () => {
-    const { stuck, cli } = used;
     const id = await stuck.enqueue({ options: { priority: 5, expiration: '1m' } });
     const other = await stuck.enqueue();
     const options = '{"priority":5,"expiration":"1m"}';
@@ -103,7 +78,6 @@ describeOnEach([], 'the command line', (kind) => {
   });
 
   it('has the doctor look: what is wrong, what it means and what to do', async () => {
-    const { stuck, cli } = used;
     const [dead] = await stuck.dead(1, { type: 'doctor.dead' });
     const ids = [await stuck.enqueue({ key: 'waits' }), await stuck.enqueue({ key: 'waits' })];
     const doctor = await cli.run(['doctor', '--free-bytes', '1', '--outage', '2h']);
@@ -138,7 +112,6 @@ describeOnEach([], 'the command line', (kind) => {
   });
 
   it('discards by a filter, and releases a key', async () => {
-    const { stuck, cli } = used;
     const type = 'order.lost';
     await stuck.dead(3, { type });
     const [held = ''] = await stuck.dead(1, { key: KEY });
@@ -180,46 +153,10 @@ describeOnEach([], 'the command line', (kind) => {
 });
 
 describeWith('postgres', 'the other commands', () => {
-  const used = useStuck('postgres');
-  beforeAll(() => used.stuck.enqueue({ key: KEY }));
-
-  it('has the doctor look at tables that no process would start with', async () => {
-    const { stuck, cli } = used;
-    const index = 'outbox_parked_due';
-    const db = await new DataSource(stuck.database.options).initialize();
-    try {
-      const [found] = (await db.query(`select indexdef from pg_indexes where indexname = $1`, [index])) as Row[];
-      await db.query(`drop index ${index}`);
-      expect(await cli.run(['status'])).toMatchObject({ code: 1, stderr: expect.stringMatching(index) });
-      expect(await cli.run(['doctor'])).toMatchObject({
-        code: 3,
-        stderr: '',
-        stdout: expect.stringMatching(/^error schema: [^]*outbox_parked_due/m),
-      });
-      await db.query(found?.indexdef as string);
-      expect((await cli.run(['doctor', '--all'])).stdout).toMatch(/^ok schema: /m);
-    } finally {
-      await db.destroy();
-    }
-  });
-
-  it('has the doctor say why a database takes no connection', async () => {
-    const { stuck, cli } = used;
-    const changed = (change: Partial<URL>): string =>
-      Object.assign(new URL((stuck.database.options as { url: string }).url), change).href;
-    for (const [url, why] of [
-      [changed({ port: '1' }), /^error database: The database does not answer: .*ECONNREFUSED/m],
-      [changed({ pathname: '/nowhere' }), /^error database: The database does not answer: .*"nowhere" does not exist/m],
-    ] as const) {
-      const { code, stdout, stderr } = await cli.run(['doctor'], { OUTBOX_DATABASE_URL: url });
-      expect({ code, stderr }).toEqual({ code: 3, stderr: '' });
-      expect(stdout).toMatch(why);
-      expect(stdout).toMatch(/^ {2}do {7}Bring the database back/m);
-    }
-  });
+  const { stuck, cli } = useStuck('postgres');
+  beforeAll(() => stuck.enqueue({ key: KEY }));
 
   it('breaks the leases of an owner, and of nobody else', async () => {
-    const { stuck, cli } = used;
     await stuck.during(async (outbox) => {
       const leased = async () => (await outbox.stats()).transports['default']?.leasedBuckets;
       await until(async () => (await leased()) === 32); // it starts before it has them
@@ -238,7 +175,6 @@ describeWith('postgres', 'the other commands', () => {
   });
 
   it('cleans the archive, and leaves what is younger', async () => {
-    const { stuck, cli } = used;
     await stuck.during(
       async (outbox, transport) => {
         transport.refuses = false;
@@ -263,7 +199,6 @@ describeWith('postgres', 'the other commands', () => {
   });
 
   it('cleans old dead messages where they are asked for, no more than --limit of both', async () => {
-    const { stuck, cli } = used;
     await cli.run(['discard', '--state', 'dead', '--yes']);
     await cli.run(['clean', '--older-than', '0s', '--yes']);
     await stuck.dead(3);
@@ -285,7 +220,6 @@ describeWith('postgres', 'the other commands', () => {
   });
 
   it('replays the archive: says what it would do, does it, and says how to go on', async () => {
-    const { stuck, cli } = used;
     const empty = await cli.run(['replay', '--from', '1h', '--type', 'again', '--dry-run']);
     expect(empty).toMatchObject({ code: 3, stdout: 'replay would publish 0 messages again.\n' });
     const archived = async (): Promise<number> => (await cli.json(['list', '--state', 'published'])).lines.length;
@@ -336,7 +270,6 @@ describeWith('postgres', 'the other commands', () => {
   });
 
   it('tells by its exit code that nothing was found', async () => {
-    const { cli } = used;
     for (const args of [
       ['list', '--key', 'nobody'],
       ['show', uuidV7()],

@@ -2,23 +2,12 @@ import { DataSource } from 'typeorm';
 import { describeOnEach, describeWith } from '../support/services.js';
 import { until } from '../support/until.js';
 import { Cli, CTRL_C } from './support/cli.js';
-import { Stuck } from './support/stuck.js';
-import { useWarmCli } from './support/warm-cli.js';
+import { Stuck, useStuck } from './support/stuck.js';
 
 jest.setTimeout(600_000);
 
 describeOnEach([], 'drain, as a command', (kind) => {
-  let stuck: Stuck;
-  let cli: Cli;
-  const warm = useWarmCli();
-  beforeAll(async () => {
-    stuck = await Stuck.create(kind);
-    cli = await Cli.create(stuck.env, warm);
-  });
-  afterAll(async () => {
-    await cli?.remove();
-    await stuck?.remove();
-  });
+  const { stuck, cli } = useStuck(kind);
 
   it('says what is left and why when its time is over, and ends with 0 when nothing is', async () => {
     const [dead] = await stuck.dead(1, { key: 'customer-1' });

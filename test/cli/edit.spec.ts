@@ -2,25 +2,13 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describeOnEach } from '../support/services.js';
 import { until } from '../support/until.js';
-import { Cli } from './support/cli.js';
-import { Stuck } from './support/stuck.js';
-import { useWarmCli } from './support/warm-cli.js';
+import { useStuck } from './support/stuck.js';
 
 /** Each call is a process that loads Nest and TypeORM. */
 jest.setTimeout(600_000);
 
 describeOnEach([], 'the command line', (kind) => {
-  let stuck: Stuck;
-  let cli: Cli;
-  const warm = useWarmCli();
-  beforeAll(async () => {
-    stuck = await Stuck.create(kind);
-    cli = await Cli.create(stuck.env, warm);
-  });
-  afterAll(async () => {
-    await cli?.remove();
-    await stuck?.remove();
-  });
+  const { stuck, cli } = useStuck(kind);
 
   it('edits a dead message: shows what would differ, keeps what it was, and requeues it', async () => {
     const [id = ''] = await stuck.dead(1, { headers: { tenant: 'secret-4711' } });

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { DataSource, type QueryRunner } from 'typeorm';
 import { series } from '../support/databases.js';
-import { DATABASES, describeWith, type DatabaseKind } from '../support/services.js';
+import { describeOnEach, type DatabaseKind } from '../support/services.js';
 import { until } from '../support/until.js';
 import { Cli } from './support/cli.js';
 import { Stuck } from './support/stuck.js';
@@ -100,74 +100,72 @@ class Beside {
   }
 }
 
-describeWith(DATABASES, 'a bulk action whose process is killed', () => {
+describeOnEach([], 'a bulk action whose process is killed', (kind) => {
   /** For the commands that nobody kills. */
   const warm = useWarmCli();
-  describe.each(DATABASES)('on %s', (kind) => {
-    let stuck: Stuck;
-    let cli: Cli;
-    let beside: Beside;
-    beforeAll(async () => {
-      stuck = await Stuck.create(kind);
-      cli = await Cli.create(stuck.env, warm);
-      await stuck.dead(1, { type: BULK });
-      beside = await Beside.open(stuck, kind);
-      await beside.copyDead(ALL - 1);
-      expect(await beside.states()).toEqual({ 4: ALL });
-    });
-    afterAll(async () => {
-      await beside?.close();
-      await cli?.remove();
-      await stuck?.remove();
-    });
-
-    const hasDone = async (count: number, before: number): Promise<boolean> => {
-      const action = await beside.action();
-      return action !== undefined && action.id > before && action.done >= count;
-    };
-    /** @returns what the audit says of it */
-    const kill = async (command: readonly string[], chunks: number): Promise<number> => {
-      const before = (await beside.action())?.id ?? 0;
-      const child = cli.begin(command);
-      const ended = once(child, 'exit');
-      await until(() => hasDone(chunks * CHUNK, before), 60_000, 1);
-      child.kill('SIGKILL');
-      expect(await ended).toEqual([null, 'SIGKILL']);
-      await beside.alone();
-      const action = await beside.action();
-      expect(action).toMatchObject({ action: command[0], outcome: null });
-      return action?.done ?? 0;
-    };
-    it.each(['requeue', 'cancel'] as const)(
-      '%s: the audit has what was done, no chunk is half done, and the same command does the rest once',
-      async (name) => {
-        const command = [name, '--type', BULK, ...(name === 'cancel' ? ['--yes'] : [])];
-        const isDone = async (): Promise<number> => {
-          const states = await beside.states();
-          return name === 'requeue' ? (states[2] ?? 0) : ALL - (states[2] ?? 0);
-        };
-        await beside.go(SLOW);
-        const first = await kill(command, 2);
-        expect(first).toBeGreaterThanOrEqual(2 * CHUNK);
-        expect({ rest: first % CHUNK, isDone: await isDone() }).toEqual({ rest: 0, isDone: first });
-
-        const second = await kill(command, 1);
-        expect({ rest: second % CHUNK, isDone: await isDone() }).toEqual({ rest: 0, isDone: first + second });
-        expect(first + second).toBeLessThan(ALL);
-
-        await beside.go(QUICK);
-        const { code, lines } = await cli.json(command);
-        const rest = ALL - first - second;
-        expect({ code, lines }).toMatchObject({ code: 0, lines: [{ action: name, done: rest }] });
-        expect(await beside.action()).toMatchObject({ action: name, done: rest, outcome: 'done' });
-        expect(await beside.states()).toEqual(name === 'requeue' ? { 2: ALL } : {});
-        const { lines: audit } = await cli.json(['audit', '--limit', '3']);
-        expect(audit.map(({ done, outcome }) => [done, outcome])).toEqual([
-          [rest, 'done'],
-          [second, 'running'],
-          [first, 'running'],
-        ]);
-      },
-    );
+  let stuck: Stuck;
+  let cli: Cli;
+  let beside: Beside;
+  beforeAll(async () => {
+    stuck = await Stuck.create(kind);
+    cli = await Cli.create(stuck.env, warm);
+    await stuck.dead(1, { type: BULK });
+    beside = await Beside.open(stuck, kind);
+    await beside.copyDead(ALL - 1);
+    expect(await beside.states()).toEqual({ 4: ALL });
   });
+  afterAll(async () => {
+    await beside?.close();
+    await cli?.remove();
+    await stuck?.remove();
+  });
+
+  const hasDone = async (count: number, before: number): Promise<boolean> => {
+    const action = await beside.action();
+    return action !== undefined && action.id > before && action.done >= count;
+  };
+  /** @returns what the audit says of it */
+  const kill = async (command: readonly string[], chunks: number): Promise<number> => {
+    const before = (await beside.action())?.id ?? 0;
+    const child = cli.begin(command);
+    const ended = once(child, 'exit');
+    await until(() => hasDone(chunks * CHUNK, before), 60_000, 1);
+    child.kill('SIGKILL');
+    expect(await ended).toEqual([null, 'SIGKILL']);
+    await beside.alone();
+    const action = await beside.action();
+    expect(action).toMatchObject({ action: command[0], outcome: null });
+    return action?.done ?? 0;
+  };
+  it.each(['requeue', 'cancel'] as const)(
+    '%s: the audit has what was done, no chunk is half done, and the same command does the rest once',
+    async (name) => {
+      const command = [name, '--type', BULK, ...(name === 'cancel' ? ['--yes'] : [])];
+      const isDone = async (): Promise<number> => {
+        const states = await beside.states();
+        return name === 'requeue' ? (states[2] ?? 0) : ALL - (states[2] ?? 0);
+      };
+      await beside.go(SLOW);
+      const first = await kill(command, 2);
+      expect(first).toBeGreaterThanOrEqual(2 * CHUNK);
+      expect({ rest: first % CHUNK, isDone: await isDone() }).toEqual({ rest: 0, isDone: first });
+
+      const second = await kill(command, 1);
+      expect({ rest: second % CHUNK, isDone: await isDone() }).toEqual({ rest: 0, isDone: first + second });
+      expect(first + second).toBeLessThan(ALL);
+
+      await beside.go(QUICK);
+      const { code, lines } = await cli.json(command);
+      const rest = ALL - first - second;
+      expect({ code, lines }).toMatchObject({ code: 0, lines: [{ action: name, done: rest }] });
+      expect(await beside.action()).toMatchObject({ action: name, done: rest, outcome: 'done' });
+      expect(await beside.states()).toEqual(name === 'requeue' ? { 2: ALL } : {});
+      const { lines: audit } = await cli.json(['audit', '--limit', '3']);
+      expect(audit.map(({ done, outcome }) => [done, outcome])).toEqual([
+        [rest, 'done'],
+        [second, 'running'],
+        [first, 'running'],
+      ]);
+    },
+  );
 });

@@ -101,20 +101,6 @@ describeOnEach([], 'migrate with the application’s own module', (kind) => {
     });
   });
 
-  it('bench measures on the database of the module, starts nothing of it, and leaves no table', async () => {
-    const { code, lines, stderr } = await cli.json(['bench', '--messages', '50', '--module', 'app.module.mjs']);
-    expect({ code, stderr }).toEqual({
-      code: 0,
-      stderr: expect.stringMatching(/^It works in tables of its own, bench_/),
-    });
-    expect(stderr).not.toMatch('a hook was called');
-    expect(lines).toMatchObject([{ drain: { messages: 100 }, messages: 50, interrupted: false }]);
-    const schema = kind === 'postgres' ? 'current_schema()' : 'database()';
-    expect(await db.query(`select table_name from information_schema.tables where table_schema = ${schema}`)).toEqual(
-      [],
-    );
-  });
-
   it('prints and writes down migrations with the names of the module', async () => {
     const { code, stdout } = await migrate('print', kind);
     expect(code).toBe(0);

@@ -77,22 +77,6 @@ describeOnEach([], 'partitions', (kind) => {
     expect(await db.query('select topic from outbox_archive')).toHaveLength(1);
   });
 
-  it('--json prints a line of a plain archive and of a dry run, too', async () => {
-    await tables();
-    const day = ['--period', 'day'];
-    expect((await cli.json(['partitions', 'run', ...day, '--yes'])).lines).toMatchObject([
-      { action: 'partitions', outcome: 'skipped', created: [] },
-    ]);
-    const dry = { action: 'partitions', dryRun: true };
-    expect((await cli.json(['partitions', 'run', ...day, '--dry-run'])).lines).toEqual([
-      { ...dry, create: [], drop: [] },
-    ]);
-    const convert = ['partitions', 'convert', ...day, '--dry-run'];
-    expect(await cli.json(convert)).toMatchObject({ code: 0, lines: [{ ...dry, kind: 'plain' }] });
-    await cli.run(['partitions', 'convert', ...day, '--yes']);
-    expect(await cli.json(convert)).toMatchObject({ code: 3, lines: [{ ...dry, kind: 'partitioned' }] });
-  });
-
   it('obeys nothing in the name of a partition, and tells what was done when a step fails', async () => {
     await tables('--partitioned-archive');
     await cli.run(['partitions', 'run', '--period', 'day', '--lookahead', '1d', '--yes']);

@@ -1,24 +1,12 @@
 import { describeOnEach } from '../support/services.js';
-import { Cli } from './support/cli.js';
-import { Stuck } from './support/stuck.js';
-import { useWarmCli } from './support/warm-cli.js';
+import { useStuck } from './support/stuck.js';
 
 /** Each call is a process that loads Nest and TypeORM. */
 jest.setTimeout(600_000);
 
 describeOnEach([], 'pause, resume and pauses of the command line', (kind) => {
-  let stuck: Stuck;
-  let cli: Cli;
-  const warm = useWarmCli();
-  beforeAll(async () => {
-    stuck = await Stuck.create(kind);
-    await stuck.enqueue();
-    cli = await Cli.create(stuck.env, warm);
-  });
-  afterAll(async () => {
-    await cli?.remove();
-    await stuck?.remove();
-  });
+  const { stuck, cli } = useStuck(kind);
+  beforeAll(() => stuck.enqueue());
 
   it('pause a transport once, say who and why, and end it', async () => {
     const pause = ['pause', 'default', '--reason', 'wrong prices \u001b[31m'];

@@ -1,8 +1,8 @@
 import { DataSource } from 'typeorm';
 import { describeWith } from '../support/services.js';
 import { until } from '../support/until.js';
-import { Cli, CTRL_C } from './support/cli.js';
-import { Stuck } from './support/stuck.js';
+import { CTRL_C } from './support/cli.js';
+import { useStuck } from './support/stuck.js';
 
 jest.setTimeout(600_000);
 
@@ -14,17 +14,10 @@ const widest = (text: string): number => Math.max(...lines(text).map((line) => A
 describeWith('postgres', 'in a terminal', () => {
   const BULK = 'order.bulk';
   const LONG = 'a-key-that-is-longer-than-a-narrow-terminal-can-show-beside-all-the-others';
-  let stuck: Stuck;
-  let cli: Cli;
+  const { stuck, cli } = useStuck('postgres', false);
   beforeAll(async () => {
-    stuck = await Stuck.create('postgres');
-    cli = await Cli.create(stuck.env);
     await stuck.dead(2_300, { type: BULK });
     await stuck.enqueue({ key: LONG, type: 'evil\u001b[2J\u009b31m\u202e' });
-  });
-  afterAll(async () => {
-    await cli?.remove();
-    await stuck?.remove();
   });
 
   it('fits the width of the terminal, and cuts nothing where there is none', async () => {

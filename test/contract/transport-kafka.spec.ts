@@ -1,8 +1,9 @@
 import { Kafka } from 'kafkajs';
 import type { HeaderValue, TransportDefinition, OutboxTransport } from '../../lib/index.js';
 import { kafka } from '../../lib/transports/kafka/index.js';
-import { describeTransportContract } from '../../lib/testing/transport-contract/contract.js';
+import { describeTransportContract } from '../../lib/testing/index.js';
 import { kafkaThrough, TestTopics } from '../support/kafka.js';
+import { faultsOf } from '../support/publish.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { describeWith, requiredUrl } from '../support/services.js';
 
@@ -35,19 +36,6 @@ function contract(name: string, define: (proxy: TcpProxy) => TransportDefinition
       })),
     poison: (topic) => ({ topic, payload: Buffer.alloc(2_000_000) }),
     timeout: 60_000,
-    faults: {
-      cut: async () => {
-        await proxy.refuse();
-        proxy.cut();
-      },
-      loseRequests: () => proxy.set({ up: 'drop' }),
-      loseReplies: () => proxy.set({ down: 'drop' }),
-      stall: () => proxy.stall(),
-      heal: async () => {
-        proxy.resume();
-        proxy.heal();
-        await proxy.accept();
-      },
-    },
+    faults: faultsOf(() => proxy),
   });
 }

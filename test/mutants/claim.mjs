@@ -4,7 +4,7 @@ export const CLAIM = [
     name: 'cursor-of-record',
     breaks: 'what commits behind the read position is never looked for',
     file: 'lib/relay/read/late-rows.ts',
-    from: 'let toSweep = this.toSweep(snapshot, heads);',
+    from: 'let toSweep = this.lowWaterMark.toSweep(snapshot, heads);',
     to: 'let toSweep: ReturnType<LowWaterMark["toSweep"]> = []; if (toSweep.length === 0) return { ...NONE, raise: undefined };',
     chaos: { broker: 'kafka' },
     every: true,
@@ -20,22 +20,15 @@ export const CLAIM = [
     name: 'late-row-from-later-snapshot',
     breaks: 'a late row leaves although an earlier one of its key may have been missed by the same sweep',
     file: 'lib/relay/read/reader.ts',
-    from: ': await this.store.readPlaces(this.transport, late, fetched.snapshot);',
-    to: ': await this.store.readPlaces(this.transport, late, undefined);',
+    from: 'await this.store.readPlaces(this.transport, places, this.backlogSeen);',
+    to: 'await this.store.readPlaces(this.transport, places, undefined);',
   },
   {
     name: 'found-although-given-back',
     breaks: 'what a sweep found goes although earlier rows of its key were given back while it was read',
     file: 'lib/relay/read/reader.ts',
-    from: `if (this.restarts !== restarts) return this.void();
-    if (this.session !== found.session) return this.newSession(found.session);
-    const wrong = await this.numbers.look(found, this.heads);
-    if (wrong !== undefined) return this.startOver(wrong);
-    return this.restarts === restarts ? undefined : this.void();`,
-    to: `if (this.session !== found.session) return this.newSession(found.session);
-    const wrong = await this.numbers.look(found, this.heads);
-    if (wrong !== undefined) return this.startOver(wrong);
-    return undefined;`,
+    from: 'if (this.restarts !== restarts) return this.lose();\n    if (this.session',
+    to: 'if (this.session',
   },
   {
     name: 'not-flushed',
@@ -62,7 +55,7 @@ export const CLAIM = [
     name: 'expired-lease-publishes',
     breaks: 'a publish starts although the lease may end before it does',
     file: 'lib/relay/leases/bucket-leases.ts',
-    from: 'return held !== undefined && held.deadline.remaining > need',
+    from: 'return held !== undefined && this.remaining(held) > need',
     to: 'return held !== undefined',
   },
   {
@@ -70,7 +63,7 @@ export const CLAIM = [
     breaks: 'the lease is reckoned from the answer, not from the question',
     file: 'lib/relay/leases/bucket-leases.ts',
     from: 'if (leases.length === 0) return;\n    const mine',
-    to: 'if (leases.length === 0) return;\n    Object.assign(deadline, new LeaseDeadline(this.clock, this.settings.lease * 2));\n    const mine',
+    to: 'if (leases.length === 0) return;\n    const { clock } = this;\n    const asked = clock.monotonic() + this.settings.lease;\n    age = () => clock.monotonic() - asked;\n    const mine',
   },
   {
     name: 'leased-again-unseen',

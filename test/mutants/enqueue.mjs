@@ -59,7 +59,7 @@ export const ENQUEUE = [
     from: 'if (messages.some(({ dedupKey }) => dedupKey !== null)) return true;',
     to: 'if (messages.some(({ dedupKey }) => dedupKey !== null)) return this.keyLocks === undefined;',
     ...ENDING,
-    contract: 'test/integration/enqueue/failed.spec.ts',
+    contract: 'test/integration/enqueue/whole.spec.ts',
   },
   {
     name: 'staged-although-failed',
@@ -86,7 +86,7 @@ export const ENQUEUE = [
     from: 'messages.some((message) => isScheduled(message) !== isScheduled(first as NewMessage)) ||',
     to: '',
     ...ENDING,
-    contract: 'test/integration/enqueue/failed.spec.ts',
+    contract: 'test/integration/enqueue/whole.spec.ts',
   },
   {
     name: 'half-of-an-enqueue-stays',
@@ -96,7 +96,7 @@ export const ENQUEUE = [
     from: 'if (guarded) await this.takeBack();',
     to: 'this.refused = true;',
     ...ENDING,
-    contract: 'test/integration/enqueue/failed.spec.ts',
+    contract: 'test/integration/enqueue/whole.spec.ts',
   },
   {
     name: 'unknown-fate-is-committed',

@@ -105,7 +105,7 @@ export const FIRST_DAY = [
   {
     name: 'every-message-is-the-first',
     breaks: 'the log has a line for each batch at the default level',
-    file: 'lib/relay/settle/tell-published.ts',
+    file: 'lib/relay/settle/tell.ts',
     from: 'told.add(deps);',
     to: '',
     contract: 'test/nest/health-at-start.spec.ts',

@@ -90,7 +90,7 @@ export const HEALTH = [
   {
     name: 'glance-reads-the-buckets',
     breaks: 'PostgreSQL: a look of health reads all that is ready',
-    file: 'lib/store/postgres/ops/glance.ts',
+    file: 'lib/store/postgres/ops/stats.ts',
     from: 'o.seq >= f.seq order by o.seq limit ?) s) c',
     to: 'o.seq >= f.seq order by o.seq limit 1000 * ?) s) c',
     contract: 'test/integration/operators/gone.spec.ts',
@@ -98,9 +98,9 @@ export const HEALTH = [
   {
     name: 'mysql-glance-without-end',
     breaks: 'MariaDB and MySQL: a look of health has no deadline',
-    file: 'lib/store/mysql/ops/glance.ts',
-    from: 'statement(undefined, selectWithin(left, rest))',
-    to: 'statement(undefined, `select ${rest}`)',
+    file: 'lib/store/mysql/inspect/select.ts',
+    from: "selectWithin(left(), text.slice('select '.length))",
+    to: 'text',
     contract: 'test/integration/relay/standing-still.spec.ts',
   },
 ].map((mutant) => ({ simulation: false, chaos: false, ...mutant }));

@@ -84,7 +84,7 @@ export const HELD = [
   {
     name: 'idle-connections-of-writers',
     breaks: 'a process that only enqueues keeps two idle connections',
-    file: 'lib/nest/runtime.ts',
+    file: 'lib/nest/open-store.ts',
     from: 'relay === true ? undefined : CLOSE_IDLE_AFTER',
     to: 'relay === true ? CLOSE_IDLE_AFTER : undefined',
     contract: 'test/nest/enqueue-only-sessions.spec.ts',

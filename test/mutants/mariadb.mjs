@@ -73,22 +73,6 @@ export const MARIADB = [
     ...ALSO_CHAOS,
   },
   {
-    name: 'mariadb-epoch-stands-still',
-    breaks: 'a takeover does not raise the epoch',
-    file: LEASES,
-    from: 'l.epoch = l.epoch + 1, ',
-    to: '',
-  },
-  {
-    name: 'mariadb-application-clock',
-    breaks: 'leases end by the clock of the process',
-    file: LEASES,
-    from: 'const time = Math.round(leaseMs * 1000)',
-    to: 'const time = Math.round((leaseMs + Date.now() - performance.timeOrigin - performance.now()) * 1000)',
-    // Not by chaos: it takes a relay that dies in the seconds between a renewal under a wrong clock and the next one. A run acquitted.
-    contract: 'test/integration/database/clocks.spec.ts',
-  },
-  {
     name: 'mariadb-settle-by-place-only',
     breaks: 'a late success removes whatever stands in its place',
     file: SETTLE,
@@ -178,8 +162,8 @@ export const MARIADB = [
     name: 'mariadb-taken-without-lock',
     breaks: 'what is cancelled at that moment is taken, and sent all the same',
     file: 'lib/store/mysql/parked/take.ts',
-    from: "where p.transport = ? ${updateOf('p')} skip locked`",
-    to: 'where p.transport = ?`',
+    from: "const free = `where p.transport = ? ${updateOf('p')} skip locked`;",
+    to: 'const free = `where p.transport = ?`;',
     contract: 'test/integration/postgres/take-races.spec.ts',
   },
   {
@@ -199,7 +183,7 @@ export const MARIADB = [
   {
     name: 'mariadb-dedup-key-of-somebody-else',
     breaks: 'cleaning removes a dedup key that was used again since it was looked at',
-    file: 'lib/store/mysql/ops/clean.ts',
+    file: 'lib/store/mysql/ready/dedup-keys.ts',
     from: ' and d.claim = unhex(k.c) ${updateOf',
     to: ' and k.c is not null ${updateOf',
     contract: 'test/integration/mysql/dedup.spec.ts',
@@ -216,24 +200,16 @@ export const MARIADB = [
     name: 'mariadb-locks-held-while-publishing',
     breaks: 'the transaction that takes parked rows stays open while they are published',
     file: 'lib/store/mysql/parked/parked.ts',
-    from: "inTransaction(this.database.connection('settle'), (tx) => this.taker.take(tx, request))",
+    from: "inTransaction(this.database.connection('settle'), (tx) => this.taker.take(tx, request, this.reading))",
     to: `new Promise((got, failed) => inTransaction(this.database.connection('settle'), async (tx) => {
-      got(await this.taker.take(tx, request));
+      got(await this.taker.take(tx, request, this.reading));
       await new Promise((over) => setTimeout(over, 100));
     }).catch(failed))`,
   },
   {
-    name: 'mariadb-renewal-waits-for-strangers',
-    breaks: 'one lease row that somebody else holds keeps all others from being renewed',
-    file: LEASES,
-    from: 'if (!waitedTooLong(error)) throw error;',
-    to: 'if (waitedTooLong(error)) throw error;',
-    contract: 'test/integration/database/foreign-locks.spec.ts',
-  },
-  {
     name: 'mariadb-operators-wait-for-a-publish',
     breaks: 'with row locks a call of an operator waits for what is being published, and changes nothing',
-    file: 'lib/store/mysql/ops/admin.ts',
+    file: 'lib/store/mysql/ops/operators.ts',
     from: "=== 'rowLock' ? ' skip locked' : ''",
     to: "=== 'rowLock' ? '' : ''",
     contract: 'test/integration/database/foreign-locks.spec.ts',

@@ -11,7 +11,8 @@ const COPIED = [
   'tools',
   'bench',
   'sample',
-  'docs', // tests run the rights that its pages give
+  'docs',
+  'ops', // tests run the rights that it gives
   'README.md',
   'package.json',
   'tsconfig.json',

@@ -27,7 +27,7 @@ export const RABBITMQ = [
     breaks: 'what got no answer alone is forgotten with the next connection',
     file: 'lib/relay/publish/outage.ts',
     from: 'if (openFor !== undefined) this.closed(openFor);\n  }\n\n  private closed',
-    to: 'if (openFor === undefined) return;\n    this.relay.trial.failed = undefined;\n    this.closed(openFor);\n  }\n\n  private closed',
+    to: 'if (openFor === undefined) return;\n    this.ledger.trial.failed = undefined;\n    this.closed(openFor);\n  }\n\n  private closed',
     contract: 'test/unit/relay/publish/outage.spec.ts',
     simulation: false,
     chaos: false,

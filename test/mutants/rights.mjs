@@ -96,7 +96,7 @@ export const RIGHTS = [
     file: 'lib/store/mysql/schema/compare-schema.ts',
     from: "was === undefined ? 'add' : 'modify'",
     to: "'modify'",
-    contract: 'test/integration/mysql/schema-drift.spec.ts',
+    contract: 'test/integration/schema/drift.spec.ts',
     simulation: false,
     chaos: false,
   },
@@ -193,7 +193,7 @@ export const RIGHTS = [
   {
     name: 'insert-on-the-whole-table',
     breaks: 'PostgreSQL: the documented rights let a writer give the largest number to a row, and stop everybody',
-    file: 'docs/schema.md',
+    file: 'ops/rights-postgres.sql',
     from: 'grant insert (transport, bucket, id, topic, key, type, version, content_type, headers, options, payload),\n  select (id, transport, bucket, seq, created_at) on outbox_ready to shop_api;',
     to: 'grant insert, select (id, transport, bucket, seq, created_at) on outbox_ready to shop_api;',
     contract: 'test/security/grants.spec.ts',
@@ -203,7 +203,7 @@ export const RIGHTS = [
   {
     name: 'mariadb-insert-on-the-whole-table',
     breaks: 'MariaDB, MySQL: the documented rights let a writer give the largest number to a row, and stop everybody',
-    file: 'docs/schema.md',
+    file: 'ops/rights-mariadb.sql',
     from: 'grant references, insert (transport, bucket, id, topic, `key`, type, version, content_type, headers, options, payload),\n  select (id, transport, bucket, seq, created_at) on shop.outbox_ready to shop_api;',
     to: 'grant references, insert, select (id, transport, bucket, seq, created_at) on shop.outbox_ready to shop_api;',
     contract: 'test/security/grants.spec.ts',

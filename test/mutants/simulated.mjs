@@ -61,13 +61,6 @@ export const SIMULATED = [
     to: 'this.failedAlone.set(line, new Set([fate]));',
   },
   {
-    name: 'simulated-slow-looks-never-rest',
-    breaks: 'the judge does not wait for the look at everything where later looks rest after slow answers',
-    file: 'test/simulation/scenario.ts',
-    from: 'history.walks && plan.rates.slow > 0 && isHeld ? FULL_SCAN : 0',
-    to: '0',
-  },
-  {
     name: 'simulated-asks-during-an-outage',
     breaks: 'the judge wants a relay to know of a destination while its broker is away',
     file: 'test/simulation/asking.ts',

@@ -1,7 +1,6 @@
 import { OutboxDispatcher, OutboxEvent, OutboxService, type Classifier } from '../../lib/index.js';
-import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith } from '../support/services.js';
-import { Applications } from './support/app.js';
+import { useApplications } from './support/app.js';
 import { startRefusing } from './support/refusing.js';
 
 /** What each classifier was asked, in order. */
@@ -20,15 +19,9 @@ class With {}
 class WithoutInVersion2 {}
 
 describeWith('postgres', 'retry.classify', () => {
-  const applications = new Applications();
-  let database: TestDatabase;
+  const { applications, database } = useApplications('postgres', 'test');
   beforeEach(async () => {
-    database = await createTestDatabase('postgres');
     asked.length = 0;
-  });
-  afterEach(async () => {
-    await applications.close();
-    await database.drop();
   });
 
   /** What one pass makes of one message of that event, which the transport blames. */

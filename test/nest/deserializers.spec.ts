@@ -9,9 +9,8 @@ import {
   type PayloadDeserializer,
 } from '../../lib/index.js';
 import { jsonSerializer } from '../../lib/message/json-serializer.js';
-import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith } from '../support/services.js';
-import { Applications, build, quiet, typeOrm } from './support/app.js';
+import { useApplications, build, quiet, typeOrm } from './support/app.js';
 
 @OutboxEvent({ type: 'price.changed', topic: 'prices', key: (e) => e.item })
 class PriceChanged {
@@ -32,13 +31,7 @@ const csv: PayloadDeserializer = {
 };
 
 describeWith('postgres', 'payloads that others encoded', () => {
-  let database: TestDatabase;
-  const applications = new Applications();
-  beforeAll(async () => {
-    database = await createTestDatabase('postgres');
-  });
-  afterEach(() => applications.close());
-  afterAll(() => database.drop());
+  const { applications, database } = useApplications();
 
   async function start(deserializers: PayloadDeserializer[]) {
     const seen: unknown[] = [];

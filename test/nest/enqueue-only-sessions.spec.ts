@@ -1,7 +1,7 @@
 import { DataSource } from 'typeorm';
 import { IdleClose } from '../../lib/data-layers/typeorm/idle-close.js';
 import { OutboxModule, OutboxService } from '../../lib/index.js';
-import { FakeClock } from '../../lib/testing/fake-clock.js';
+import { FakeClock } from '../../lib/testing/index.js';
 import { systemClock } from '../../lib/time/clock.js';
 import { describeOnEach, requiredUrl } from '../support/services.js';
 import { until } from '../support/until.js';

@@ -4,10 +4,9 @@ import { createServer, type AddressInfo } from 'node:net';
 import { OutboxModule, OutboxService, type OutboxHealth, type OutboxOptions } from '../../lib/index.js';
 import { kafka } from '../../lib/transports/kafka/index.js';
 import { rabbitmq } from '../../lib/transports/rabbitmq/index.js';
-import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeOnFewer, requiredUrl } from '../support/services.js';
 import {
-  Applications,
+  useApplications,
   build,
   CollectingTransport,
   countedHealth,
@@ -20,13 +19,7 @@ import {
 import { textsOf } from '../support/reasons.js';
 
 describeOnFewer(['rabbitmq'], 'health after a start, before there is a message', (kind) => {
-  let database: TestDatabase;
-  const applications = new Applications();
-  beforeAll(async () => {
-    database = await createTestDatabase(kind);
-  });
-  afterEach(() => applications.close());
-  afterAll(() => database.drop());
+  const { applications, database } = useApplications(kind);
   const start = async (options: Partial<OutboxOptions>): Promise<OutboxService> => {
     const outbox = OutboxModule.forRoot(quiet(options));
     return (await applications.start(build([typeOrm(database), outbox]))).get(OutboxService);

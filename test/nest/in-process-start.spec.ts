@@ -1,4 +1,4 @@
-import { Injectable, Module, Scope, type Type } from '@nestjs/common';
+import { Injectable, Module, type Type } from '@nestjs/common';
 import {
   inProcess,
   OnOutboxEvent,
@@ -56,17 +56,6 @@ describeWith('postgres', '@OnOutboxEvent at start', () => {
     expect(
       (await refused([Lost], quiet({ relay: 'manual', transports: { broker: new CollectingTransport() } }))).message,
     ).toContain("Add `local: inProcess()` to the transports of OutboxModule, and add `transport: ['broker', 'local']`");
-  });
-
-  it.each([Scope.REQUEST, Scope.TRANSIENT])('refuses providers of scope %p', async (scope) => {
-    @Injectable({ scope })
-    class Scoped {
-      @OnOutboxEvent(OrderPlaced)
-      handle(): void {}
-    }
-    expect((await refused([Scoped], local())).message).toContain(
-      'Scoped.handle handles outbox events, but its provider is not a singleton',
-    );
   });
 
   it('refuses a class without @OutboxEvent, and one that is provided twice', async () => {

@@ -7,20 +7,16 @@ import { DataSource } from 'typeorm';
 import { OutboxModule, OutboxService } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith } from '../support/services.js';
-import { Applications, build, failure, LineLogger, OrderPlaced, quiet, typeOrm } from './support/app.js';
+import { useApplications, build, failure, LineLogger, OrderPlaced, quiet, typeOrm } from './support/app.js';
 
 describeWith('postgres', 'DataSources and instances', () => {
-  let database: TestDatabase;
   let other: TestDatabase;
-  const applications = new Applications();
+  const { applications, database } = useApplications();
 
   beforeAll(async () => {
-    database = await createTestDatabase('postgres');
     other = await createTestDatabase('postgres');
   });
-  afterEach(() => applications.close());
   afterAll(async () => {
-    await database.drop();
     await other.drop();
   });
 
@@ -103,13 +99,6 @@ describeWith('postgres', 'DataSources and instances', () => {
       const error = await failure(build([typeOrm(database), first, named('outbox_')]));
       expect(error).toMatchObject({ code: 'DUPLICATE_INSTANCE' });
       await applications.start(build([typeOrm(database), first, named('second_')]));
-    });
-    it('may start in another application, and again after the first is gone', async () => {
-      for (let i = 0; i < 2; i++) {
-        await applications.start(build([typeOrm(database), OutboxModule.forRoot(quiet({ relay: false }))]));
-      }
-      await applications.close();
-      await applications.start(build([typeOrm(database), OutboxModule.forRoot(quiet({ relay: false }))]));
     });
     it('G4: on one DataSource object in another application is refused while the first runs', async () => {
       const dataSource = await new DataSource(database.options).initialize();

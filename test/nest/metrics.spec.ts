@@ -1,17 +1,10 @@
 // @tier gate
 import { spawnSync } from 'node:child_process';
-import { Controller, Get, Header, Injectable, Module, type INestApplication } from '@nestjs/common';
+import { Controller, Get, Header, Module, type INestApplication } from '@nestjs/common';
 import { ExpressAdapter } from '@nestjs/platform-express';
 import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminus';
 import { Registry } from 'prom-client';
-import {
-  inProcess,
-  OnOutboxEvent,
-  OutboxDispatcher,
-  OutboxEvent,
-  OutboxModule,
-  OutboxService,
-} from '../../lib/index.js';
+import { OutboxDispatcher, OutboxEvent, OutboxModule, OutboxService } from '../../lib/index.js';
 import { OutboxPrometheus } from '../../lib/prometheus/index.js';
 import { OutboxHealthIndicator } from '../../lib/terminus/index.js';
 import { rabbitmq } from '../../lib/transports/rabbitmq/index.js';
@@ -22,23 +15,8 @@ import { Applications, build, quiet, typeOrm, until } from './support/app.js';
 
 @OutboxEvent({ type: 'metrics.sent', topic: 'sent', key: () => null, transport: 'events' })
 class Sent {}
-@OutboxEvent({ type: 'metrics.handled', topic: 'handled', key: (e) => e.key, transport: 'local' })
-class Handled {
-  constructor(
-    readonly key: string,
-    readonly fails: boolean,
-  ) {}
-}
 const registry = new Registry();
 const isInstalled = spawnSync('promtool', ['--version']).error === undefined;
-
-@Injectable()
-class Handler {
-  @OnOutboxEvent(Handled)
-  handle({ fails }: Handled): void {
-    if (fails) throw new Error('no');
-  }
-}
 
 @Controller()
 class Probes {
@@ -90,11 +68,9 @@ describeWith(['postgres', 'rabbitmq'], 'an application that is scraped and probe
     queue = await observer.queue();
     const transports = {
       events: rabbitmq({ url: requiredUrl('rabbitmq'), exchange: '', routingKey: () => queue }),
-      local: inProcess(),
     };
     const options = quiet({
       transports,
-      defaultTransport: 'events',
       retry: { maxAttempts: 3, initial: 10, max: 1_000 },
     });
     const metrics = {
@@ -102,10 +78,7 @@ describeWith(['postgres', 'rabbitmq'], 'an application that is scraped and probe
       inject: [OutboxService],
       useFactory: (service: OutboxService) => new OutboxPrometheus(service, { registry, countEvery: '1s' }),
     };
-    const compiled = await build(
-      [typeOrm(database), OutboxModule.forRoot(options), ProbesModule],
-      [Handler, metrics],
-    ).compile();
+    const compiled = await build([typeOrm(database), OutboxModule.forRoot(options), ProbesModule], [metrics]).compile();
     app = compiled.createNestApplication(new ExpressAdapter(), { logger: false });
     applications.open.push(app);
     await app.listen(0, '127.0.0.1');
@@ -156,33 +129,6 @@ describeWith(['postgres', 'rabbitmq'], 'an application that is scraped and probe
     expect(value(text, 'relay_running{outbox="default"}')).toBe(1);
   });
 
-  it('shows what failed, what died and what waits behind it', async () => {
-    await outbox.enqueueOutsideTransaction(new Handled('good', false));
-    await shows('messages_published_total{outbox="default",transport="local"}', 1); // in a batch of its own
-    await outbox.enqueueOutsideTransaction(new Handled('bad', true));
-    await shows('messages_dead_total{outbox="default",transport="local"}', 1);
-    await outbox.enqueueOutsideTransaction(new Handled('bad', false));
-    await shows('messages{outbox="default",transport="local",state="blocked"}', 1);
-    const text = await scrape();
-    const of = (name: string) => value(text, `${name}{outbox="default",transport="local"}`);
-    expect(of('messages_published_total')).toBe(1);
-    expect(of('messages_retried_total')).toBe(2);
-    expect(of('failed_message_attempts_sum')).toBe(1 + 2 + 3);
-    expect(of('blocked_keys')).toBe(1);
-    const calls = (what: string, result: string) => value(text, `${what},result="${result}"}`);
-    expect(calls('publish_seconds_count{outbox="default",transport="local"', 'failed')).toBe(3);
-    expect(calls('publish_seconds_count{outbox="default",transport="local"', 'ok')).toBe(1);
-    expect(calls('handler_seconds_count{outbox="default",handler="Handler.handle"', 'failed')).toBe(3);
-    expect(calls('handler_seconds_count{outbox="default",handler="Handler.handle"', 'ok')).toBe(1);
-    expect(value(text, 'publish_failures_total{outbox="default",transport="local",blame="message"}')).toBe(3);
-    expect(value(text, 'messages{outbox="default",transport="local",state="dead"}')).toBe(1);
-    await until(async () => value(await scrape(), 'health_reasons{outbox="default",reason="dead_letters"}') === 1);
-    expect(value(await scrape(), 'health_status{outbox="default",status="degraded"}')).toBe(1);
-    await outbox.discard({ key: 'bad' });
-    await shows('messages{outbox="default",transport="local",state="dead"}', 0);
-    await shows('messages_published_total{outbox="default",transport="local"}', 2);
-  });
-
   describeUnlessMissing(isInstalled ? [] : ['promtool'], 'promtool', () => {
     it('complains of nothing in a scrape', async () => {
       const { status, stdout, stderr } = spawnSync('promtool', ['check', 'metrics'], {
@@ -212,7 +158,7 @@ describeWith(['postgres', 'rabbitmq'], 'an application that is scraped and probe
             status: 'down',
             outbox: 'down',
             reasons: [{ code: 'relay_stopped', text: 'The relay is not running.' }],
-            circuits: { events: 'idle', local: 'idle' },
+            circuits: { events: 'idle' },
           },
         },
       }),

@@ -18,7 +18,7 @@ import {
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith } from '../support/services.js';
 import {
-  Applications,
+  useApplications,
   build,
   CollectingTransport,
   enqueueIn,
@@ -31,17 +31,13 @@ import {
 } from './support/app.js';
 
 describeWith('postgres', 'OutboxModule', () => {
-  let database: TestDatabase;
   let other: TestDatabase;
-  const applications = new Applications();
+  const { applications, database } = useApplications();
 
   beforeAll(async () => {
-    database = await createTestDatabase('postgres');
     other = await createTestDatabase('postgres');
   });
-  afterEach(() => applications.close());
   afterAll(async () => {
-    await database.drop();
     await other.drop();
   });
 

@@ -5,12 +5,11 @@ import { ScheduleModule } from '@nestjs/schedule';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { DataSource, type DataSourceOptions } from 'typeorm';
 import { OutboxDispatcher, OutboxModule, OutboxService } from '../../lib/index.js';
-import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { httpAdapter, type HttpServer } from '../support/http.js';
 import { describeOnFewer, requiredUrl } from '../support/services.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import {
-  Applications,
+  useApplications,
   build,
   GatedTransport,
   MoodyTransport,
@@ -21,13 +20,7 @@ import {
 } from './support/app.js';
 
 describeOnFewer([], 'an application that ends', (kind) => {
-  let database: TestDatabase;
-  const applications = new Applications();
-  beforeAll(async () => {
-    database = await createTestDatabase(kind);
-  });
-  afterEach(() => applications.close());
-  afterAll(() => database.drop());
+  const { applications, database } = useApplications(kind);
   const left = async (): Promise<number> => {
     const dataSource = await new DataSource(database.options).initialize();
     const [{ n }] = await dataSource.query(`select count(*) as n from outbox_ready`);

@@ -1,16 +1,5 @@
 import type { ModuleMetadata } from '@nestjs/common';
-import {
-  getOutboxToken,
-  OutboxDispatcher,
-  OutboxModule,
-  OutboxService,
-  type OutboxOptions,
-  type OutboxStore,
-} from '../../lib/index.js';
-import { openStore } from '../support/open-store.js';
-import { overridesToken } from '../../lib/outbox.tokens.js';
-import { systemClock, type Clock } from '../../lib/time/clock.js';
-import { resolveOptions } from '../../lib/options/resolve.js';
+import { getOutboxToken, OutboxDispatcher, OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
 import { gate } from '../support/transport-relay.js';
 import { describeWith } from '../support/services.js';
 import { build, CollectingTransport, failure, quiet, typeOrm, until, useApplications } from './support/app.js';
@@ -110,38 +99,6 @@ describeWith('postgres', 'G3: several outboxes of one application', () => {
     expect(await failure(build([typeOrm(used.database), outbox('fine', {}), never, broken]))).toMatchObject({
       message: 'no such broker',
     });
-  });
-
-  it('close their stores side by side', async () => {
-    const [asked, answer] = [[] as string[], gate()];
-    const stores = NAMES.map((name) =>
-      outbox(name, {
-        store: (dataSource, { buckets, ordering, coordination, onPublished }) => {
-          const options = resolveOptions(quiet({ database: { prefix: `store_${name}_` } }), {}).database;
-          const store = openStore(dataSource, { options, buckets, ordering, coordination, onPublished });
-          const close = async (): Promise<void> => {
-            asked.push(name);
-            await answer.opened;
-            await store.close();
-          };
-          return new Proxy(store, {
-            get: (real, key) => (key === 'close' ? close : Reflect.get(real, key)),
-          }) as OutboxStore;
-        },
-      }),
-    );
-    let runs = true;
-    const clock: Clock = {
-      ...systemClock,
-      after: (ms, action) => (runs ? systemClock.after(ms, action) : () => undefined),
-    };
-    const builder = build([typeOrm(used.database), ...stores]);
-    for (const name of NAMES) builder.overrideProvider(overridesToken(name)).useValue({ clock });
-    const app = await used.applications.start(builder);
-    runs = false; // the time of no close is ever over
-    const closed = app.close();
-    await until(() => asked.length === NAMES.length).finally(() => answer.open());
-    await closed;
   });
 
   it('belong to their application: another one of the process goes on', async () => {

@@ -3,9 +3,8 @@ import { Injectable, Module } from '@nestjs/common';
 import { DataSource, type QueryRunner } from 'typeorm';
 import { inProcess, OnOutboxEvent, OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
 import { FakeClock, outboxTesting, overrideOutbox } from '../../lib/testing/index.js';
-import { createTestDatabase, type TestDatabase } from '../support/databases.js';
-import { DATABASES, describeWith } from '../support/services.js';
-import { Applications, build, OrderPlaced, quiet, typeOrm, until } from './support/app.js';
+import { describeOnEach, describeWith } from '../support/services.js';
+import { build, OrderPlaced, quiet, typeOrm, until, useApplications } from './support/app.js';
 
 /** As production has it: a relay that runs and a broker that nobody may touch in a test. */
 const production = (): OutboxOptions => ({
@@ -24,115 +23,108 @@ const production = (): OutboxOptions => ({
   },
 });
 
-describeWith(DATABASES, 'nestjs-outbox/testing', () => {
-  const databases: TestDatabase[] = [];
-  const applications = new Applications();
+describeOnEach([], 'nestjs-outbox/testing', (kind) => {
+  const { applications, database } = useApplications(kind);
 
-  beforeAll(async () => {
-    for (const kind of DATABASES) databases.push(await createTestDatabase(kind));
+  const app = () => build([typeOrm(database), OutboxModule.forRoot(production())]);
+
+  it('replaces transports, starts no relay, and publishes on drain', async () => {
+    const module = await applications.start(overrideOutbox(app()));
+    const testing = outboxTesting(module);
+    const outbox = module.get(OutboxService);
+    await outbox.transaction(() => outbox.enqueue([new OrderPlaced('1', 10), new OrderPlaced('2', 20)]));
+    expect(testing.expectEnqueued(OrderPlaced, { total: 20 })).toMatchObject({
+      key: '2',
+      topic: 'orders',
+      transport: 'default',
+    });
+    expect(testing.published()).toEqual([]);
+    expect(await testing.drain()).toMatchObject({ published: 2 });
+    expect(testing.expectPublished('order.placed', { orderId: '1' }).payload).toEqual({ orderId: '1', total: 10 });
+    expect(() => testing.expectPublished(OrderPlaced, { orderId: '3' })).toThrow(
+      /No 'order\.placed' was published with \{ orderId: '3' \}; there are/,
+    );
+    expect(() => testing.expectPublished('nothing')).toThrow(
+      "No 'nothing' was published; there are: [ 'order.placed' ]",
+    );
+    const at = new Date();
+    await outbox.enqueueOutsideTransaction({ type: 'dated', key: null, payload: { at, by: new OrderPlaced('1') } });
+    await testing.drain();
+    const dated = { at: new Date(at), by: new OrderPlaced('1') };
+    expect(testing.expectEnqueued('dated', dated)).toEqual(testing.expectPublished('dated', dated));
+    testing.clear();
+    expect([...testing.published(), ...testing.enqueued()]).toEqual([]);
+    await expect(
+      outbox.transaction(() => outbox.enqueue({ type: 't', topic: 'x'.repeat(250), key: null, payload: 1 })),
+    ).rejects.toThrow(/topic/);
   });
-  afterEach(() => applications.close());
-  afterAll(() => Promise.all(databases.map((database) => database.drop())));
 
-  describe.each(DATABASES)('on %s', (kind) => {
-    const number = DATABASES.indexOf(kind);
-    const app = () => build([typeOrm(databases[number] as TestDatabase), OutboxModule.forRoot(production())]);
+  it('forgets what was rolled back, and sees nothing before the commit', async () => {
+    const module = await applications.start(overrideOutbox(app()));
+    const testing = outboxTesting(module);
+    const outbox = module.get(OutboxService);
+    await outbox.transaction(async () => {
+      await outbox.enqueue(new OrderPlaced('1'));
+      expect(testing.enqueued()).toEqual([]);
+    });
+    expect(testing.enqueued()).toHaveLength(1);
+    await outbox
+      .transaction(async () => {
+        await outbox.enqueue(new OrderPlaced('2'));
+        throw new Error('no');
+      })
+      .catch(() => {});
+    expect(testing.enqueued()).toHaveLength(1);
+    await testing.drain();
+  });
 
-    it('replaces transports, starts no relay, and publishes on drain', async () => {
-      const module = await applications.start(overrideOutbox(app()));
-      const testing = outboxTesting(module);
-      const outbox = module.get(OutboxService);
-      await outbox.transaction(() => outbox.enqueue([new OrderPlaced('1', 10), new OrderPlaced('2', 20)]));
-      expect(testing.expectEnqueued(OrderPlaced, { total: 20 })).toMatchObject({
-        key: '2',
-        topic: 'orders',
-        transport: 'default',
-      });
-      expect(testing.published()).toEqual([]);
-      expect(await testing.drain()).toMatchObject({ published: 2 });
-      expect(testing.expectPublished('order.placed', { orderId: '1' }).payload).toEqual({ orderId: '1', total: 10 });
-      expect(() => testing.expectPublished(OrderPlaced, { orderId: '3' })).toThrow(
-        /No 'order\.placed' was published with \{ orderId: '3' \}; there are/,
-      );
-      expect(() => testing.expectPublished('nothing')).toThrow(
-        "No 'nothing' was published; there are: [ 'order.placed' ]",
-      );
-      const at = new Date();
-      await outbox.enqueueOutsideTransaction({ type: 'dated', key: null, payload: { at, by: new OrderPlaced('1') } });
-      await testing.drain();
-      const dated = { at: new Date(at), by: new OrderPlaced('1') };
-      expect(testing.expectEnqueued('dated', dated)).toEqual(testing.expectPublished('dated', dated));
-      testing.clear();
-      expect([...testing.published(), ...testing.enqueued()]).toEqual([]);
-      await expect(
-        outbox.transaction(() => outbox.enqueue({ type: 't', topic: 'x'.repeat(250), key: null, payload: 1 })),
-      ).rejects.toThrow(/topic/);
+  it('O4: names the message that a duplicate was taken for', async () => {
+    const module = await applications.start(overrideOutbox(app()));
+    const testing = outboxTesting(module);
+    const outbox = module.get(OutboxService);
+    const id = await outbox.enqueueOutsideTransaction(new OrderPlaced('1'), { dedupKey: 'k' });
+    expect(testing.deduplicated()).toEqual([]);
+    await outbox.enqueueOutsideTransaction(new OrderPlaced('2'), { dedupKey: 'k' });
+    expect(testing.deduplicated()).toEqual([id]);
+    expect(testing.enqueued()).toHaveLength(1);
+    testing.clear();
+    expect(testing.deduplicated()).toEqual([]);
+    await testing.drain();
+  });
+
+  describe('capture, in a suite that rolls back each test', () => {
+    let runner: QueryRunner;
+    afterEach(async () => {
+      if (!runner.isReleased) await runner.release();
     });
 
-    it('forgets what was rolled back, and sees nothing before the commit', async () => {
-      const module = await applications.start(overrideOutbox(app()));
+    it('records at enqueue and honours savepoints and the final rollback', async () => {
+      const module = await applications.start(overrideOutbox(app(), { capture: true }));
       const testing = outboxTesting(module);
       const outbox = module.get(OutboxService);
-      await outbox.transaction(async () => {
-        await outbox.enqueue(new OrderPlaced('1'));
-        expect(testing.enqueued()).toEqual([]);
-      });
-      expect(testing.enqueued()).toHaveLength(1);
-      await outbox
-        .transaction(async () => {
-          await outbox.enqueue(new OrderPlaced('2'));
-          throw new Error('no');
-        })
-        .catch(() => {});
-      expect(testing.enqueued()).toHaveLength(1);
-      await testing.drain();
-    });
-
-    it('O4: names the message that a duplicate was taken for', async () => {
-      const module = await applications.start(overrideOutbox(app()));
-      const testing = outboxTesting(module);
-      const outbox = module.get(OutboxService);
-      const id = await outbox.enqueueOutsideTransaction(new OrderPlaced('1'), { dedupKey: 'k' });
-      expect(testing.deduplicated()).toEqual([]);
-      await outbox.enqueueOutsideTransaction(new OrderPlaced('2'), { dedupKey: 'k' });
-      expect(testing.deduplicated()).toEqual([id]);
-      expect(testing.enqueued()).toHaveLength(1);
-      testing.clear();
-      expect(testing.deduplicated()).toEqual([]);
-      await testing.drain();
-    });
-
-    describe('capture, in a suite that rolls back each test', () => {
-      let runner: QueryRunner;
-      afterEach(async () => {
-        if (!runner.isReleased) await runner.release();
-      });
-
-      it('records at enqueue and honours savepoints and the final rollback', async () => {
-        const module = await applications.start(overrideOutbox(app(), { capture: true }));
-        const testing = outboxTesting(module);
-        const outbox = module.get(OutboxService);
-        runner = module.get(DataSource).createQueryRunner();
-        await runner.connect();
-        await runner.startTransaction();
-        await outbox.enqueue(new OrderPlaced('outer'), { manager: runner.manager });
-        await runner.startTransaction();
-        await outbox.enqueue(new OrderPlaced('lost'), { manager: runner.manager });
-        await runner.rollbackTransaction();
-        await runner.startTransaction();
-        await outbox.enqueue(new OrderPlaced('inner'), { manager: runner.manager });
-        await runner.commitTransaction();
-        expect(testing.enqueued().map(({ key }) => key)).toEqual(['outer', 'inner']);
-        testing.expectEnqueued(OrderPlaced, { orderId: 'inner' });
-        await runner.rollbackTransaction();
-        expect(testing.enqueued()).toEqual([]);
-        expect(await testing.drain()).toMatchObject({ published: 0 });
-      });
+      runner = module.get(DataSource).createQueryRunner();
+      await runner.connect();
+      await runner.startTransaction();
+      await outbox.enqueue(new OrderPlaced('outer'), { manager: runner.manager });
+      await runner.startTransaction();
+      await outbox.enqueue(new OrderPlaced('lost'), { manager: runner.manager });
+      await runner.rollbackTransaction();
+      await runner.startTransaction();
+      await outbox.enqueue(new OrderPlaced('inner'), { manager: runner.manager });
+      await runner.commitTransaction();
+      expect(testing.enqueued().map(({ key }) => key)).toEqual(['outer', 'inner']);
+      testing.expectEnqueued(OrderPlaced, { orderId: 'inner' });
+      await runner.rollbackTransaction();
+      expect(testing.enqueued()).toEqual([]);
+      expect(await testing.drain()).toMatchObject({ published: 0 });
     });
   });
+});
+
+describeWith('postgres', 'nestjs-outbox/testing', () => {
+  const { applications, database } = useApplications();
 
   it('fails, hangs and waits when it is told', async () => {
-    const database = databases[0] as TestDatabase;
     const builder = build([
       typeOrm(database),
       OutboxModule.forRoot({ ...production(), publishTimeout: '20s', retry: { initial: 1, max: 1 } }),
@@ -170,7 +162,7 @@ describeWith(DATABASES, 'nestjs-outbox/testing', () => {
         calls.push(event.n);
       }
     }
-    const builder = build([typeOrm(databases[0] as TestDatabase), OutboxModule.forRoot(production())], [Handler]);
+    const builder = build([typeOrm(database), OutboxModule.forRoot(production())], [Handler]);
     const module = await applications.start(overrideOutbox(builder, { keep: ['local'] }));
     const outbox = module.get(OutboxService);
     await outbox.transaction(() =>
@@ -189,7 +181,7 @@ describeWith(DATABASES, 'nestjs-outbox/testing', () => {
     };
     const cut = { type: 'cut', payload: Buffer.from('{"a'), contentType: 'application/json' };
     for (const options of [{}, { encryption }]) {
-      const builder = build([typeOrm(databases[0] as TestDatabase), OutboxModule.forRoot(production())]);
+      const builder = build([typeOrm(database), OutboxModule.forRoot(production())]);
       const module = await applications.start(overrideOutbox(builder, { options }));
       const testing = outboxTesting(module);
       await module.get(OutboxService).enqueueOutsideTransaction([cut, new OrderPlaced('1', 10)]);
@@ -209,7 +201,7 @@ describeWith(DATABASES, 'nestjs-outbox/testing', () => {
     const broken = { ...production(), database: { setup: 'check' as const, prefix: 'named_' } };
     @Module({ imports: [OutboxModule.forRoot({ ...broken, name: 'audit' })] })
     class Audit {}
-    const builder = build([typeOrm(databases[0] as TestDatabase), Audit]);
+    const builder = build([typeOrm(database), Audit]);
     const options = { database: { setup: 'create' as const, prefix: 'named_' } };
     const module = await applications.start(overrideOutbox(builder, { name: 'audit', options }));
     const testing = outboxTesting(module, 'audit');
@@ -220,9 +212,7 @@ describeWith(DATABASES, 'nestjs-outbox/testing', () => {
   });
 
   it('says what is missing when the outbox was not overridden', async () => {
-    const module = await applications.start(
-      build([typeOrm(databases[0] as TestDatabase), OutboxModule.forRoot(quiet({ relay: false }))]),
-    );
+    const module = await applications.start(build([typeOrm(database), OutboxModule.forRoot(quiet({ relay: false }))]));
     expect(() => outboxTesting(module)).toThrow('Call overrideOutbox(builder) before compile().');
   });
 });

@@ -27,8 +27,6 @@ class OrderPlaced {
 class OrderMailed {
   constructor(readonly fails: boolean) {}
 }
-@OutboxEvent({ type: 'order.lost', topic: 'lost', key: () => null, transport: 'nowhere' })
-class OrderLost {}
 
 /** A root span is sampled when its name says so; every other is as its parent. */
 const byName: Sampler = {
@@ -103,11 +101,9 @@ describeWith(['postgres', 'rabbitmq'], 'an application that is traced', () => {
     database = await createTestDatabase('postgres');
     observer = await RabbitMqObserver.connect(requiredUrl('rabbitmq'));
     queue = await observer.queue();
-    const url = requiredUrl('rabbitmq');
     const options = quiet({
       transports: {
-        broker: rabbitmq({ url, exchange: '', routingKey: () => queue }),
-        nowhere: rabbitmq({ url, exchange: observer.unusedName() }),
+        broker: rabbitmq({ url: requiredUrl('rabbitmq'), exchange: '', routingKey: () => queue }),
         local: inProcess(),
       },
       defaultTransport: 'broker',
@@ -223,42 +219,6 @@ describeWith(['postgres', 'rabbitmq'], 'an application that is traced', () => {
     expect(inHandler).toEqual([{ traceId: expect.stringMatching(/^[0-9a-f]{32}$/), sampled: false }]);
     const names = exporter.getFinishedSpans().map(({ name }) => name);
     expect(names.sort()).toEqual(['POST /orders/after', 'create orders', 'send orders']);
-  });
-
-  it('says of an enqueue that failed that it did, and sends nothing of one that was rolled back', async () => {
-    const refused = Object.assign(new Error('no'), { code: 'NO_ORDER' });
-    const rolledBack = request('rolled back', () =>
-      dataSource.transaction(async (manager) => {
-        await outbox.enqueue(new OrderPlaced('gone'), { manager });
-        throw refused;
-      }),
-    );
-    await expect(rolledBack).rejects.toBe(refused);
-    expect(named('create orders')[0]?.status.code).toBe(SpanStatusCode.UNSET); // it was written, and then taken back
-    await expect(
-      request('failed', () =>
-        dataSource.transaction(async (manager) => {
-          await manager.query('alter table outbox_ready rename to outbox_away');
-          return outbox.enqueue(new OrderPlaced('failed'), { manager });
-        }),
-      ),
-    ).rejects.toThrow('outbox_ready');
-    expect(named('create orders')[1]).toMatchObject({
-      status: { code: SpanStatusCode.ERROR, message: expect.stringContaining('outbox_ready') },
-      attributes: { 'error.type': '42P01' },
-    });
-    await post('after');
-    await whenNamed('send orders');
-    expect(named('send orders')).toHaveLength(1);
-  });
-
-  it('says of a publish that failed why, and makes a span of each try', async () => {
-    await request('lost', () => outbox.enqueueOutsideTransaction(new OrderLost()));
-    const [sent] = await whenNamed('send lost');
-    expect(sent).toMatchObject({
-      status: { code: SpanStatusCode.ERROR, message: expect.stringContaining(observer.prefix) },
-      attributes: { 'outbox.transport': 'nowhere', 'error.type': expect.any(String), 'outbox.blame': 'transport' },
-    });
   });
 
   it('runs handlers in the trace of their message, and says which failed, without secrets', async () => {

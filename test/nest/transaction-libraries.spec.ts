@@ -20,10 +20,9 @@ import {
   Transactional,
 } from 'typeorm-transactional';
 import { OutboxModule, OutboxService } from '../../lib/index.js';
-import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith } from '../support/services.js';
 import {
-  Applications,
+  useApplications,
   build,
   CollectingTransport,
   OrderPlaced,
@@ -105,17 +104,13 @@ class ClsShop implements Shop {
 type Host = TransactionHost<TransactionalAdapterTypeOrm>;
 
 describeWith('postgres', 'transactions of other libraries', () => {
-  let database: TestDatabase;
-  const applications = new Applications();
+  const { applications, database } = useApplications();
   beforeAll(async () => {
-    database = await createTestDatabase('postgres');
     initializeTransactionalContext({ storageDriver: StorageDriver.ASYNC_LOCAL_STORAGE });
   });
   afterEach(async () => {
-    await applications.close();
     deleteDataSourceByName('default');
   });
-  afterAll(() => database.drop());
 
   const transport = new CollectingTransport();
   const options = () => ({ ...quiet({ transports: { default: transport }, pollInterval: '1m' }) });

@@ -83,24 +83,6 @@ export function describeFleet(kind: DatabaseKind, messages: number): void {
     expect(await harness.count('parked')).toBe(0);
   }, 1_200_000);
 
-  it('B17: the buckets are even soon after a relay came or left, and not when its leases end', async () => {
-    const settings = { ...(await prepare(LONG)), relayOptions: { pollInterval: 1_000 } };
-    const owned = async (count: number): Promise<boolean> => {
-      const sql = 'select count(*) as n from outbox_leases where owner is not null group by owner';
-      const shares = ((await harness.dataSource.query(sql)) as { n: string }[]).map(({ n }) => Number(n));
-      return shares.length === count && shares.every((share) => share === 32 / count);
-    };
-    const even = (count: number): Promise<void> => until(() => owned(count), 60_000);
-    const first = await startRelay(settings);
-    children.push(first);
-    await even(1);
-    const second = await startRelay(settings);
-    children.push(second);
-    await even(2);
-    await end(second, 'SIGTERM');
-    await even(1);
-  });
-
   it('G9: one relay killed, one frozen past its lease: nothing lost, order kept, duplicates bounded by what was in flight', async () => {
     const settings = await prepare(10_000);
     const started = await relays(settings);

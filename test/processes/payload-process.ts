@@ -2,10 +2,14 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { DataSource } from 'typeorm';
-import type { OutboxMessage, PublishResult } from '../../lib/index.js';
+import {
+  type OutboxMessage,
+  type PublishResult,
+  OutboxDispatcher,
+  OutboxTransport,
+  PUBLISHED,
+} from '../../lib/index.js';
 import { systemClock } from '../../lib/time/clock.js';
-import { OutboxDispatcher } from '../../lib/relay/dispatcher.js';
-import { OutboxTransport, PUBLISHED } from '../../lib/transports/transport.js';
 import { resolveOptions } from '../../lib/options/resolve.js';
 import { openStore } from '../support/open-store.js';
 import { databaseOptions } from './database-options.js';

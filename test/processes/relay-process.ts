@@ -2,10 +2,15 @@
 import { openSync, writeSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
-import type { OutboxMessage, PublishContext, PublishResult } from '../../lib/index.js';
+import {
+  type OutboxMessage,
+  type PublishContext,
+  type PublishResult,
+  OutboxDispatcher,
+  OutboxTransport,
+  PUBLISHED,
+} from '../../lib/index.js';
 import { stopwatch, systemClock } from '../../lib/time/clock.js';
-import { OutboxDispatcher } from '../../lib/relay/dispatcher.js';
-import { OutboxTransport, PUBLISHED } from '../../lib/transports/transport.js';
 import { resolveOptions } from '../../lib/options/resolve.js';
 import { eachRole } from '../support/each-role.js';
 import { openStore } from '../support/open-store.js';
@@ -115,7 +120,7 @@ async function main(): Promise<void> {
     hooks: {
       has: () => false,
       emit: (name, event) => {
-        if (name === 'leasesAcquired' || name === 'paused') process.send?.(name);
+        if (name === 'leasesAcquired') process.send?.(name);
         else if (name !== 'circuitClosed' && settings.relayOptions === undefined)
           console.error(process.pid, name, JSON.stringify(event));
       },

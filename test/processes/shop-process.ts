@@ -2,8 +2,7 @@
 import 'reflect-metadata';
 import { existsSync, openSync, writeSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { AddressInfo } from 'node:net';
-import { Controller, Inject, Module, Post, type INestApplicationContext } from '@nestjs/common';
+import { Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { DataSource } from 'typeorm';
 import {
@@ -16,7 +15,6 @@ import {
   type PublishResult,
 } from '../../lib/index.js';
 import { rabbitmq } from '../../lib/transports/rabbitmq/index.js';
-import { httpAdapter, type HttpServer } from '../support/http.js';
 import { databaseOptions } from './database-options.js';
 import type { ShopSettings } from './shop.js';
 
@@ -51,27 +49,6 @@ function transport(): TransportOption {
   return rabbitmq({ url: rabbit.url, routingKey: () => rabbit.queue, heartbeat: '60s' });
 }
 
-@Controller('orders')
-class Orders {
-  placed = 0;
-  constructor(@Inject(OutboxService) readonly outbox: OutboxService) {}
-
-  @Post() async place(): Promise<void> {
-    this.placed += 1;
-    const message = { type: 'order.placed', key: `k${this.placed}`, payload: Buffer.from('1') };
-    await this.outbox.enqueueOutsideTransaction(message);
-  }
-}
-
-async function create(shop: new () => object, http: HttpServer | undefined): Promise<INestApplicationContext> {
-  if (http === undefined) return NestFactory.createApplicationContext(shop, { logger: false });
-  const options = { logger: false, forceCloseConnections: http === 'express' } as const; // as the pages say
-  const app = await NestFactory.create(shop, httpAdapter(http), options);
-  await app.listen(0, '127.0.0.1');
-  tell({ port: (app.getHttpServer().address() as AddressInfo).port });
-  return app;
-}
-
 async function main(): Promise<void> {
   const dataSource = await new DataSource(databaseOptions(settings.url)).initialize();
   const outbox = OutboxModule.forRoot({
@@ -85,9 +62,9 @@ async function main(): Promise<void> {
     publishTimeout: '20m',
     ...(settings.publish === 'blocks' ? { lease: '10s', publishTimeout: 1_000, batchSize: 10 } : {}),
   });
-  @Module({ imports: [outbox], controllers: [Orders] })
+  @Module({ imports: [outbox] })
   class Shop {}
-  const app = await create(Shop, settings.http);
+  const app = await NestFactory.createApplicationContext(Shop, { logger: false });
   if (settings.hooks) app.enableShutdownHooks();
   app.get(OutboxService).events.on('warning', ({ text }) => tell({ warning: text }));
   app.get(OutboxService).events.on('failed', ({ error }) => tell({ failed: error }));

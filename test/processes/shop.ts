@@ -1,6 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import type { HttpServer } from '../support/http.js';
 import { startFile } from '../support/own-process.js';
 
 export interface ShopSettings {
@@ -14,13 +13,10 @@ export interface ShopSettings {
   readonly shutdownTimeout: number;
   /** `app.enableShutdownHooks()`. */
   readonly hooks: boolean;
-  /** Serves `POST /orders`, each of which is a message; without it nothing is served. */
-  readonly http?: HttpServer;
 }
 /** What such a process tells of itself. */
 export interface ShopNews {
   readonly ready?: true;
-  readonly port?: number;
   readonly handed?: number;
   readonly stopping?: true;
   readonly closed?: true;

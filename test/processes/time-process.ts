@@ -2,7 +2,7 @@
 import { DataSource } from 'typeorm';
 import { transactionExecutor } from '../../lib/data-layers/typeorm/transaction.js';
 import { isoTime } from '../../lib/transports/envelope.js';
-import { PUBLISHED } from '../../lib/transports/transport.js';
+import { PUBLISHED } from '../../lib/index.js';
 import { outboxEntities, type OutboxMessageRow } from '../../lib/data-layers/typeorm/index.js';
 import { createHarness, newMessage, ScriptedTransport } from '../support/relay.js';
 import { until } from '../support/until.js';
@@ -89,8 +89,8 @@ async function main(): Promise<object> {
     const created = transport.published
       .filter(({ topic }) => topic !== 'orders')
       .map(({ topic, createdAt, createdText }) => [topic, createdAt.toISOString(), isoTime(createdText)]);
-    const kept = await store.cleaner.cleanArchive(3_600_000, 100); // nothing is an hour old: it was published just now
-    const cleaned = await store.cleaner.cleanArchive(0, 100);
+    const kept = (await store.cleaner.clean('archive', 3_600_000, 100)).removed; // nothing is an hour old: it was published just now
+    const cleaned = (await store.cleaner.clean('archive', 0, 100)).removed;
     await relays.destroy();
     const [first, second] = at.get('retried') as [number, number];
     return {

@@ -4,7 +4,7 @@ import { CITED, problemsOf } from './citations.js';
 import { documents, isInstalled, ROOT } from './documents.js';
 
 /** Pages of the repository that npm does not install. */
-const REPOSITORY_ONLY = ['docs/design.md', 'docs/figures.md'];
+const REPOSITORY_ONLY = ['docs/design.md'];
 /** The least number of statements of each page that have a proof. A page that is not here has none. */
 const LEAST: Record<string, number> = {
   'README.md': 1,
@@ -13,7 +13,6 @@ const LEAST: Record<string, number> = {
   'debezium.md': 1,
   'design.md': 4,
   'errors.md': 1,
-  'figures.md': 1,
   'first-steps.md': 1,
   'guarantees.md': 6,
   'limits.md': 5,

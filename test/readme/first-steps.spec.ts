@@ -5,13 +5,10 @@ import { Test, type TestingModule } from '@nestjs/testing';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import type { DataSourceOptions } from 'typeorm';
 import { OutboxModule, OutboxService, type TransportOption } from '../../lib/index.js';
-import { rabbitmq } from '../../lib/transports/rabbitmq/index.js';
-import { outboxMigrations } from '../../lib/data-layers/typeorm/index.js';
 import { outboxTesting, overrideOutbox } from '../../lib/testing/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { RabbitMqObserver } from '../support/rabbitmq.js';
 import { describeWith, requiredUrl } from '../support/services.js';
-import { countedHealth } from '../nest/support/app.js';
 import { until } from '../support/until.js';
 import { blocksIn } from './documents.js';
 import { DocumentedModules } from './modules.js';
@@ -133,45 +130,5 @@ describeWith(['postgres', 'rabbitmq'], 'the first steps with RabbitMQ', () => {
     } finally {
       await observer.channel.deleteQueue(queue);
     }
-  });
-
-  it('src/outbox-rabbitmq.module.ts: copied, it makes what it names and publishes there', async () => {
-    const exchange = observer.unusedName();
-    const queue = `${exchange}.orders`;
-    const ours = blocksIn('ts').map((block) => ({ ...block, text: block.text.replaceAll(`'shop`, `'${exchange}`) }));
-    const { OutboxRabbitMqModule } = new DocumentedModules(require, undefined, ours).load<{
-      OutboxRabbitMqModule: Class;
-    }>('src/outbox-rabbitmq.module.ts');
-    const tables = { migrations: [...outboxMigrations()], migrationsRun: true };
-    const typeOrm = TypeOrmModule.forRoot({ ...database.options, ...tables } as DataSourceOptions);
-    app = await Test.createTestingModule({ imports: [typeOrm, OutboxRabbitMqModule] })
-      .setLogger(false as never)
-      .compile();
-    await app.init();
-    try {
-      const outbox = app.get(OutboxService);
-      const published = new Promise((resolve) => void outbox.events.on('published', resolve));
-      await outbox.enqueueOutsideTransaction({ type: 'order.placed', topic: 'orders', payload: 2 });
-      await published;
-      const [arrived] = await observer.received(queue, 1);
-      expect(arrived?.content.toString()).toBe('2');
-    } finally {
-      await observer.channel.deleteQueue(queue);
-    }
-  });
-
-  it('waits for a missing exchange, says so, and stays up for others', async () => {
-    const running = await start(rabbitmq({ url: requiredUrl('rabbitmq'), exchange: observer.unusedName() }));
-    const outbox = running.get(OutboxService);
-    const away = new Promise((resolve) => void outbox.events.on('destinationAway', resolve));
-    await outbox.enqueueOutsideTransaction({ type: 'order.placed', topic: 'orders', payload: 1 });
-    expect(await away).toMatchObject({ error: expect.stringMatching(/There is no exchange.*404.*topology/) });
-    // It may be found missing before the message is put off.
-    const { status, reasons, transports } = await countedHealth(outbox, (health) =>
-      health.reasons.some(({ code }) => code === 'destination_away'),
-    );
-    expect([status, transports['default']?.circuit]).toEqual(['degraded', 'closed']);
-    expect(reasons).toMatchObject([{ transport: 'default', destination: expect.stringMatching(/^exchange "/) }]);
-    expect((await outbox.stats()).total).toMatchObject({ dead: 0 });
   });
 });

@@ -2,7 +2,7 @@
 export const PRELUDE = `
 import type { INestApplication } from '@nestjs/common';
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
-import type { OutboxService as Service, OutboxDispatcher, OutboxCleaner, OutboxUnlocker, TransportOption } from 'nestjs-outbox';
+import type { OutboxService as Service, OutboxAdmin, OutboxDispatcher, OutboxCleaner, OutboxUnlocker, TransportOption } from 'nestjs-outbox';
 import type { Order } from './src/orders/order.entity.js';
 
 declare global {
@@ -15,6 +15,7 @@ declare global {
   const manager: EntityManager;
   const queryRunner: QueryRunner;
   const outbox: Service;
+  const admin: OutboxAdmin;
   const dispatcher: OutboxDispatcher;
   const unlocker: OutboxUnlocker;
   const cleaner: OutboxCleaner;

@@ -40,8 +40,8 @@ describe('the recipes', () => {
 
   it('show the outbox in the registry of the application', async () => {
     type Provider = { provide: unknown; useFactory: (outbox: object) => OutboxPrometheus };
-    const { ObservedModule } = modules.load<{ ObservedModule: object }>('src/observed.module.ts');
-    const [provider] = Reflect.getMetadata('providers', ObservedModule) as [Provider];
+    const { MetricsModule } = modules.load<{ MetricsModule: object }>('src/metrics.module.ts');
+    const [provider] = Reflect.getMetadata('providers', MetricsModule) as [Provider];
     expect(provider.provide).toBe(OutboxPrometheus);
     const outbox = new FakeOutbox();
     const metrics = provider.useFactory(outbox);

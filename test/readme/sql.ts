@@ -1,21 +1,39 @@
 import { randomBytes } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import type { DataSource } from 'typeorm';
 import type { DatabaseKind } from '../support/services.js';
-import { blocksIn, type Block } from './documents.js';
+import { blocksIn, ROOT, type Block } from './documents.js';
 
 /** MySQL takes what is written for MariaDB. */
 const written = (kind: DatabaseKind): string => (kind === 'postgres' ? kind : 'mariadb');
 
 /** Blocks that users run as they are; those that give rights come with names of users. */
 export function plainBlocks(kind: DatabaseKind): Block[] {
-  return blocksIn('sql', written(kind)).filter((block) => !isGrant(block));
+  return blocksOf(kind).filter((block) => !isGrant(block));
 }
 export function grantsTo(kind: DatabaseKind, user: string): Block[] {
-  return blocksIn('sql', written(kind)).filter((block) => isGrant(block) && block.text.includes(` ${user};`));
+  return blocksOf(kind).filter((block) => isGrant(block) && block.text.includes(` ${user};`));
+}
+function blocksOf(kind: DatabaseKind, order = ''): Block[] {
+  const info = `${written(kind)}${order}`;
+  return [...blocksIn('sql', info), ...paragraphs(kind).filter((block) => block.info === info)];
+}
+/** Of the file with the rights that the page of the schema names, a block for each. */
+function paragraphs(kind: DatabaseKind): Block[] {
+  const file = `ops/rights-${written(kind)}.sql`;
+  const texts = readFileSync(join(ROOT, file), 'utf8').trim().split('\n\n');
+  return texts.slice(1).map((text, at) => ({
+    place: `${file}, paragraph ${at + 2}`,
+    language: 'sql',
+    info: `${written(kind)}${text.startsWith('-- With ordering') ? ' strict' : ''}`,
+    text: `${text.replaceAll(/^--.*\n/gm, '')}\n`,
+    file: undefined,
+  }));
 }
 /** What a strict order asks for beside that: one block names several users. */
 function strictGrantsTo(kind: DatabaseKind, user: string): Block[] {
-  return blocksIn('sql', `${written(kind)} strict`)
+  return blocksOf(kind, ' strict')
     .filter(isGrant)
     .map((block) => ({
       ...block,

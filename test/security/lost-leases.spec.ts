@@ -60,7 +60,7 @@ describe.each(DATABASES)('lease rows that somebody deleted', (kind) => {
 
     it('I10: are told by health, for as long as they are gone', async () => {
       const reasons = async () => {
-        const stats = await readStats(store.admin, new Map([['default', 0]]));
+        const stats = await readStats(store, new Map([['default', 0]]));
         return [stats.transports['default']?.missingLeases, ...textsOf(healthOf({ ...HEALTHY, stats }))];
       };
       expect(await reasons()).toEqual([0]);

@@ -1,18 +1,16 @@
-import { driftOf } from '../support/postgres-drift.js';
-import { PostgresFixture } from '../support/postgres-store.js';
+import { Drift } from '../support/drift.js';
 import { describeWith } from '../support/services.js';
 
 describeWith('postgres', 'objects on PostgreSQL that let others do more than they may', () => {
-  const fixture = new PostgresFixture();
-  const { drifted, script } = driftOf(fixture);
-  beforeAll(() => fixture.start());
-  afterEach(() => fixture.closeStores());
-  afterAll(() => fixture.stop());
+  const drift = new Drift('postgres');
+  const { up } = drift.script('key');
+  beforeAll(() => drift.start());
+  afterAll(() => drift.stop());
 
   it.each([
     [
       'a second trigger makes two rows of each insert',
-      `alter trigger outbox_messages_insert on outbox_messages rename to mine; ${script.key.up}`,
+      `alter trigger outbox_messages_insert on outbox_messages rename to mine; ${up}`,
       [
         '"outbox_messages" has a second insert trigger, mine: every insert through it makes two rows (run: drop trigger',
       ],
@@ -24,12 +22,12 @@ describeWith('postgres', 'objects on PostgreSQL that let others do more than the
     ],
     [
       'rows that are there may be of any size',
-      `alter table outbox_ready drop constraint outbox_ready_limits, add ${script.key.up.match(/constraint "outbox_ready_limits" check .*(?=,$)|constraint "outbox_ready_limits" check .*/m)?.[0]} not valid`,
+      `alter table outbox_ready drop constraint outbox_ready_limits, add ${up.match(/constraint "outbox_ready_limits" check .*(?=,$)|constraint "outbox_ready_limits" check .*/m)?.[0]} not valid`,
       ['the constraint "outbox_ready_limits" of "public"."outbox_ready" is not validated (run: alter table'],
     ],
     [
       'a longer header may be inserted',
-      `alter table outbox_parked drop constraint outbox_parked_limits, add ${script.key.up.match(/constraint "outbox_parked_limits" check .*/)?.[0]?.replace('524288', '999999')}`,
+      `alter table outbox_parked drop constraint outbox_parked_limits, add ${up.match(/constraint "outbox_parked_limits" check .*/)?.[0]?.replace('524288', '999999')}`,
       ['the constraint "outbox_parked_limits" of "public"."outbox_parked" is another one (run: alter table'],
     ],
     [
@@ -42,7 +40,9 @@ describeWith('postgres', 'objects on PostgreSQL that let others do more than the
       `do $$ begin create role outbox_other; exception when duplicate_object then end $$; alter function outbox_messages_insert() owner to outbox_other`,
       ['outbox_messages_insert"() does not belong to the owner of the tables (run: alter function'],
     ],
-  ])('I2: %s: refused, and mended by what the refusal says', (_what, change, words) => drifted('key', change, words));
+  ])('I2: %s: refused, and mended by what the refusal says', (_what, change, words) =>
+    drift.drifted('key', change, words),
+  );
 
   it.each([
     [
@@ -61,6 +61,6 @@ describeWith('postgres', 'objects on PostgreSQL that let others do more than the
       ['everybody may execute the function "public"."outbox_staged_move"()'],
     ],
   ])('I2: %s: refused, and mended by what the refusal says', (_what, change, words) =>
-    drifted('strict', change, words),
+    drift.drifted('strict', change, words),
   );
 });

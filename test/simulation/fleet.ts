@@ -74,10 +74,8 @@ export class Fleet {
       });
     };
     const { floor } = plan;
-    // With a held snapshot, what is gone says how far a look gets.
-    const reaches = floor === 'probe' ? [16, Infinity, Infinity, Infinity] : [16, 64, Infinity];
-    const looks = plan.held === undefined ? Random.of(plan.seed, 'looks').pick(reaches) : Infinity;
-    history.walks ||= floor === 'probe' && looks !== Infinity;
+    // With a held snapshot, what is gone says how far a read with a limit gets.
+    const looks = plan.held === undefined ? Random.of(plan.seed, 'looks').pick([16, 64, Infinity]) : Infinity;
     const store = new MemoryStore(this.database, { wire: watched, floor, looks });
     store.heard = (beat) => {
       process.hears(beat.pauses ?? []);
@@ -115,6 +113,10 @@ export class Fleet {
       const { scan } = transportRelay.reader.lateRows;
       if (limit !== undefined) Object.assign(transportRelay.parked.keys, { limit });
       if (every !== undefined) Object.assign(scan, { every });
+      // Histories are short: what is far behind the last number in production would never be far here.
+      Object.assign(transportRelay.reader.catchUp, {
+        near: Random.of(this.plan.seed, 'near').pick([4n, 16n, 65_536n]),
+      });
       const first = held?.firstSlice;
       if (first !== undefined && scan.reach.first !== first) Object.assign(scan.reach, { first, width: first });
     }

@@ -1,13 +1,11 @@
 import type { OutboxDispatcher } from '../../lib/index.js';
-import { Approach } from '../../lib/relay/read/approach.js';
 import type { Reader } from '../../lib/relay/read/reader.js';
-import { ProbedApproach } from '../../lib/relay/read/probed-approach.js';
 import { RelayLoops } from '../../lib/relay/relay-loops.js';
 import { compareSeq } from '../../lib/outbox-message.js';
 import type { NumberSource } from '../../lib/store/ready-store.js';
 import type { MemoryDatabase } from './store/memory-database.js';
 
-/** Of a read, or of a question about numbers. */
+/** Of a read. */
 interface Answer {
   readonly session?: number | undefined;
   readonly source?: NumberSource | undefined;
@@ -66,31 +64,20 @@ export function listenTo({ relays }: Pick<OutboxDispatcher, 'relays'>, database:
 function listen(reader: Reader, database: MemoryDatabase): void {
   const heard = new Heard(database, () => reader.readAgain);
   listeners.set(reader, heard);
-  const { store, numbers, approach } = reader;
-  const { fetch, edge, numberSource } = store;
-  const hears = <A>(answer: Promise<A>, of: (answer: A) => Answer): Promise<A> => {
+  const { store } = reader;
+  const hears = <A extends Answer>(answer: Promise<A>): Promise<A> => {
     answer.then(
-      (given) => heard.told(of(given)),
+      (given) => heard.told(given),
       () => undefined,
     );
     return answer; // whoever waits for it goes on at the same moment, after this
   };
-  Object.assign(reader, {
-    store: within(store, { fetch: (request) => hears(fetch.call(store, request), (answer) => answer) }),
-  });
-  if (numberSource !== undefined) {
-    const ask = (): Promise<NumberSource> => hears(numberSource(), (source) => ({ source }));
-    Object.assign(numbers, { store: { numberSource: ask } });
-    if (approach instanceof ProbedApproach)
-      Object.assign(approach, { store: within(approach.store, { numberSource: ask }) });
-  }
-  if (edge !== undefined && approach instanceof Approach) {
-    Object.assign(approach, { store: within(approach.store, { edge: () => hears(edge(), (answer) => answer) }) });
-  }
+  const own: Partial<typeof store> = {
+    fetch: (request) => hears(store.fetch(request)),
+    readPlaces: (...args) => hears(store.readPlaces(...args)),
+  };
+  Object.assign(reader, { store: Object.assign(Object.create(store) as typeof store, own) });
 }
 
 const isBack = (before: NumberSource, now: NumberSource): boolean =>
   now.table !== before.table || compareSeq(now.last ?? '0', before.last ?? '0') < 0;
-
-/** The same with a method of its own. */
-const within = <S extends object>(store: S, own: Partial<S>): S => Object.assign(Object.create(store) as S, own);

@@ -107,8 +107,6 @@ export class History {
   readonly requeued = new Set<string>();
   /** A failover lost leases and verdicts as well: until each holds what it believes, only loss and standstill are judged. */
   failedOver = false;
-  /** Nobody holds a snapshot, and yet looks at buckets are given up for what is gone, where reads prove nothing. */
-  walks = false;
   /** A relay said that a message may have been overtaken. */
   overtaken = false;
   /** When a relay began to read anew, a bucket or all: what left before it does not know. */
@@ -182,11 +180,11 @@ export function precedes(a: Fate, b: Fate): boolean {
 }
 
 /**
- * Where sweeps, or looks, cost too much, an INSERT has 2 s: the others of its key do not wait for longer. That is told, unless whoever finds its
+ * Where sweeps cost too much, an INSERT has 2 s: the others of its key do not wait for longer. That is told, unless whoever finds its
  * row began to read anew meanwhile.
  */
-export function mayBePassed({ faults, walks, overtaken, begun }: History, late: Fate, other: Fate): boolean {
-  if (!(walks || faults.has('snapshot held')) || late.insertTook <= 2_000) return false;
+export function mayBePassed({ faults, overtaken, begun }: History, late: Fate, other: Fate): boolean {
+  if (!faults.has('snapshot held') || late.insertTook <= 2_000) return false;
   const [from, to] = [other.attempted ?? 0, late.attempted ?? Infinity];
   return overtaken || begun.some((at) => at >= from && at <= to);
 }

@@ -4,7 +4,6 @@ import type { ResolvedOptions } from '../../lib/outbox.options.js';
 import { resolveOptions } from '../../lib/options/resolve.js';
 import { Fate, History, NO_EXCUSE } from './history.js';
 import { judge, prompt } from './judge.js';
-import type { Plan } from './plan.js';
 import type { FaultKind, PlannedFault } from './plan-faults.js';
 import { drawOutage } from './plan-hours.js';
 import { MemoryDatabase } from './store/memory-database.js';
@@ -32,25 +31,8 @@ describe('the judge of a simulated history', () => {
     expect(passed((history) => history.begun.push(7))).toEqual([]);
     expect(passed((history) => history.begun.push(3))).toEqual(broken);
     expect(orderOf([second, first], (history) => (history.overtaken = true))).toEqual(broken);
-    const walked = (history: History): unknown => (history.walks = history.overtaken = true);
-    expect(orderOf([second, first], walked)).toEqual([]);
     first.insertTook = 1_500;
     expect(passed((history) => (history.overtaken = true))).toEqual(broken);
-    expect(orderOf([second, first], walked)).toEqual(broken);
-  });
-
-  it('lets the row of a long INSERT wait for a later look where looks at buckets are given up, and no other row', () => {
-    const plan = { relays: [{ at: 0 }], rates: { slow: 0, laggards: 0 }, acts: [], faults: [] } as unknown as Plan;
-    const waited = (waits: number, insertTook: number, walks = true): number => {
-      const history = new History(() => 0, false, undefined);
-      const made = Object.assign(fate('1', 0), { committed: 10_000, insertTook, taken: [10_000 + waits] });
-      history.fates.set(made.id, made);
-      history.walks = walks;
-      prompt(history, plan, { ...options(), pollInterval: 100, buckets: 2 });
-      return history.violations.length;
-    };
-    expect([waited(400, 0), waited(1_007, 0), waited(1_007, 1_900)]).toEqual([0, 1, 1]);
-    expect([waited(1_007, 2_500), waited(1_007, 2_500, false), waited(3_000, 2_500)]).toEqual([0, 1, 1]);
   });
 
   it('asks for promptness where destinations are missing and nothing else goes wrong, also for hours', () => {

@@ -1,12 +1,12 @@
 import { Ledger } from '../../lib/relay/ledger.js';
 import { RunResults, type RunEnd } from '../../lib/relay/publish/run-results.js';
 import type { Batch, Result, ToldFailure, Unit } from '../../lib/relay/publish/batch.types.js';
-import { Results } from '../../lib/relay/settle/results.js';
-import { WriteReports } from '../../lib/relay/settle/write-reports.js';
-import { WakeUps } from '../../lib/relay/wake-ups.js';
-import type { Decided, Transition, WriteReport } from '../../lib/relay/settle/settler.js';
+import { decide } from '../../lib/relay/settle/decide.js';
+import { Results, type Effect } from '../../lib/relay/settle/results.js';
+import type { Decided, Transition } from '../../lib/relay/settle/settler.js';
 import { closes } from '../../lib/relay/settle/unwritten.js';
 import { OutboxMessage } from '../../lib/outbox-message.js';
+import type { RetryPolicy } from '../../lib/outbox.options.js';
 import { PUBLISHED } from '../../lib/transports/transport.js';
 
 interface Row {
@@ -32,16 +32,13 @@ const KEYS = ['a', 'a', 'b', null];
 const bucketOf = (key: string | null): number => (key === 'a' ? 0 : 1);
 const failure = (blame: ToldFailure['blame']): ToldFailure => ({ ok: false, blame, error: 'no', text: 'no' });
 const [REFUSED, KILLED, AWAY] = [failure('message'), failure('collateral'), failure('transport')];
-const written = (transitions: readonly Decided[]): WriteReport => ({
-  kind: 'transitioned',
-  transitions,
-  overtaken: [],
-  written: { fence: undefined, readsBefore: 0, missed: false },
-});
+const POLICY: RetryPolicy = {
+  ...{ initial: 1, max: 1, min: 1, backoff: 'exponential', jitter: 'full' },
+  ...{ maxAttempts: null, maxAge: null, onDead: 'skip', errorHistory: 0, classify: undefined },
+};
 /** A row that was in the parked table, or whose key it closes: written twice, it would be taken for another. */
 const isGuarded = (each: Decided): boolean =>
   each.message.parkedId !== null || (each.message.key !== null && closes(each));
-const NOTHING = (): void => undefined;
 
 /**
  * One history of a ledger and of what decides about its messages: a table of a few rows in an array, a broker that answers as
@@ -66,7 +63,6 @@ export class LedgerHistory {
   /** Of the random numbers. */
   state: number;
   readonly results: Results;
-  readonly reports: WriteReports;
   readonly runs: RunResults;
 
   constructor(
@@ -75,48 +71,8 @@ export class LedgerHistory {
     readonly met: Set<string>,
   ) {
     this.state = Math.imul(seed, 0x9e3779b1);
-    const { ledger, open } = this;
-    const delays = { initial: 1, max: 1, min: 1, backoff: 'exponential', jitter: 'full' };
-    const relay = {
-      ledger,
-      open,
-      deps: {
-        options: { ordering: 'key', retry: { ...delays, maxAttempts: null, maxAge: null, onDead: 'skip' } },
-        leases: { now: 0, lease: (_: number, bucket: number) => this.lease(bucket) },
-        random: () => 0.5,
-        hooks: { emit: NOTHING, has: () => false },
-        died: NOTHING,
-      },
-      reader: {
-        lowWaterMark: { wrote: NOTHING },
-        // Reading again is the reader's: here what was written is written.
-        isOfOtherServer: () => false,
-        settled: (message: OutboxMessage) => ledger.known.delete(message),
-        rewind: (messages: readonly OutboxMessage[]) => messages.forEach((message) => ledger.known.delete(message)),
-      },
-      parked: {
-        parking: ({ message: { key } }: Decided) => key !== null && this.blocked.add(key),
-        parked: NOTHING,
-        continueKey: NOTHING,
-      },
-      outage: {
-        isTroubled: false,
-        charge: (_: OutboxMessage, said: ToldFailure) => said,
-        insteadOf: (decided: unknown) => decided,
-        failed: () => this.giveUpWaiting(),
-      },
-      settler: {
-        succeed: (message: OutboxMessage) => this.successes.push(message),
-        decided: (transition: Transition): Decided => this.decided(transition),
-        transition: (decided: Decided) => this.transitions.push(decided),
-      },
-      globalOrder: { hold: NOTHING },
-      roomMade: NOTHING,
-      wakeUps: new WakeUps(),
-    };
-    this.results = new Results(relay as unknown as ConstructorParameters<typeof Results>[0]);
-    this.reports = new WriteReports(relay as unknown as ConstructorParameters<typeof WriteReports>[0]);
-    this.runs = new RunResults(ledger);
+    this.results = new Results(this.ledger, 'key');
+    this.runs = new RunResults(this.ledger);
   }
 
   play(): void {
@@ -172,7 +128,7 @@ export class LedgerHistory {
       const { key } = message;
       if (key !== null && this.blocked.has(key)) {
         this.meet('behind a parked one');
-        this.results.behindParked(message, key);
+        this.run(this.results.behindParked(message, key));
       } else this.ledger.accept(message);
     }
   }
@@ -257,8 +213,6 @@ export class LedgerHistory {
     if (left.length > 0) return;
     this.ledger.flight.end(batch);
     this.out.splice(at, 1);
-    this.results.tellFailures();
-    this.results.rewind();
   }
 
   result(): Result {
@@ -267,34 +221,67 @@ export class LedgerHistory {
 
   resolveRun({ messages }: Unit, end: RunEnd): void {
     if (end === 'open') return;
-    for (const message of end === 'through' ? messages : end.published) this.results.published(message);
-    if (end === 'through') this.results.through(messages.at(-1) as OutboxMessage);
+    for (const message of end === 'through' ? messages : end.published) this.published(message);
+    if (end === 'through') this.through(messages.at(-1) as OutboxMessage);
     else this.resolve(end.failed, end.failure);
   }
 
   resolve(message: OutboxMessage, result: Result): void {
     this.ledger.trial.acquit(message);
     if (result.ok) {
-      this.results.published(message);
+      this.published(message);
       const { length } = this.transitions;
-      this.results.through(message);
+      this.through(message);
       if (this.transitions.length > length) this.meet('barred');
     } else {
-      this.results.failed(message, result);
+      const isOurs = this.open.has(message.bucket);
+      if (!isOurs || message.state === 'orphan') this.run(this.results.lost(message, isOurs, result));
+      else this.run(this.results.failed(message, decide(message, result, POLICY, 0, 0.5), result));
       if (message.state === 'waiting') this.meet('alone');
       if (message.state === 'again') this.meet('again');
     }
   }
 
+  published(message: OutboxMessage): void {
+    message.state = 'told';
+    this.successes.push(message);
+  }
+
+  through(last: OutboxMessage): void {
+    const barred = this.ledger.queues.resolve(last);
+    if (barred.length > 0) this.run(this.results.barred(barred));
+  }
+
+  /** Here what is given up is read again by the next read. */
+  run(effects: readonly Effect[]): void {
+    for (const effect of effects) {
+      if (effect.do === 'reread') this.ledger.known.delete(effect.message);
+      if (effect.do === 'fail') this.giveUpWaiting();
+      if (effect.do !== 'park') continue;
+      const { message } = effect.transition;
+      const decided = this.decided(effect.transition);
+      this.ledger.decide(message, decided);
+      if (message.key !== null) this.blocked.add(message.key);
+      this.transitions.push(decided);
+    }
+  }
+
+  /** The answer to a write: of a row that was read again under another lease nothing is forgotten. */
+  written(transitions: readonly Decided[]): void {
+    for (const transition of transitions) {
+      const { message, epoch } = transition;
+      if (message.parkedId === null && this.lease(message.bucket)?.epoch === epoch) this.ledger.known.delete(message);
+      this.ledger.written(transition);
+    }
+  }
+
   /** Published ones are gone, whoever has the lease; the answer comes later. */
   settle(): void {
-    if (this.settling.length > 0)
-      return this.reports.apply({
-        kind: 'settled',
-        messages: this.settling.splice(0),
-        fence: undefined,
-        readsBefore: 0,
-      });
+    if (this.settling.length > 0) {
+      this.ledger.settled(this.settling);
+      for (const message of this.settling.splice(0)) this.ledger.known.delete(message);
+      return;
+    }
     this.settling = this.successes.splice(0);
     for (const message of this.settling) this.row(message).where = 'gone';
   }
@@ -309,7 +296,7 @@ export class LedgerHistory {
 
   /** In their order; under another lease nothing is written. The answer comes later. */
   park(): void {
-    if (this.parking.length > 0) return this.reports.apply(written(this.parking.splice(0)));
+    if (this.parking.length > 0) return this.written(this.parking.splice(0));
     const decided = this.transitions.splice(0, 1 + this.below(3));
     const ours = decided.filter(
       ({ message, epoch }) => epoch !== undefined && this.lease(message.bucket)?.epoch === epoch,
@@ -321,12 +308,11 @@ export class LedgerHistory {
     }
     this.parking = ours;
     if (ours.length < decided.length) this.meet('void');
-    this.reports.overtaken(decided.filter((each) => !ours.includes(each)));
+    for (const each of decided) if (!ours.includes(each)) this.ledger.written(each);
   }
 
   giveUpWaiting(): void {
-    this.results.release(this.ledger.withdraw(() => true));
-    this.results.rewind();
+    this.run(this.results.release(this.ledger.withdraw(() => true)));
   }
 
   /** The keys that are blocked are read anew with the next lease. */
@@ -362,7 +348,7 @@ export class LedgerHistory {
     }
     const left = this.rows.filter(({ where }) => where !== 'gone');
     if (left.length > 0) throw new Error(`${left.map(({ seq, where }) => `${seq} is ${where}`).join(', ')} for ever`);
-    const { known, queues, flight, unwritten, held, again } = this.ledger;
+    const { known, queues, flight, unwritten, held } = this.ledger;
     const sizes = {
       held,
       known: known.size,
@@ -370,7 +356,6 @@ export class LedgerHistory {
       ready: queues.readyCount,
       out: flight.batches.size + flight.messages,
       unwritten: unwritten.all.size + unwritten.pending.size + unwritten.closed.size + unwritten.rows.size,
-      again: again.length,
     };
     for (const [name, size] of Object.entries(sizes)) if (size !== 0) throw new Error(`${size} ${name} are left`);
   }
@@ -401,9 +386,8 @@ export class LedgerHistory {
   }
 
   check(): void {
-    const { held, flight, again, known } = this.ledger;
+    const { held, flight, known } = this.ledger;
     if (held < 0 || flight.messages < 0) throw new Error(`holds ${held}, ${flight.messages} are out`);
-    if (again.length > 0) throw new Error('something was given up, and is not read again');
     let out = 0;
     for (const { left } of this.out) out += left.length;
     if (out !== flight.messages) throw new Error(`${flight.messages} are out, not ${out}`);

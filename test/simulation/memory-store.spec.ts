@@ -27,6 +27,7 @@ function memory(proof: 'snapshot' | 'probe', ordering: 'key' | 'none' | 'global'
   return {
     settings,
     proof,
+    changesAlone: true,
     async start() {
       database = new MemoryDatabase({ now: wallClock() });
       await new MemoryStore(database).create(settings);
@@ -139,7 +140,7 @@ describe('a database in memory', () => {
   it('gives no id to a statement that finds nothing to write', async () => {
     const before = database.snapshot();
     await store.expire();
-    await store.cleanDedup(0, 10);
+    await store.clean('dedup', 0, 10);
     await store.renew('nobody', 1_000);
     expect(database.snapshot()).toEqual(before);
     await acquire();

@@ -44,8 +44,6 @@ const CRASH_LOOP = 10;
 const OTHER_DELAYS = 8_000;
 /** From one look at everything to the next. */
 const FULL_SCAN = 45_000;
-/** Milliseconds that an INSERT has where sweeps, or looks, cost too much. */
-const AN_INSERT = 2_000;
 /** From one sweep of all above the lower mark to the next, at most. */
 const DEEP_SWEEP = 30_000;
 
@@ -148,10 +146,7 @@ class Scenario {
     const scan = database.caughtUp ? FULL_SCAN : 0;
     // What lies below the upper mark is swept for rarely, after sweeps that walked over many dead rows.
     const sweep = plan.held !== undefined && plan.floor === 'probe' ? DEEP_SWEEP : 0;
-    // A later look whose answers are slow is followed by a rest of fifty times as long: whoever looks at everything comes first.
-    const isHeld = [...history.fates.values()].some(({ insertTook }) => insertTook > AN_INSERT);
-    const look = history.walks && plan.rates.slow > 0 && isHeld ? FULL_SCAN : 0;
-    const rest = delays + OTHER_DELAYS + crashes + Math.max(scan, look) + sweep;
+    const rest = delays + OTHER_DELAYS + crashes + scan + sweep;
     const limit = quietFrom + options.lease + 2 * options.pollInterval + rest;
     await world.run(limit, () => late().length === 0);
     const settledAfter = Math.max(0, world.now - quietFrom);

@@ -108,11 +108,6 @@ export const SEEDS: readonly KeptSeed[] = [
     convictedBy: 'simulated-receipt-of-a-publish-before',
   },
   {
-    seed: 503047,
-    found: 'what a destination that is back had to free was dropped by an older look, and waited for half an hour (15)',
-    convictedBy: 'old-look-drops-what-is-freed',
-  },
-  {
     seed: 500628,
     found: 'the only message that tried a destination was refused itself, and nobody else tried (15)',
     convictedBy: 'poison-keeps-its-destination-away',
@@ -147,11 +142,6 @@ export const SEEDS: readonly KeptSeed[] = [
     convictedBy: 'nothing-ever-stands',
   },
   {
-    seed: 103019845,
-    found: 'put back: a sweep over what is gone went to its end, and nothing was read meanwhile (15)',
-    convictedBy: 'sweep-to-its-end',
-  },
-  {
     seed: 87020918,
     found:
       'what the former owner put off for a destination was not freed in a global order whose first look at what holds it failed (15)',
@@ -170,12 +160,6 @@ export const SEEDS: readonly KeptSeed[] = [
     convictedBy: 'simulated-receipt-that-is-written',
   },
   {
-    seed: 100100668,
-    found:
-      'an INSERT of 8 s stood below a mark that was about to be looked at, and answers were slow: the judge did not wait for the look at everything (15)',
-    convictedBy: 'simulated-slow-looks-never-rest',
-  },
-  {
     seed: 100132380,
     found: 'a destination was back while the broker took nothing: the judge asked for what nobody can know (21)',
     convictedBy: 'simulated-asks-during-an-outage',
@@ -185,12 +169,6 @@ export const SEEDS: readonly KeptSeed[] = [
     found:
       'a process stood still between the look at the numbers and a sweep, and the table was emptied meanwhile: what the sweep found was published before its predecessors (3)',
     convictedBy: 'late-rows-after-an-old-look',
-  },
-  {
-    seed: 108168526,
-    found:
-      'less than 2 s after a start, a message that could not go yet was to be read again: its bucket joined anew, as after a take-over (15)',
-    convictedBy: 'rewound-joins-anew',
   },
   {
     seed: 109301206,
@@ -221,12 +199,6 @@ export const SEEDS: readonly KeptSeed[] = [
     found:
       'the first read of a relay failed, and a failover lost what became of a parked row that it had taken before (15)',
     convictedBy: 'marked-before-the-first-read',
-  },
-  {
-    seed: 109496776,
-    found:
-      'a sequence was set back below ten million rows that are gone: each read walked over all of them until it was cancelled (15)',
-    convictedBy: 'above-the-last-to-the-end',
   },
   {
     seed: 68066,

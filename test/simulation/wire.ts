@@ -90,6 +90,7 @@ export class Wire {
           answer = () => (took < STATEMENT_TIMEOUT ? resolve(result) : reject(cancelled()));
         } catch (error) {
           answer = () => reject(error as Error);
+          took = (error as { took?: number }).took ?? 0;
         }
         if (fate === undefined) world.in(back + took, answer, process);
       });

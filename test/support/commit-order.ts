@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { DataSource, type QueryRunner } from 'typeorm';
 import { transactionExecutor } from '../../lib/data-layers/typeorm/transaction.js';
-import { PUBLISHED } from '../../lib/transports/transport.js';
+import { PUBLISHED } from '../../lib/index.js';
 import { newMessage, ScriptedTransport, type Harness } from './relay.js';
 
 /** Of every key its messages, by id. */

@@ -1,7 +1,6 @@
 import { DataSource, type QueryRunner } from 'typeorm';
-import type { OutboxStore } from '../../lib/index.js';
+import { type OutboxStore, OutboxService } from '../../lib/index.js';
 import { TypeOrm } from '../../lib/data-layers/typeorm/typeorm.js';
-import { OutboxService } from '../../lib/enqueue/outbox.service.js';
 import type { EnqueueRuntime } from '../../lib/enqueue/runtime.js';
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
 import { openStore } from './open-store.js';
@@ -44,6 +43,15 @@ const DATABASE = {
   prefix: 'outbox_',
   pooler: undefined,
 } as const;
+
+/** One for the `describe` that calls it, empty before each of its cases; there from `beforeAll` on. */
+export function useEnqueueDatabase(...args: Parameters<typeof createEnqueueDatabase>): EnqueueDatabase {
+  const database = {} as EnqueueDatabase;
+  beforeAll(async () => void Object.assign(database, await createEnqueueDatabase(...args)));
+  beforeEach(() => database.clear());
+  afterAll(() => database.drop?.());
+  return database;
+}
 
 export async function createEnqueueDatabase(
   kind: DatabaseKind,

@@ -1,12 +1,11 @@
-import type { TransportDefinition, TransportLimits } from '../../lib/index.js';
+import { type TransportDefinition, type TransportLimits, OutboxMessage, OutboxError } from '../../lib/index.js';
 import { Destinations } from '../../lib/enqueue/destinations.js';
 import { EventRegistry } from '../../lib/enqueue/events/event-registry.js';
 import { jsonSerializer } from '../../lib/message/json-serializer.js';
 import type { EnqueueRuntime } from '../../lib/enqueue/runtime.js';
 import { toMessage, type MessageRules } from '../../lib/enqueue/to-message.js';
 import { uuidV7 } from '../../lib/message/uuid-v7.js';
-import { OutboxMessage, type NewMessage } from '../../lib/outbox-message.js';
-import { OutboxError } from '../../lib/outbox.errors.js';
+import { type NewMessage } from '../../lib/outbox-message.js';
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
 
 export function definition(limits?: TransportLimits): TransportDefinition {

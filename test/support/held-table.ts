@@ -9,10 +9,9 @@ export const BUCKETS = [0, 1];
 export const GONE = 3_000_000;
 export const source = (last: string | undefined) => ({ server: 'a', table: 't', last });
 
-type Reads = Required<Pick<ReadyStore, 'edge' | 'lowest'>> & Pick<ReadyStore, 'fetch' | 'sweep' | 'readPlaces'>;
+type Reads = Pick<ReadyStore, 'fetch' | 'sweep' | 'readPlaces'>;
 interface Asked {
-  readonly what: 'lowest' | 'fetch';
-  readonly ranges: readonly (ReadPosition | ReadRange)[];
+  readonly positions: readonly ReadPosition[];
   readonly ms: number;
   readonly cancelled: boolean;
 }
@@ -36,30 +35,21 @@ export class HeldTable implements Reads {
     this.last = String(to);
   }
 
-  async edge() {
-    return { source: source(this.last), snapshot: this.snapshot, fence: '100', session: 1 };
-  }
-
-  async lowest(_: number, ranges: readonly ReadRange[], ms: number) {
-    const places = ranges.flatMap((range) => this.in(range).slice(0, 1));
-    const end = ({ bucket, upTo }: ReadRange) => places.find((place) => place.bucket === bucket)?.seq ?? upTo;
-    await this.walk('lowest', ranges, (range) => Number(end(range)), ms);
-    return { places, snapshot: this.snapshot };
-  }
-
   async fetch({
     positions,
     perBucket,
     limit,
     within = STATEMENT_TIMEOUT,
+    asksFence,
   }: Parameters<ReadyStore['fetch']>[0]): Promise<FetchResult> {
     const found = new Map(positions.map((position) => [position, this.in(position).slice(0, perBucket)]));
     const end = (position: ReadPosition): number =>
       Number(found.get(position)?.[perBucket - 1]?.seq ?? position.upTo ?? Infinity);
-    await this.walk('fetch', positions, end, within);
+    await this.walk(positions, end, within);
     const rows = [...found.values()].flat().slice(0, limit);
     const { last, snapshot } = this;
-    return { messages: rows.map(message), durable: true, snapshot, source: source(last), session: 1 };
+    const fence = asksFence === true ? '100' : undefined;
+    return { messages: rows.map(message), durable: true, snapshot, source: source(last), fence, session: 1 };
   }
 
   async sweep(_: number, ranges: readonly ReadRange[]) {
@@ -71,18 +61,17 @@ export class HeldTable implements Reads {
     return { messages: rows.map(message), durable: true, snapshot: this.snapshot, session: 1 };
   }
 
-  /** @internal */ async walk<T extends ReadPosition>(
-    what: Asked['what'],
-    ranges: readonly T[],
-    end: (range: T) => number,
+  /** @internal */ async walk(
+    positions: readonly ReadPosition[],
+    end: (position: ReadPosition) => number,
     most: number,
   ): Promise<void> {
-    const walked = ranges.map((range) =>
-      Math.max(0, Math.min(this.to, end(range)) - Math.max(this.from, Number(range.after))),
+    const walked = positions.map((position) =>
+      Math.max(0, Math.min(this.to, end(position)) - Math.max(this.from, Number(position.after))),
     );
     const ms = walked.reduce((a, b) => a + b, 0) / 1_000 / BUCKETS.length + this.slow;
     const cancelled = ms > most;
-    this.asked.push({ what, ranges, ms, cancelled });
+    this.asked.push({ positions, ms, cancelled });
     await this.clock.advance(Math.min(ms, most));
     if (cancelled) throw Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014' });
   }

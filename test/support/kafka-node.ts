@@ -9,12 +9,10 @@ import {
   type Admin,
   type KafkaConfig,
 } from 'kafkajs';
-import { GhostBroker } from './kafka-ghost.js';
 
 interface Broker {
   readonly url: string;
   readonly saslUrl: string;
-  readonly controllerUrl: string;
   limit(clientId: string, bytes: number): Promise<void>;
   kill(): Promise<void>;
   restart(): Promise<void>;
@@ -55,15 +53,6 @@ export class KafkaNode {
   /** For users, with a login. */
   get saslUrl(): string {
     return this.broker.saslUrl;
-  }
-
-  async ghost(admin: Admin): Promise<GhostBroker> {
-    const { url, saslUrl, controllerUrl } = this.broker;
-    const { clusterId } = await admin.describeCluster();
-    return GhostBroker.register(controllerUrl, clusterId, [
-      ['PLAINTEXT', url, 0],
-      ['SASL_PLAINTEXT', saslUrl, 2],
-    ]);
   }
 
   async allow(admin: Admin, user: string, rights: readonly Right[]): Promise<void> {

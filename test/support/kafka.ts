@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
 import { Kafka, logLevel, type Admin, type ISocketFactory, type KafkaConfig, type KafkaMessage } from 'kafkajs';
-import type { OutboxMessage, OutboxTransport, PublishResult } from '../../lib/index.js';
-import { contractMessage, type ContractMessageFields } from '../../lib/testing/transport-contract/contract-message.js';
-import { probePublish } from '../../lib/testing/transport-contract/publish-probe.js';
+import type { OutboxMessage } from '../../lib/index.js';
+import { contractMessage, type ContractMessageFields } from './publish.js';
 import type { TcpProxy } from './tcp-proxy.js';
 import { requiredUrl } from './services.js';
 
@@ -49,17 +48,6 @@ export class TestTopics {
     await this.admin.createTopics({ topics: [{ topic, numPartitions, configEntries }], waitForLeaders: false });
     this.topics.push(topic);
     await this.led(topic, numPartitions);
-    return topic;
-  }
-
-  /** One partition with these replicas, whether there is a leader among them or not. */
-  async createOn(replicas: number[], config: Record<string, string>): Promise<string> {
-    const topic = TestTopics.name();
-    const configEntries = Object.entries(config).map(([name, value]) => ({ name, value }));
-    const replicaAssignment = [{ partition: 0, replicas }];
-    await this.admin.createTopics({ topics: [{ topic, replicaAssignment, configEntries }], waitForLeaders: false });
-    this.topics.push(topic);
-    await eventually('the broker knows the topic', () => this.exists(topic));
     return topic;
   }
 
@@ -166,14 +154,6 @@ export function messages(
   return Array.from({ length: count }, (_, n) =>
     contractMessage({ topic, key: `key-${n}`, payload: `{"n":${n}}`, ...fields(n) }),
   );
-}
-
-export async function publish(
-  transport: OutboxTransport,
-  batch: readonly OutboxMessage[],
-  timeout = 60_000,
-): Promise<readonly PublishResult[]> {
-  return (await probePublish(transport, batch, { timeout })).results;
 }
 
 /** Polls until the condition holds; a wait with a deadline instead of a sleep. */

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
 import { transactionExecutor } from '../../lib/data-layers/typeorm/transaction.js';
-import { PUBLISHED } from '../../lib/transports/transport.js';
+import { PUBLISHED } from '../../lib/index.js';
 import { newMessage, ScriptedTransport, type Harness } from './relay.js';
 
 /** What all relays of a test published, in the order in which a broker would have seen it. */

@@ -1,8 +1,6 @@
 import type { OutboxMessage } from '../../lib/index.js';
-import { Reader } from '../../lib/relay/read/reader.js';
+import { Reader, type ReadResult } from '../../lib/relay/read/reader.js';
 import { ProbedLowWaterMark } from '../../lib/relay/read/probed-low-water-mark.js';
-import type { ReadResult } from '../../lib/relay/read/read-result.js';
-import { Reach } from '../../lib/relay/read/reach.js';
 import { SnapshotLowWaterMark } from '../../lib/relay/read/snapshot-low-water-mark.js';
 import { compareSeq, type Place } from '../../lib/outbox-message.js';
 import { waitedTooLong } from '../../lib/store/database-errors.js';
@@ -25,12 +23,10 @@ export class ModelTable extends ModelTransactions {
   /** Happens between a fetch and the sweep that follows it, and between that and the read of what it found. */
   between: () => void = () => undefined;
   afterSweep: () => void = () => undefined;
-  /** Happens around each look for the beginning of buckets. */
+  /** Happens around the number that a fetch tells, and the id that it is asked for. */
   looking: () => void = () => undefined;
-  /** Numbers of a bucket at which one look gets; a wider one is cancelled. */
+  /** Numbers of a bucket at which a read with a limit gets; a wider one is cancelled. */
   reach = Infinity;
-  /** A sweep takes a millisecond for each number of a bucket: a few are more than one read may take. */
-  walks = false;
   /** The next fetch takes too long. */
   cancels = false;
   /** A settle that was sent and not answered. */
@@ -42,17 +38,11 @@ export class ModelTable extends ModelTransactions {
     this.floor =
       kind === 'snapshots' ? new SnapshotLowWaterMark() : new ProbedLowWaterMark(() => this.clock.monotonic());
     const store = {
-      ...(kind === 'probes' ? { bucketsPerRead: 1, ...this.looksOfProbes() } : this.looks()),
-      fetch: async ({
-        positions,
-        perBucket,
-        limit,
-      }: {
-        positions: readonly { bucket: number; after: string; upTo?: string | undefined }[];
-        perBucket: number;
-        limit: number;
-      }) => {
-        if (this.cancels) {
+      ...(kind === 'probes' && { bucketsPerRead: 1, probe: this.probe }),
+      fetch: async ({ positions, perBucket, limit, within, asksFence }: Parameters<ReadyStore['fetch']>[0]) => {
+        const end = (upTo: string | undefined): number => Math.min(Number(upTo ?? Infinity), Number(this.nextSeq));
+        const isWide = positions.some(({ after, upTo }) => end(upTo) - Number(after) > this.reach);
+        if (this.cancels || (within !== undefined && isWide)) {
           this.cancels = false;
           this.between();
           throw cancelled();
@@ -74,106 +64,49 @@ export class ModelTable extends ModelTransactions {
           snapshot: this.snapshot(),
           durable: true,
           session: this.session,
-          source: this.kind === 'snapshots' ? this.lastNumber() : undefined,
         };
+        this.looking();
+        // Where no snapshot comes with it, that is a statement of its own.
+        if (this.kind === 'probes') await Promise.resolve();
+        const source = this.lastNumber();
+        this.looking();
+        const fence = asksFence === true ? this.ownId() : undefined;
         this.between();
-        return result;
+        return { ...result, source, fence };
       },
       sweep: async (_transport: number, ranges: readonly ReadRange[]) => {
-        this.walkOver(ranges);
         const places = this.swept(ranges.flatMap((range) => this.visible().filter((row) => inside(row, range))));
         return { places, complete: true };
       },
       readPlaces: async (_transport: number, places: readonly Place[], visibleIn: Snapshot | undefined) => {
-        // What a walk found, an older snapshot sees than that of the last fetch.
-        this.visibleAtFetch = this.visibleAtFetch.filter(({ seq }) => this.sees(visibleIn, seq));
         const messages = this.visible()
           .filter(({ seq }) => places.some((place) => place.seq === seq) && this.sees(visibleIn, seq))
           .map((row) => this.message(row));
         return { messages, snapshot: this.snapshot(), durable: true, session: this.session };
       },
-      probe: async (_transport: number, ranges: readonly ReadRange[], ms?: number) => {
-        if (ms !== undefined) this.giveUpWide(ranges, ms);
-        const clean = ranges.map((range) => !this.open().some(({ rows }) => rows.some((row) => inside(row, range))));
-        const now = this.clock.wall();
-        this.looking();
-        return { clean, now };
-      },
     };
-    this.reader = new Reader(
-      store,
-      0,
-      this.floor,
-      this.clock,
-      () => (this.writing === undefined ? undefined : this.answer()),
-      1e9,
-    );
-    // Few numbers, or each walk would be over with its first read.
-    if (this.reader.walks !== undefined) Object.assign(this.reader.walks, { reach: new Reach(5, 2n) });
+    this.reader = new Reader(store, 0, this.floor, this.clock, {
+      ownWrites: () => (this.writing === undefined ? undefined : this.answer()),
+      fullScanEvery: 1e9,
+    });
+    // Few numbers: none would be far from another.
+    Object.assign(this.reader.catchUp, { near: 2n });
     for (const bucket of [0, 1]) this.reader.add(bucket);
   }
 
-  /** Sweeps are costly, and cut into slices of a few numbers. */
-  makeWalks(): void {
-    const { lateRows } = this.reader;
-    this.walks = true;
-    Object.assign(lateRows, { budget: 3, least: 0, quick: new Reach(3, 2n) });
-    if (lateRows.walked !== undefined) Object.assign(lateRows.walked, { reach: new Reach(2, 2n) });
-  }
-
-  /** @internal */ walkOver(ranges: readonly ReadRange[]): void {
-    if (!this.walks) return;
-    for (const { after, upTo } of ranges) this.clock.elapsed += Number(upTo) - Number(after);
-    this.looking();
-  }
+  /** @internal */ readonly probe = async (_transport: number, ranges: readonly ReadRange[]) => {
+    const clean = ranges.map((range) => !this.open().some(({ rows }) => rows.some((row) => inside(row, range))));
+    return { clean, now: this.clock.wall() };
+  };
 
   /** @internal */ lastNumber(): NumberSource {
     return { server: 'a', table: 't', last: String(this.nextSeq - 1n) };
   }
 
-  /** @internal */ looks(): Required<Pick<ReadyStore, 'edge' | 'lowest'>> {
-    return {
-      edge: async () => {
-        this.looking();
-        const source = this.lastNumber();
-        const snapshot = this.snapshot() as Snapshot;
-        const transaction = this.begin();
-        this.finish(transaction);
-        this.looking();
-        return { source, snapshot, fence: String(transaction.id), session: this.session };
-      },
-      lowest: async (_transport, ranges, ms) => {
-        this.giveUpWide(ranges, ms);
-        const places = ranges.flatMap((range) =>
-          this.visible()
-            .filter((row) => inside(row, range))
-            .slice(0, 1),
-        );
-        const snapshot = this.snapshot() as Snapshot;
-        this.looking();
-        return { places, snapshot };
-      },
-    };
-  }
-
-  /** @internal */ looksOfProbes(): Pick<ReadyStore, 'lowest' | 'numberSource'> {
-    const { lowest } = this.looks();
-    return {
-      lowest,
-      numberSource: async () => {
-        this.looking();
-        const source = this.lastNumber();
-        this.looking();
-        return source;
-      },
-    };
-  }
-
-  /** @internal */ giveUpWide(ranges: readonly ReadRange[], ms: number): void {
-    if (this.kind === 'probes' && ms > 50) return; // of one bucket it cannot ask for less
-    const last = (upTo: string): number => Math.min(Number(upTo), Number(this.nextSeq));
-    if (ranges.some(({ after, upTo }) => last(upTo) - Number(after) > this.reach))
-      throw Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014' });
+  /** Of a transaction that wrote nothing. @internal */ ownId(): string {
+    const transaction = this.begin();
+    this.finish(transaction);
+    return String(transaction.id);
   }
 
   /** Sends a settle of what was handed out; {@link answer} is its commit and its acknowledgement. */

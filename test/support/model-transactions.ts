@@ -1,6 +1,6 @@
 import { compareSeq, type Place } from '../../lib/outbox-message.js';
 import type { Snapshot } from '../../lib/store/ready-store.js';
-import { FakeClock } from '../../lib/testing/fake-clock.js';
+import { FakeClock } from '../../lib/testing/index.js';
 
 export interface Transaction {
   id: bigint;

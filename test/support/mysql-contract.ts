@@ -1,4 +1,4 @@
-import { describeStoreContract } from '../../lib/testing/store-contract/contract.js';
+import { describeStoreContract } from '../../lib/testing/index.js';
 import { BoundedMariaDbStores, MariaDbStores } from './mariadb-store.js';
 import { describeWith } from './services.js';
 

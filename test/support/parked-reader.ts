@@ -5,7 +5,7 @@ import type { TransportRelayDependencies } from '../../lib/relay/relay.types.js'
 import { ParkedReader } from '../../lib/relay/order/parked-reader.js';
 import type { Lease } from '../../lib/store/lease-store.js';
 import type { DueRow, KeyInBucket } from '../../lib/store/parked-store.js';
-import { FakeClock } from '../../lib/testing/fake-clock.js';
+import { FakeClock } from '../../lib/testing/index.js';
 import { stored } from './transport-relay.js';
 
 export const POLL = 1_000;

@@ -1,8 +1,7 @@
 import { DataSource, type DataSourceOptions } from 'typeorm';
-import type { OutboxStore } from '../../lib/index.js';
+import { OutboxPartitionMaintainer, type OutboxStore } from '../../lib/index.js';
 import { outboxMigrations } from '../../lib/data-layers/typeorm/index.js';
 import { resolveOptions } from '../../lib/options/resolve.js';
-import { OutboxPartitionMaintainer } from '../../lib/partitions/maintainer.js';
 import type { PartitionRequest } from '../../lib/partitions/request.js';
 import { createTestDatabase, type TestDatabase } from './databases.js';
 import { openStore } from './open-store.js';

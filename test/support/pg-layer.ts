@@ -1,4 +1,5 @@
 import type { Client, Pool } from 'pg';
+// From inside: the entries load TypeORM.
 import { OutboxTransactionRequiredError } from '../../lib/outbox.errors.js';
 import type { SqlDatabase, SqlExecutor } from '../../lib/store/executor.js';
 import type { Tables } from '../../lib/transaction/tables.js';

@@ -1,7 +1,7 @@
 import { DataSource } from 'typeorm';
 import type { StoreHarness } from 'nestjs-outbox/testing';
 import type { OutboxStore } from '../../lib/index.js';
-import { outboxSql } from '../../lib/data-layers/typeorm/migrations.js';
+import { outboxSql } from '../../lib/data-layers/typeorm/index.js';
 import { transactionExecutor } from '../../lib/data-layers/typeorm/transaction.js';
 import { openStore } from './open-store.js';
 import type { SchemaSettings } from '../../lib/store/outbox-store.js';

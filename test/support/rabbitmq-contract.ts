@@ -1,7 +1,8 @@
 import { rabbitmq } from '../../lib/transports/rabbitmq/index.js';
-import { describeTransportContract } from '../../lib/testing/transport-contract/contract.js';
+import { describeTransportContract } from '../../lib/testing/index.js';
 import { RabbitMqObserver } from './rabbitmq.js';
 import { describeWith, requiredUrl } from './services.js';
+import { faultsOf } from './publish.js';
 import { TcpProxy } from './tcp-proxy.js';
 
 /** The transport's contract with whatever `amqplib` is in the file that calls it. */
@@ -27,20 +28,7 @@ export function describeRabbitMqContract(title: string, pipelineKeys: boolean): 
       timeout: 60_000,
       received: (queue, count) => observer.received(queue, count, 60_000),
       poison: (topic) => ({ topic, options: { rabbitmq: { exchange: `${observer.prefix}-missing` } } }),
-      faults: {
-        cut: async () => {
-          await proxy.refuse();
-          proxy.cut();
-        },
-        loseRequests: () => proxy.set({ up: 'drop' }),
-        loseReplies: () => proxy.set({ down: 'drop' }),
-        stall: () => proxy.stall(),
-        heal: async () => {
-          proxy.resume();
-          proxy.heal();
-          await proxy.accept();
-        },
-      },
+      faults: faultsOf(() => proxy),
     });
   });
 }

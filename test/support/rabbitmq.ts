@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import amqp, { type Channel, type ChannelModel, type Options } from 'amqplib';
 import type { MessageHeaders } from '../../lib/index.js';
-import type { ReceivedMessage } from '../../lib/testing/transport-contract/harness.js';
+import type { ReceivedMessage } from './publish.js';
 
 export interface QueueMessage extends ReceivedMessage {
   readonly content: Buffer;

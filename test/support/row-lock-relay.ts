@@ -4,7 +4,7 @@ import { transportRelayOptions } from '../../lib/relay/relay.types.js';
 import { RowLockRelay } from '../../lib/relay/row-lock/row-lock-relay.js';
 import { resolveOptions } from '../../lib/options/resolve.js';
 import type { LockedOutcome, LockSession } from '../../lib/store/parked-store.js';
-import { FakeClock } from '../../lib/testing/fake-clock.js';
+import { FakeClock } from '../../lib/testing/index.js';
 import { storeOf, StubStore, turn } from './transport-relay.js';
 import { RecordedHooks, ScriptedTransport } from './scripted.js';
 

@@ -1,11 +1,18 @@
 /** What a test gives to a relay, and what it reads of it, without any database: here is nothing that loads a database client. */
 import { EventEmitter, once } from 'node:events';
-import type { OutboxMessage, OutboxEventMap, OutboxEventName, PublishContext, PublishResult } from '../../lib/index.js';
+import {
+  type OutboxMessage,
+  type OutboxEventMap,
+  type OutboxEventName,
+  type PublishContext,
+  type PublishResult,
+  OutboxTransport,
+  PUBLISHED,
+} from '../../lib/index.js';
 import { bucketOf } from '../../lib/message/bucket-of.js';
 import { uuidV7 } from '../../lib/message/uuid-v7.js';
 import type { NewMessage } from '../../lib/outbox-message.js';
 import type { OutboxHooks } from '../../lib/observe/events.js';
-import { OutboxTransport, PUBLISHED } from '../../lib/transports/transport.js';
 
 /** The connection broke over it, for all that anybody knows. */
 export const broken = (): PublishResult => ({

@@ -1,14 +1,14 @@
-import type { OutboxOptions, OutboxStore } from '../../lib/index.js';
+import { type OutboxOptions, type OutboxStore, OutboxMessage } from '../../lib/index.js';
 import { ROLES } from './each-role.js';
-import { BucketLeases } from '../../lib/relay/leases/bucket-leases.js';
+import { leasesOf } from '../../lib/relay/leases/relay-leases.js';
 import { TransportRelay } from '../../lib/relay/transport-relay.js';
 import { RelayLoops } from '../../lib/relay/relay-loops.js';
-import { transportRelayOptions, timeOfOne } from '../../lib/relay/relay.types.js';
-import { compareSeq, OutboxMessage, type StoredMessage } from '../../lib/outbox-message.js';
+import { transportRelayOptions } from '../../lib/relay/relay.types.js';
+import { compareSeq, type StoredMessage } from '../../lib/outbox-message.js';
 import { resolveOptions } from '../../lib/options/resolve.js';
 import type { Acquired } from '../../lib/store/lease-store.js';
 import type { WriteReport } from '../../lib/store/ready-store.js';
-import { FakeClock } from '../../lib/testing/fake-clock.js';
+import { FakeClock } from '../../lib/testing/index.js';
 import { RecordedHooks, ScriptedTransport } from './scripted.js';
 
 let created = 0;
@@ -163,14 +163,7 @@ export function createTransportRelay(
   const clock = new FakeClock();
   const store = new StubStore(ordering === 'global' ? 1 : buckets);
   const hooks = new RecordedHooks();
-  const settings = {
-    lease: options.lease,
-    buckets: ordering === 'global' ? 1 : buckets,
-    leader: options.coordination === 'leader',
-    every: options.pollInterval * 2,
-    need: timeOfOne(options),
-  };
-  const leases = new BucketLeases(store, clock, 'me', 'a test', settings);
+  const leases = leasesOf({ store: storeOf(store), clock, options }, 'me', {});
   const relay = new TransportRelay({
     name: 'default',
     id: 0,

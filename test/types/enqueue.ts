@@ -1,7 +1,13 @@
 /** Compiled, never run: each `@ts-expect-error` is a mistake that must not compile. */
 import type { EntityManager, QueryRunner, Repository } from 'typeorm';
-import type { EnqueueReport, ChangeReport, OperatorCount, PlainMessage, OutboxService } from '../../lib/index.js';
-import { OutboxEvent } from '../../lib/enqueue/events/outbox-event.decorator.js';
+import {
+  type EnqueueReport,
+  type ChangeReport,
+  type OperatorCount,
+  type PlainMessage,
+  type OutboxService,
+  OutboxEvent,
+} from '../../lib/index.js';
 
 @OutboxEvent({
   type: 'order.placed',

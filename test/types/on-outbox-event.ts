@@ -1,6 +1,5 @@
 /** Compiled, never run: each `@ts-expect-error` is a mistake that must not compile. */
-import type { OutboxMessage } from '../../lib/index.js';
-import { OnOutboxEvent } from '../../lib/enqueue/events/on-outbox-event.decorator.js';
+import { type OutboxMessage, OnOutboxEvent } from '../../lib/index.js';
 import { OrderPlaced, Private } from './enqueue.js';
 
 export class Handlers {

@@ -49,7 +49,7 @@ async function start(libs, home, users, settings) {
   const classPath = ['-cp', `${libs}/*`];
   await run('java', [...java, ...classPath, 'kafka.tools.StorageTool', 'format', '-t', clusterId(), '-c', properties]);
 
-  const broker = new Broker(home, { port, controller, saslPort }, [...java, ...classPath, 'kafka.Kafka', properties]);
+  const broker = new Broker(home, { port, saslPort }, [...java, ...classPath, 'kafka.Kafka', properties]);
   try {
     await broker.restart();
   } catch (error) {
@@ -71,9 +71,8 @@ class Broker {
   #home;
   #command;
 
-  constructor(home, { port, controller, saslPort }, command) {
+  constructor(home, { port, saslPort }, command) {
     this.url = `127.0.0.1:${port}`;
-    this.controllerUrl = `127.0.0.1:${controller}`;
     this.saslUrl = `127.0.0.1:${saslPort}`;
     this.#home = home;
     this.#command = command;

@@ -1,5 +1,5 @@
 import { stopwatch, systemClock } from '../../time/clock.js';
-import { rest } from '../rest.js';
+import { rest } from '../run.js';
 import type { CheckedDrain } from './drain-options.js';
 
 /** Milliseconds that the database may take for a question, also where the wait ends meanwhile. */

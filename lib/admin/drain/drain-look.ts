@@ -1,10 +1,15 @@
 import { compareSeq } from '../../outbox-message.js';
-import type { BulkPage, BulkRow, BulkStore } from '../../store/bulk-store.js';
-import { BUCKET_READY_LIMIT, type InspectStore, type ReadyRest } from '../../store/inspect-store.js';
+import {
+  BUCKET_READY_LIMIT,
+  BULK_TIMEOUT,
+  type BucketRow,
+  type InspectStore,
+  type RowPage,
+  type StoredRow,
+} from '../../store/inspect-store.js';
 
 export interface LookSources {
-  readonly inspect: Pick<InspectStore, 'highestReady' | 'readyUpTo'>;
-  readonly bulk: Pick<BulkStore, 'bounds' | 'find'>;
+  readonly inspect: Pick<InspectStore, 'bounds' | 'find' | 'buckets'>;
   /** The number of the transport that is meant. */
   readonly transport: number | undefined;
 }
@@ -19,9 +24,10 @@ export interface Mark {
 }
 /** What is left of it. */
 export interface Left {
-  readonly ready: readonly ReadyRest[];
+  /** Buckets that have some. */
+  readonly ready: readonly BucketRow[];
   /** Rows that wait for a retry, are blocked, or were scheduled and are due. */
-  readonly parked: readonly BulkRow[];
+  readonly parked: readonly StoredRow[];
   /** Whether these are all. */
   readonly isExact: boolean;
 }
@@ -34,8 +40,8 @@ const PAGE = 5_000;
  * out before the mark may be committed behind it: that row is waited for, too, once it is there.
  */
 export class DrainLook {
-  /** Up to here nothing is left among the parked rows, since nothing was ready any more. */ private after:
-    string | null = null;
+  /** Up to here nothing is left among the parked rows, since nothing was ready any more. */
+  private after: string | null = null;
 
   constructor(
     private readonly sources: LookSources,
@@ -43,9 +49,10 @@ export class DrainLook {
   ) {}
 
   static async begin(sources: LookSources): Promise<DrainLook> {
-    const highest = await sources.inspect.highestReady();
-    const { upTo: parkedUpTo, at } = await sources.bulk.bounds();
-    return new DrainLook(sources, { highest, parkedUpTo, at });
+    const { inspect } = sources;
+    const { rows } = await inspect.find({ state: 'ready', after: null, limit: 1, backwards: true });
+    const { upTo: parkedUpTo, at } = await inspect.bounds();
+    return new DrainLook(sources, { highest: rows[0]?.seq ?? null, parkedUpTo, at });
   }
 
   /**
@@ -55,10 +62,11 @@ export class DrainLook {
   async left(goesOn: () => boolean): Promise<Left> {
     const { highest } = this.mark;
     const { inspect, transport } = this.sources;
-    const ready = highest === null ? [] : await inspect.readyUpTo(highest, transport);
+    const buckets = highest === null ? [] : await inspect.buckets(transport, highest);
+    const ready = buckets.filter(({ ready: count }) => count > 0);
     if (ready.length === 0) return this.leftParked(goesOn);
     const { rows, next } = await this.page(null);
-    const isCounted = ready.every(({ count }) => count < BUCKET_READY_LIMIT);
+    const isCounted = ready.every(({ ready: count }) => count < BUCKET_READY_LIMIT);
     return { ready, parked: rows, isExact: isCounted && next === null };
   }
 
@@ -72,19 +80,19 @@ export class DrainLook {
   }
 
   /** A bounded look, in the order of the rows' numbers, which they keep. */
-  private async page(after: string | null): Promise<BulkPage> {
-    const { bulk, transport } = this.sources;
+  private async page(after: string | null): Promise<RowPage> {
+    const { inspect, transport } = this.sources;
     const meant = { states: ['scheduled', 'waiting', 'blocked'] as const, scheduledUpTo: this.mark.at };
-    const filter = { ...meant, ...(transport === undefined ? {} : { transport }) };
-    const request = { filter, bounds: await bulk.bounds(), after, backwards: false, limit: PAGE, withErrors: false };
-    const { rows, next } = await bulk.find(request);
+    const parked = { ...meant, bounds: await inspect.bounds() };
+    const request = { state: 'parked', parked, after, limit: PAGE, timeout: BULK_TIMEOUT } as const;
+    const { rows, next } = await inspect.find({ ...request, ...(transport === undefined ? {} : { transport }) });
     return { rows: rows.filter((row) => this.isMeant(row)), next };
   }
 
   /** What was scheduled at the enqueue may have no number (MariaDB, MySQL). */
-  private isMeant({ seq, rowId }: BulkRow): boolean {
+  private isMeant({ seq, rowId }: StoredRow): boolean {
     const { highest, parkedUpTo } = this.mark;
-    const wasParked = parkedUpTo !== null && compareSeq(rowId, parkedUpTo) <= 0;
+    const wasParked = parkedUpTo !== null && compareSeq(rowId as string, parkedUpTo) <= 0;
     return wasParked || (highest !== null && seq !== '0' && compareSeq(seq, highest) <= 0);
   }
 }
@@ -93,10 +101,10 @@ export const isNone = ({ ready, parked, isExact }: Left): boolean =>
   isExact && ready.length === 0 && parked.length === 0;
 
 export const countOf = ({ ready, parked }: Left): number =>
-  parked.length + ready.reduce((sum, { count }) => sum + count, 0);
+  parked.length + ready.reduce((sum, { ready: count }) => sum + count, 0);
 
 /** Numbers that lie between the first message of each bucket and the mark: what a count that ends at a limit does not tell. */
 export function distanceOf({ ready, parked }: Left, { highest }: Mark): number {
-  const ofReady = ready.map(({ first }) => Number(BigInt(highest ?? first) - BigInt(first)) + 1);
+  const ofReady = ready.map(({ first }) => Number(BigInt(highest ?? 0) - BigInt(first ?? 0)) + 1);
   return parked.length + ofReady.reduce((sum, distance) => sum + distance, 0);
 }

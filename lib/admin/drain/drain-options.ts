@@ -1,7 +1,7 @@
 import type { Duration } from '../../outbox-message.js';
-import { refuse, refuseUnknown } from '../../options/refuse.js';
-import { typeName } from '../../options/text-checks.js';
+import { refuse } from '../../options/refuse.js';
 import { milliseconds } from '../../time/duration.js';
+import { checkObject, checkSignal } from '../checks.js';
 
 /** How long `drain` waits, and for what. */
 export interface DrainOptions {
@@ -39,13 +39,10 @@ const MAX_TIMEOUT = 24 * 86_400_000;
 
 /** @throws OutboxMessageError `INVALID_MESSAGE` */
 export function checkedDrain(options: DrainOptions): CheckedDrain {
-  if (typeof options !== 'object' || options === null)
-    refuse('drain', `options must be an object, not ${typeName(options)}`);
-  refuseUnknown(options, NAMES, 'drain');
+  checkObject('drain', 'options', options, NAMES);
   const { transport, timeout = DEFAULT_TIMEOUT, signal, progress = () => undefined } = options;
   const ms = milliseconds(timeout);
   if (ms === undefined || ms > MAX_TIMEOUT) refuse('drain', `timeout must be a duration up to '24d'`);
-  if (signal !== undefined && !(signal instanceof AbortSignal)) refuse('drain', 'signal must be an AbortSignal');
-  if (typeof progress !== 'function') refuse('drain', `progress must be a function, not ${typeName(progress)}`);
+  checkSignal('drain', signal, progress);
   return { transport, timeout: ms, signal, progress };
 }

@@ -16,14 +16,14 @@ const MAX_REASONS = 10;
 
 /** Each cause once, among some of the messages. What has moved on meanwhile has none. */
 export async function drainReasons(
-  inspect: Pick<InspectStore, 'page' | 'byIds' | 'surroundings'>,
+  inspect: Pick<InspectStore, 'find' | 'surroundings'>,
   left: Left,
   mark: Mark,
   sources: ExplainSources,
 ): Promise<DrainReason[]> {
   if (countOf(left) === 0) return [];
   const reasons = new Map<string, DrainReason>();
-  for (const row of [...(await someReady(inspect, left, mark)), ...(await someParked(inspect, left))]) {
+  for (const row of [...(await someReady(inspect, left, mark)), ...left.parked.slice(0, EXAMPLES)]) {
     const [first] = reasonsOf(row, await inspect.surroundings(row), sources);
     if (first === undefined) continue;
     const cause = first.code === 'blocked' ? String(first.facts['behind']) : normalizedError(row.lastError ?? '');
@@ -35,24 +35,14 @@ export async function drainReasons(
 }
 
 async function someReady(
-  inspect: Pick<InspectStore, 'page'>,
+  inspect: Pick<InspectStore, 'find'>,
   { ready }: Left,
   { highest }: Mark,
 ): Promise<StoredRow[]> {
   const found: StoredRow[] = [];
   for (const transport of new Set(ready.map((rest) => rest.transport))) {
-    const { rows } = await inspect.page({ state: 'ready', transport, after: null, limit: EXAMPLES });
+    const { rows } = await inspect.find({ state: 'ready', transport, after: null, limit: EXAMPLES });
     found.push(...rows.filter(({ seq }) => compareSeq(seq, highest ?? '0') <= 0));
   }
   return found;
 }
-
-async function someParked(inspect: Pick<InspectStore, 'byIds'>, { parked }: Left): Promise<StoredRow[]> {
-  const some = parked.slice(0, EXAMPLES);
-  if (some.length === 0) return [];
-  const { rows } = await inspect.byIds(some.map(({ id }) => id));
-  return rows.filter(({ state, rowId }) => isHeld(state) && some.some((row) => row.rowId === rowId));
-}
-
-const isHeld = (state: StoredRow['state']): boolean =>
-  state === 'scheduled' || state === 'waiting' || state === 'blocked';

@@ -4,7 +4,7 @@ import type { InspectStore } from '../../store/inspect-store.js';
 import { stopwatch, systemClock } from '../../time/clock.js';
 import type { ExplainSources } from '../explanation-reason.js';
 import { nameOf } from '../found-message.js';
-import { rest } from '../rest.js';
+import { rest } from '../run.js';
 import { DrainEnd } from './drain-end.js';
 import { countOf, distanceOf, DrainLook, isNone, type Left, type LookSources } from './drain-look.js';
 import type { CheckedDrain } from './drain-options.js';

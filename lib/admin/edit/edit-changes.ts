@@ -2,6 +2,7 @@ import type { HeaderValue } from '../../outbox-message.js';
 import { refuse, refuseUnknown } from '../../options/refuse.js';
 import { textProblem, typeName } from '../../options/text-checks.js';
 import { actorOf } from '../actor.js';
+import { checkedFlag, checkObject } from '../checks.js';
 
 /** What of a message is to be otherwise. What is left out stays. */
 export interface MessageChanges {
@@ -77,12 +78,12 @@ export function checkedChanges(changes: MessageChanges): MessageChanges {
 
 /** @throws OutboxMessageError `INVALID_MESSAGE` */
 export function checkedEdit(options: EditOptions & { dryRun?: boolean }): CheckedEdit {
-  if (typeof options !== 'object' || options === null)
-    refuse('edit', `options must be an object, not ${typeName(options)}`);
-  refuseUnknown(options, OPTIONS, 'edit');
-  const { transport, expect, requeue = false, dryRun = false, by } = options;
-  for (const [name, flag] of Object.entries({ requeue, dryRun }))
-    if (typeof flag !== 'boolean') refuse('edit', `${name} must be true or false, not ${typeName(flag)}`);
+  checkObject('edit', 'options', options, OPTIONS);
+  const { transport, expect, by } = options;
+  const [requeue, dryRun] = [
+    checkedFlag('edit', 'requeue', options.requeue),
+    checkedFlag('edit', 'dryRun', options.dryRun),
+  ];
   if (expect !== undefined && !(typeof expect === 'string' && /^[0-9a-f]{16}$/.test(expect)))
     refuse('edit', 'expect must be the revision that show() has');
   return { transport, expect, requeue, actor: actorOf('edit', by), dryRun };

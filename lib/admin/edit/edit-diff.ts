@@ -1,7 +1,7 @@
 import { decodeHeaders } from '../../message/headers.js';
 import { isEncrypted } from '../../outbox-message.js';
 import { printable } from '../../observe/redact/printable.js';
-import type { EditableContent } from '../../store/edit/edit-store.js';
+import type { EditableContent } from '../../store/edit.js';
 
 /** One thing that an edit changes. No value of a header and nothing of a payload is in it. */
 export interface EditDifference {

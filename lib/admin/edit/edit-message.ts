@@ -1,9 +1,11 @@
 import { OutboxError } from '../../outbox.errors.js';
 import { refuse } from '../../options/refuse.js';
-import type { EditableContent, EditableRow, EditOutcome, EditStore, ParkedPlace } from '../../store/edit/edit-store.js';
-import { revisionOf } from '../../store/edit/revision.js';
-import type { InspectStore } from '../../store/inspect-store.js';
+import type { ParkedState } from '../../outbox-message.js';
+import { revisionOf, type EditableContent, type EditableRow } from '../../store/edit.js';
+import type { InspectStore, StoredRow } from '../../store/inspect-store.js';
+import type { ActReport, OperatorStore, Refusal } from '../../store/operator-store.js';
 import { nameOf } from '../found-message.js';
+import { WHOLE } from '../content-view.js';
 import type { CheckedEdit, MessageChanges } from './edit-changes.js';
 import { differences, type EditDifference } from './edit-diff.js';
 
@@ -25,8 +27,8 @@ export interface EditReport extends EditPreview {
 }
 
 export interface EditSources {
-  readonly edits: EditStore;
-  readonly inspect: Pick<InspectStore, 'byIds'>;
+  readonly operators: OperatorStore;
+  readonly inspect: InspectStore;
   readonly names: ReadonlyMap<number, string>;
   /** The number of the edit whose old version comes back, for the audit. */
   readonly restores?: string;
@@ -59,7 +61,10 @@ export async function editMessage(
   const changed = Object.fromEntries(
     FIELDS.filter((name) => after[name] !== row[name]).map((name) => [name, after[name]]),
   );
-  const outcome = await sources.edits.edit({ rowId: row.rowId, revision, changes: changed, requeue, actor, filter });
+  const outcome = await sources.operators.act(
+    { action: 'edit', actor, filter },
+    { do: 'edit', row, revision, changes: changed, requeue },
+  );
   return { ...preview, ...written(outcome), requeued: requeue };
 }
 
@@ -73,34 +78,30 @@ function namedIn(found: readonly EditDifference[]): { changed: readonly string[]
 
 const FIELDS = ['topic', 'type', 'contentType', 'headers', 'options', 'payload'] as const;
 
-function written(outcome: EditOutcome): Pick<EditReport, 'auditId' | 'revision'> {
-  if (outcome.outcome === 'edited') return { auditId: outcome.audit, revision: outcome.revision };
-  throw refused(outcome.outcome === 'sending' ? SENDING : CHANGED);
+function written(outcome: ActReport | Refusal): Pick<EditReport, 'auditId' | 'revision'> {
+  if ('refused' in outcome) throw refused(outcome.refused === 'sending' ? SENDING : CHANGED);
+  return { auditId: outcome.audit, revision: outcome.revision as string };
 }
 
-async function placeOf(
-  { edits, inspect, names }: EditSources,
-  id: string,
-  number: number | undefined,
-): Promise<ParkedPlace> {
-  const all = await edits.places(id);
+async function placeOf({ inspect, names }: EditSources, id: string, number: number | undefined): Promise<StoredRow> {
+  const all = (await inspect.find({ state: 'parked', ids: [id], after: null, limit: MOST_COPIES })).rows;
   const places = all.filter(({ transport }) => number === undefined || transport === number);
   const [first, second] = places;
-  if (second !== undefined && first?.transport !== second.transport) {
-    const known = places.map(({ transport }) => `'${nameOf(transport, names)}'`).join(', ');
+  const transports = [...new Set(places.map(({ transport }) => transport))].sort((a, b) => a - b);
+  if (transports.length > 1) {
+    const known = transports.map((transport) => `'${nameOf(transport, names)}'`).join(', ');
     refuse('edit', `the message waits in several transports: ${known}`, 'INVALID_MESSAGE', 'Give transport.');
   }
   if (second !== undefined) refuse('edit', 'several messages of this transport have the id: it names no single one');
   if (first !== undefined) return first;
-  throw await notParked({ inspect }, id, number);
+  throw await notParked(inspect, id, number);
 }
 
+/** Rows of one id that are looked at: one for each transport, but for copies that a replay made. */
+const MOST_COPIES = 1_000;
+
 /** Why a message cannot be edited, as it does not wait. */
-async function notParked(
-  { inspect }: Pick<EditSources, 'inspect'>,
-  id: string,
-  number: number | undefined,
-): Promise<OutboxError> {
+async function notParked(inspect: InspectStore, id: string, number: number | undefined): Promise<OutboxError> {
   const { rows, isComplete } = await inspect.byIds([id]);
   const states = new Set(
     rows.filter(({ transport }) => number === undefined || transport === number).map((row) => row.state),
@@ -113,12 +114,12 @@ async function notParked(
     : refused(['it was not found in time; it may be ready, and does not wait', 'Look for it with find() and its key.']);
 }
 
-async function readable({ edits }: EditSources, { rowId }: ParkedPlace): Promise<EditableRow> {
-  const row = await edits.read(rowId);
-  if (row === undefined) throw refused(CHANGED);
-  if (!row.fits)
+async function readable({ inspect }: EditSources, row: StoredRow): Promise<EditableRow> {
+  const content = await inspect.content(row, WHOLE);
+  if (content === undefined) throw refused(CHANGED);
+  if (!content.fits)
     refuse('edit', 'the row is larger than the outbox takes, and is not read', 'INVALID_MESSAGE', 'Discard it.');
-  return row;
+  return { ...row, ...content, state: row.state as ParkedState, payload: content.preview };
 }
 
 type Why = readonly [problem: string, hint: string];

@@ -1,8 +1,10 @@
-import { refuse, refuseUnknown } from '../../options/refuse.js';
-import { MAX_CHARACTERS, MAX_KEY_BYTES, textProblem, typeName } from '../../options/text-checks.js';
+import { refuse } from '../../options/refuse.js';
+import { MAX_CHARACTERS, MAX_KEY_BYTES, textProblem } from '../../options/text-checks.js';
 import { printable } from '../../observe/redact/printable.js';
-import { isWhole, type PauseReport, type PauseScope, type PauseStore } from '../../store/pauses/pause-store.js';
+import type { ActReport, OperatorStore, PauseStep } from '../../store/operator-store.js';
+import { isWhole, type PauseScope } from '../../store/pauses/pause-store.js';
 import { actorOf } from '../actor.js';
+import { checkObject } from '../checks.js';
 
 /** A transport, or a part of it. */
 export interface PauseSubject {
@@ -49,7 +51,7 @@ export interface PauseOutcome {
   readonly auditId: string;
 }
 export interface PauseSources {
-  readonly pauses: PauseStore;
+  readonly operators: Pick<OperatorStore, 'act' | 'pauses'>;
   /** @throws OutboxMessageError `UNKNOWN_TRANSPORT` */
   numberOf(transport: string, subject: string): Promise<number>;
   /** Relays have something to hear. Must return at once. */
@@ -61,23 +63,21 @@ export async function pause(sources: PauseSources, request: PauseRequest): Promi
   const { reason } = request;
   const problem = textProblem('reason', reason);
   if (problem !== undefined) refuse('pause', problem);
-  const parts = (await sources.pauses.list()).filter((one) => !isWhole(one));
+  const parts = (await sources.operators.pauses()).filter((one) => !isWhole(one));
   if (!isWhole(scope) && parts.length >= MOST_PARTS && !parts.some((one) => isSame(one, scope)))
     refuse('pause', `${parts.length} topics and keys are paused already; pause their transport, or resume some`);
   const kept = [...printable(reason)].slice(0, MAX_CHARACTERS).join('');
-  const filter = JSON.stringify({ ...subject, reason: kept });
-  return told(sources, subject.transport, scope, await sources.pauses.pause({ scope, actor, filter, reason: kept }));
+  return written(sources, { do: 'pause', scope, actor, reason: kept }, { ...subject, reason: kept });
 }
 
 export async function resume(sources: PauseSources, request: ResumeRequest): Promise<PauseOutcome> {
   const { scope, actor, subject } = await checked(sources, 'resume', request, ['by']);
-  const ended = await sources.pauses.resume({ scope, actor, filter: JSON.stringify(subject) });
-  return told(sources, subject.transport, scope, ended);
+  return written(sources, { do: 'resume', scope, actor, reason: '' }, subject);
 }
 
 /** The oldest first. */
-export async function pauseEntries(pauses: PauseStore): Promise<PauseEntry[]> {
-  return (await pauses.list()).map(({ name, topic, key, since, actor, reason }) => ({
+export async function pauseEntries(operators: Pick<OperatorStore, 'pauses'>): Promise<PauseEntry[]> {
+  return (await operators.pauses()).map(({ name, topic, key, since, actor, reason }) => ({
     transport: name,
     topic,
     key,
@@ -91,9 +91,7 @@ const isSame = (one: PauseScope, other: PauseScope): boolean =>
   one.transport === other.transport && one.topic === other.topic && one.key === other.key;
 
 async function checked(sources: PauseSources, action: string, request: PauseSubject & { by?: string }, more: string[]) {
-  if (typeof request !== 'object' || request === null)
-    refuse(action, `the request must be an object, not ${typeName(request)}`);
-  refuseUnknown(request, ['transport', 'topic', 'key', ...more], action);
+  checkObject(action, 'the request', request, ['transport', 'topic', 'key', ...more]);
   const { transport, topic, key, by } = request;
   const problem =
     textProblem('transport', transport) ??
@@ -106,14 +104,17 @@ async function checked(sources: PauseSources, action: string, request: PauseSubj
   return { scope, actor, subject: { transport, ...parts } };
 }
 
-function told(
-  sources: PauseSources,
-  transport: string,
-  { topic, key }: PauseScope,
-  { audit, changed }: PauseReport,
-): PauseOutcome {
-  if (changed) sources.changed();
-  return { transport, topic, key, changed, auditId: audit };
+async function written(
+  { operators, changed }: PauseSources,
+  step: PauseStep,
+  subject: PauseSubject & { readonly reason?: string },
+): Promise<PauseOutcome> {
+  const { do: action, actor, scope } = step;
+  const report = await operators.act({ action, actor, filter: JSON.stringify(subject) }, step);
+  const { audit, done } = report as ActReport; // nothing refuses it
+  if (done > 0) changed();
+  const { topic, key } = scope;
+  return { transport: subject.transport, topic, key, changed: done > 0, auditId: audit };
 }
 
 /** Relays read all pauses with each heartbeat. */

@@ -1,10 +1,9 @@
-import type { BulkStore } from '../../store/bulk-store.js';
-import type { EditStore, KeptRow } from '../../store/edit/edit-store.js';
-import type { PurgePage, PurgeRow, PurgeStore } from '../../store/edit/purge-store.js';
-import { audited, ChunkedRows } from '../audited-run.js';
+import type { InspectStore, PageRow } from '../../store/inspect-store.js';
+import type { AuditRow, OperatorStore, StepReport } from '../../store/operator-store.js';
+import { archivePages, whileWhole, type Layouts } from '../archive-pages.js';
 import type { BulkReport, CheckedOptions } from '../bulk-options.js';
 import { keptContent } from '../edit/kept-version.js';
-import { whileWhole, type Layouts } from '../moving-archive.js';
+import { audited, ChunkedRows } from '../run.js';
 import type { CheckedPurge } from './purge-selection.js';
 
 /** What a purge would delete. */
@@ -18,9 +17,8 @@ export interface PurgeCount {
 export interface PurgeReport extends BulkReport, Pick<PurgeCount, 'versions'> {}
 
 export interface PurgeSources {
-  readonly bulk: BulkStore;
-  readonly edits: Pick<EditStore, 'kept'>;
-  readonly purge: PurgeStore;
+  readonly operators: OperatorStore;
+  readonly inspect: Pick<InspectStore, 'bounds' | 'find'>;
   readonly partitions: Layouts | undefined;
 }
 export interface PurgeAction {
@@ -28,8 +26,6 @@ export interface PurgeAction {
   readonly transport: number | undefined;
 }
 
-/** Rows that are read at once: as many as a look of the store comes past, so that none is looked at twice. */
-const ARCHIVED = 20_000;
 /** Old versions that are read at once: their texts may be large. */
 const PAGE = 200;
 
@@ -48,16 +44,16 @@ export async function runPurge(
   options: CheckedOptions,
   filter: string,
 ): Promise<PurgeReport> {
-  const { bulk } = sources;
+  const { operators } = sources;
   const until = await untilOf(sources, action);
-  const auditId = await bulk.begin({ action: 'purge', actor: options.actor, filter });
+  const auditId = await operators.begin({ action: 'purge', actor: options.actor, filter });
   const chunked = new ChunkedRows(options);
   let versions = 0;
   const outcome = await audited(
-    (...ended) => bulk.end(auditId, ...ended),
+    (...ended) => operators.end(auditId, ...ended),
     async () => {
       for await (const edits of versionsOf(sources, action, until)) {
-        const isGoing = await chunked.each(edits, 0, (some) => sources.purge.forget(auditId, some));
+        const isGoing = await chunked.each(edits, 0, (some) => operators.step(auditId, { do: 'forget', edits: some }));
         versions = chunked.done;
         if (!isGoing) return false;
       }
@@ -70,56 +66,58 @@ export async function runPurge(
 }
 
 /** By the database's clock. Nothing is as old as the calendar of the databases goes back. */
-async function untilOf({ bulk }: PurgeSources, { meant }: PurgeAction): Promise<Date> {
-  return new Date(Math.max(0, (await bulk.bounds()).now.getTime() - meant.olderThan));
+async function untilOf({ inspect }: PurgeSources, { meant }: PurgeAction): Promise<Date> {
+  return new Date(Math.max(0, (await inspect.bounds()).now.getTime() - meant.olderThan));
 }
 
 /** What is gone since it was found may have been put beside the archive. */
 function removed(
-  { purge, partitions }: PurgeSources,
+  { operators, partitions }: PurgeSources,
   auditId: string,
-  rows: readonly PurgeRow[],
-): Promise<number | undefined> {
-  const work = (): Promise<number | undefined> => purge.remove(auditId, rows);
-  return whileWhole(partitions, 'purge', work, (count) => count === undefined || count === rows.length);
+  rows: readonly PageRow[],
+): Promise<StepReport | undefined> {
+  const positions = rows.map(({ position }) => position);
+  const work = (): Promise<StepReport | undefined> => operators.step(auditId, { do: 'purge', positions });
+  return whileWhole(partitions, 'purge', work, (report) => report === undefined || report.done === rows.length);
 }
 
 async function* archived(
-  { purge, partitions }: PurgeSources,
+  { inspect, partitions }: PurgeSources,
   { meant, transport }: PurgeAction,
   until: Date,
-): AsyncGenerator<{ readonly rows: readonly PurgeRow[]; readonly fraction: number }> {
+): AsyncGenerator<{ readonly rows: readonly PageRow[]; readonly fraction: number }> {
   const { ids, texts } = meant;
   const filter = { ...texts, ...(ids && { ids }), ...(transport === undefined ? {} : { transport }) };
-  let [after, first] = [null as string | null, Infinity];
-  do {
-    const request = { ...filter, until, after, limit: ARCHIVED };
-    const page: PurgePage = await whileWhole(partitions, 'purge', () => purge.archived(request));
-    const at = page.at?.getTime() ?? until.getTime();
-    first = Math.min(first, at);
-    after = page.next;
+  const request = { ...filter, published: { from: null, before: until }, after: null };
+  let first: number | undefined;
+  let fraction = 0;
+  for await (const { rows, next } of archivePages(inspect, partitions, 'purge', request)) {
+    const [begin, end] = [rows[0], rows.at(-1)].map((row) => row?.publishedAt?.getTime());
+    first ??= begin;
     // By time: nobody has counted them.
-    yield { rows: page.rows, fraction: after === null ? 1 : (at - first) / Math.max(1, until.getTime() - first) };
-  } while (after !== null);
+    if (first !== undefined && end !== undefined) fraction = (end - first) / Math.max(1, until.getTime() - first);
+    yield { rows, fraction: next === null ? 1 : fraction };
+  }
 }
 
 /** Numbers of edits whose old version is meant. */
-async function* versionsOf({ edits }: PurgeSources, action: PurgeAction, until: Date): AsyncGenerator<string[]> {
+async function* versionsOf({ operators }: PurgeSources, action: PurgeAction, until: Date): AsyncGenerator<string[]> {
   let before: string | null = null;
   for (let isMore = true; isMore;) {
-    const rows: KeptRow[] = await edits.kept({ before, limit: PAGE, previewBytes: 0 });
-    yield rows.filter((row) => isMeant(row, action, until)).map(({ audit }) => audit);
-    before = rows.at(-1)?.audit ?? null;
+    const rows: AuditRow[] = await operators.audit({ before, limit: PAGE, edits: { previewBytes: 0 } });
+    const meant = rows.filter((row) => isMeant(row, action, until)).map(({ id }) => id);
+    if (meant.length > 0) yield meant;
+    before = rows.at(-1)?.id ?? null;
     isMore = rows.length === PAGE;
   }
 }
 
 /** Of one that cannot be read nobody knows what it is: it is meant where only ids and times are asked for. */
-function isMeant(row: KeptRow, { meant, transport }: PurgeAction, until: Date): boolean {
-  if (row.kept === null) return false;
-  if (meant.ids !== undefined && !meant.ids.includes(row.id)) return false;
-  if (row.at !== null && row.at > until) return false;
-  const content = keptContent(row.kept);
+function isMeant({ edit, begunAt }: AuditRow, { meant, transport }: PurgeAction, until: Date): boolean {
+  if (edit === undefined || edit.kept === null) return false;
+  if (meant.ids !== undefined && !meant.ids.includes(edit.id)) return false;
+  if (begunAt !== null && begunAt > until) return false;
+  const content = keptContent(edit.kept);
   const wanted = Object.entries({ ...meant.texts, ...(transport === undefined ? {} : { transport }) });
   return wanted.every(([name, value]) => content?.[name as 'key' | 'topic' | 'type' | 'transport'] === value);
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { refuse } from '../../options/refuse.js';
-import type { AuditRow, ReplayFilter } from '../../store/bulk-store.js';
+import type { AuditRow } from '../../store/operator-store.js';
 import type { CheckedReplay, ReplayConditions } from './replay-selection.js';
 
 /** What a replay means, and how far it is. As JSON it is the `filter` of its row in the audit, and all that a resumption needs. */
@@ -66,7 +66,7 @@ function parsed(text: string): Record<string, unknown> {
 }
 
 /** @param transport the number of the one that is meant */
-export function storeFilter({ conditions, from, before }: ReplayPlan, transport: number | undefined): ReplayFilter {
+export function storeFilter({ conditions, from, before }: ReplayPlan, transport: number | undefined) {
   const { includeReplays: _, transport: __, ...rest } = conditions;
-  return { ...rest, ...(transport === undefined ? {} : { transport }), from, before };
+  return { ...rest, ...(transport === undefined ? {} : { transport }), published: { from, before } };
 }

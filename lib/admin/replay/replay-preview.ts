@@ -1,7 +1,7 @@
-import type { ArchivedRow } from '../../store/bulk-store.js';
+import type { PageRow } from '../../store/inspect-store.js';
 import { toFound, nameOf, type FoundMessage } from '../found-message.js';
 import type { CheckedReplayOptions } from './replay-options.js';
-import { archivePages, isReplayed, type ReplayAction, type ReplaySources } from './replay-run.js';
+import { isReplayed, replayed, type ReplayAction, type ReplaySources } from './replay-run.js';
 
 /** The result of a dry run of a replay. Each message counts once for each of its transports. */
 export interface ReplayPreview {
@@ -43,7 +43,7 @@ export async function previewReplay(
 ): Promise<ReplayPreview> {
   const isMeant = isReplayed(sources, action.plan);
   const found = new Found(sources.names);
-  for await (const { rows, next } of archivePages(sources, action)) {
+  for await (const { rows, next } of replayed(sources, action)) {
     signal?.throwIfAborted();
     const meant = rows.filter(isMeant);
     found.skipped += rows.length - meant.length;
@@ -66,9 +66,9 @@ class Found {
 
   constructor(readonly names: ReadonlyMap<number, string>) {}
 
-  add({ row, bytes }: ArchivedRow): void {
+  add(row: PageRow): void {
     this.count += 1;
-    this.bytes += bytes;
+    this.bytes += row.archived?.bytes ?? 0;
     this.firstAt ??= row.publishedAt;
     this.lastAt = row.publishedAt;
     this.transports.add(nameOf(row.transport, this.names));
@@ -85,9 +85,8 @@ class Found {
 }
 
 /** An archive that has nothing at all is one that nobody keeps. */
-async function hintOf({ store }: ReplaySources, { filter }: ReplayAction): Promise<string | null> {
-  const all = { from: null, before: filter.before };
-  const { rows } = await store.find({ filter: all, after: null, limit: 1 });
+async function hintOf({ inspect }: ReplaySources, { plan: { before } }: ReplayAction): Promise<string | null> {
+  const { rows } = await inspect.find({ state: 'published', published: { from: null, before }, after: null, limit: 1 });
   return rows.length === 0 ? EMPTY : null;
 }
 

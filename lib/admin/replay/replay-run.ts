@@ -1,26 +1,20 @@
 import { bucketOf } from '../../message/bucket-of.js';
 import { countFitting } from '../../message/fitting-by-bytes.js';
 import { withReplayHeader } from '../../message/replay-header.js';
-import { audited } from '../audited-run.js';
 import type { NewMessage } from '../../outbox-message.js';
 import type { ResolvedOptions } from '../../outbox.options.js';
-import {
-  BULK_LOOK,
-  type ArchivedMessage,
-  type ArchivedRow,
-  type ArchivePage,
-  type ReplayFilter,
-  type ReplayStore,
-} from '../../store/bulk-store.js';
+import type { InspectStore, PageRow, RowPage, RowRequest } from '../../store/inspect-store.js';
+import type { ArchivedMessage, OperatorStore } from '../../store/operator-store.js';
 import { systemClock } from '../../time/clock.js';
-import { whileWhole, type Layouts } from '../moving-archive.js';
+import { archivePages, whileWhole, type Layouts } from '../archive-pages.js';
+import { audited, rest } from '../run.js';
 import { Pace } from './pace.js';
 import type { CheckedReplayOptions, ReplayReport } from './replay-options.js';
 import { planText, type ReplayPlan } from './replay-plan.js';
-import { rest } from '../rest.js';
 
 export interface ReplaySources {
-  readonly store: ReplayStore;
+  readonly operators: OperatorStore;
+  readonly inspect: Pick<InspectStore, 'bounds' | 'find'>;
   readonly partitions: Layouts | undefined;
   readonly options: Pick<ResolvedOptions, 'buckets' | 'ordering' | 'transports'>;
   /** Transports by number, also those that left the options. */
@@ -30,32 +24,24 @@ export interface ReplaySources {
 }
 export interface ReplayAction {
   readonly plan: ReplayPlan;
-  readonly filter: ReplayFilter;
+  readonly filter: Omit<RowRequest, 'state' | 'after' | 'limit'>;
 }
 
-/** Rows that are read at once, without their content: as many as the store looks at. */
-const PAGE = BULK_LOOK;
 /** Bytes that are read and inserted at once, about. */
 const CHUNK_BYTES = 16 * 1024 * 1024;
 
 /** What the filter means, in the order of the publishing. */
-export async function* archivePages(
-  { store, partitions }: ReplaySources,
+export function replayed(
+  { inspect, partitions }: ReplaySources,
   { plan, filter }: ReplayAction,
-): AsyncGenerator<ArchivePage> {
-  let { after } = plan;
-  do {
-    const request = { filter, after, limit: PAGE };
-    const page = await whileWhole(partitions, 'replay', () => store.find(request));
-    yield page;
-    after = page.next;
-  } while (after !== null);
+): AsyncGenerator<RowPage> {
+  return archivePages(inspect, partitions, 'replay', { ...filter, after: plan.after });
 }
 
 /** Whether a row is published again: not by a process that has no such transport, and not what a replay published. */
 export function isReplayed({ names, options }: ReplaySources, { conditions }: ReplayPlan) {
-  return ({ row, isReplay }: ArchivedRow): boolean =>
-    (conditions.includeReplays || !isReplay) && options.transports.has(names.get(row.transport) ?? '');
+  return ({ transport, archived }: PageRow): boolean =>
+    (conditions.includeReplays || archived?.isReplay !== true) && options.transports.has(names.get(transport) ?? '');
 }
 
 /**
@@ -69,9 +55,8 @@ export async function runReplay(
   options: CheckedReplayOptions,
 ): Promise<ReplayReport> {
   const run = new ReplayRun(sources, auditId, action, options);
-  const { store } = sources;
   const outcome = await audited(
-    (...ended) => store.end(auditId, run.state, ...ended),
+    (...ended) => sources.operators.end(auditId, ...ended, run.state),
     () => run.all(),
   );
   return { auditId, done: run.done, skipped: run.skipped, outcome };
@@ -84,7 +69,7 @@ class ReplayRun {
   /** As the row of the audit has it. */
   state: string;
   readonly pace: Pace;
-  readonly isMeant: (row: ArchivedRow) => boolean;
+  readonly isMeant: (row: PageRow) => boolean;
   /** Milliseconds of the first row's publishing. */
   begin: number | undefined;
   /** The last fraction that was told. */
@@ -103,7 +88,7 @@ class ReplayRun {
 
   /** @returns `false`: it ended before all was done */
   async all(): Promise<boolean> {
-    for await (const { rows, next } of archivePages(this.sources, this.action)) {
+    for await (const { rows, next } of replayed(this.sources, this.action)) {
       if (rows.length === 0 && next !== null) this.say(this.reached);
       for (let from = 0; from < rows.length;) {
         const chunk = this.chunkOf(rows.slice(from, from + this.options.chunkSize));
@@ -115,34 +100,34 @@ class ReplayRun {
     return true;
   }
 
-  private chunkOf(rows: readonly ArchivedRow[]): readonly ArchivedRow[] {
+  private chunkOf(rows: readonly PageRow[]): readonly PageRow[] {
     return rows.slice(
       0,
-      countFitting(rows, CHUNK_BYTES, (row) => (this.isMeant(row) ? row.bytes : 0)),
+      countFitting(rows, CHUNK_BYTES, (row) => (this.isMeant(row) ? (row.archived?.bytes ?? 0) : 0)),
     );
   }
 
-  private async write(rows: readonly ArchivedRow[], isLast: boolean): Promise<boolean> {
-    const { store, partitions } = this.sources;
+  private async write(rows: readonly PageRow[], isLast: boolean): Promise<boolean> {
+    const { operators, partitions } = this.sources;
     const { pause, signal } = this.options;
     const meant = rows.filter(this.isMeant).map(({ position }) => position);
     await rest(Math.max(this.chunks++ > 0 ? pause : 0, this.pace.turn(meant.length)), signal);
     if (signal?.aborted === true) return false;
-    const read = (): Promise<readonly ArchivedMessage[]> => store.read(meant);
+    const read = (): Promise<readonly ArchivedMessage[]> => operators.archived(meant);
     const isComplete = ({ length }: { length: number }): boolean => length === meant.length;
     const found = meant.length === 0 ? [] : await whileWhole(partitions, 'replay', read, isComplete);
-    const last = rows.at(-1) as ArchivedRow;
+    const last = rows.at(-1) as PageRow;
     const to = planText({ ...this.action.plan, after: last.position });
-    const step = { audit: this.auditId, from: this.state, to };
     const messages = found.map((message) => this.newMessage(message));
-    const written = await store.write(step, messages, rows.length - found.length);
+    const step = { do: 'insert', messages, skipped: rows.length - found.length, from: this.state, to } as const;
+    const written = await operators.step(this.auditId, step);
     if (written === undefined) return false;
     this.state = to;
-    this.tell(rows, written, isLast);
+    this.tell(rows, written.done, isLast);
     return true;
   }
 
-  private tell(rows: readonly ArchivedRow[], written: number, isLast: boolean): void {
+  private tell(rows: readonly PageRow[], written: number, isLast: boolean): void {
     this.done += written;
     this.skipped += rows.length - written;
     if (written > 0) this.sources.changed();
@@ -157,9 +142,9 @@ class ReplayRun {
   }
 
   /** How much of the time lies behind. */
-  private fraction(rows: readonly ArchivedRow[]): number {
+  private fraction(rows: readonly PageRow[]): number {
     const { from, before } = this.action.plan;
-    const timeOf = (row: ArchivedRow | undefined): number => row?.row.publishedAt?.getTime() ?? 0;
+    const timeOf = (row: PageRow | undefined): number => row?.publishedAt?.getTime() ?? 0;
     this.begin ??= from?.getTime() ?? timeOf(rows[0]);
     const all = before.getTime() - this.begin;
     return all <= 0 ? 1 : Math.min(1, Math.max(0, (timeOf(rows.at(-1)) - this.begin) / all));

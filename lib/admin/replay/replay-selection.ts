@@ -1,10 +1,8 @@
 import { OutboxMessageError } from '../../outbox.errors.js';
-import { parseUuid } from '../../message/uuid-v7.js';
-import { refuse, refuseUnknown } from '../../options/refuse.js';
+import { refuse } from '../../options/refuse.js';
 import { typeName } from '../../options/text-checks.js';
 import { writtenBetween } from '../../store/seek-time.js';
-import { checkedAuditId } from '../audit.js';
-import { checkedText } from '../message-query.js';
+import { checkedAuditId, checkedFlag, checkedIds, checkedText, checkObject } from '../checks.js';
 
 /** Which archived messages are published again: all given conditions must hold, and `ids` or `publishedFrom` must be given. */
 export interface ReplaySelection {
@@ -52,13 +50,10 @@ const MAX_IDS = 500;
 const REPLAY = 'replay';
 
 export function checkedReplay(selection: ReplaySelection): CheckedReplay {
-  if (typeof selection !== 'object' || selection === null)
-    refuse(REPLAY, `a filter must be an object, not ${typeName(selection)}`);
-  refuseUnknown(selection, CONDITIONS, REPLAY);
+  checkObject(REPLAY, 'a filter', selection, CONDITIONS);
   if (selection.resume !== undefined) return resumed(selection);
-  const { ids, includeReplays = false } = selection;
-  if (typeof includeReplays !== 'boolean')
-    refuse(REPLAY, `includeReplays must be true or false, not ${typeName(includeReplays)}`);
+  const includeReplays = checkedFlag(REPLAY, 'includeReplays', selection.includeReplays);
+  const { ids } = selection;
   const [from, until] = TIMES.map((name) => checkedTime(name, selection[name]));
   if (ids === undefined && from === undefined) refuseEverything(until !== undefined);
   if (from !== undefined && until !== undefined && from >= until)
@@ -67,7 +62,7 @@ export function checkedReplay(selection: ReplaySelection): CheckedReplay {
     const text = checkedText(REPLAY, name, selection[name]);
     return text === undefined ? [] : [[name, text] as const];
   });
-  const named = ids === undefined ? undefined : checkedIds(ids);
+  const named = checkedIds(REPLAY, ids, MAX_IDS);
   const conditions = { ...(named && { ids: named }), ...Object.fromEntries(texts), includeReplays };
   return { conditions, from: from ?? writtenFrom(named ?? []), until: until ?? null };
 }
@@ -92,18 +87,6 @@ function checkedTime(name: string, time: unknown): Date | undefined {
   // Other years are none of a calendar that all databases know.
   const year = time.getUTCFullYear();
   return year >= 1970 && year <= 9999 ? time : refuse(REPLAY, `${name} is a Date without a time from 1970 to 9999`);
-}
-
-function checkedIds(ids: readonly string[]): string[] {
-  if (!Array.isArray(ids) || ids.length === 0) refuse(REPLAY, 'ids must be an array with at least one id');
-  if (ids.length > MAX_IDS) refuse(REPLAY, `ids has ${ids.length} ids, more than ${MAX_IDS}`);
-  return [
-    ...new Set(
-      ids.map(
-        (id, index) => parseUuid(id) ?? refuse(REPLAY, `ids[${index}] is not a message id: a UUID has 36 characters`),
-      ),
-    ),
-  ];
 }
 
 /** Milliseconds that the clock of whoever made an id may be ahead of the database's: an hour of the archive is looked at quickly. */

@@ -1,8 +1,7 @@
-import type { Clock } from '../../time/clock.js';
+import { stopwatch, type Clock } from '../../time/clock.js';
 import type { Lease, LeaseStore } from '../../store/lease-store.js';
 import { AbandonedLeases } from './abandoned-leases.js';
 import { fairShare } from './fair-share.js';
-import { LeaseDeadline } from './lease-deadline.js';
 import type { Held, LeaseHooks, LeaseListener, LeaseSettings } from './lease-listener.js';
 import { LiveInstances } from './live-instances.js';
 import { LookPace } from './look-pace.js';
@@ -82,10 +81,15 @@ export class BucketLeases {
     return held === undefined ? undefined : { transport, bucket, epoch: held.epoch };
   }
 
-  /** Whether work that takes up to `need` ms may start on this bucket. */
-  usable(transport: number, bucket: number, need: number): boolean {
+  /** Whether work that takes up to `need` ms may start on this bucket. Default: one publish. */
+  usable(transport: number, bucket: number, need = this.settings.need): boolean {
     const held = this.held.get(transport)?.get(bucket);
-    return held !== undefined && held.deadline.remaining > need && !this.draining.has(`${transport}/${bucket}`);
+    return held !== undefined && this.remaining(held) > need && !this.draining.has(`${transport}/${bucket}`);
+  }
+
+  /** Milliseconds for which it is good by this process's reckoning, which ends before the database's; negative: it is over. */
+  private remaining({ age }: Pick<Held, 'age'>): number {
+    return this.alive - age();
   }
 
   /** Leases in a row that ran out before ours, at the bucket of this transport where they are most. */
@@ -154,7 +158,7 @@ export class BucketLeases {
   }
 
   private async renew(): Promise<void> {
-    const deadline = new LeaseDeadline(this.clock, this.alive);
+    const age = stopwatch(this.clock); // from before the statement was sent
     await this.sayAlive();
     const renewed = new Map<string, string>();
     const orphans: Lease[] = [];
@@ -169,11 +173,11 @@ export class BucketLeases {
     this.answers += renewed.size > 0 || orphans.length > 0 ? 1 : 0;
     this.renewedAt = this.clock.monotonic();
     const { need } = this.settings;
-    this.slowRenewal = renewed.size > 0 && deadline.remaining <= need ? deadline.elapsed() : null;
+    this.slowRenewal = renewed.size > 0 && this.remaining({ age }) <= need ? age() : null;
     for (const [transport, buckets] of this.held) {
       const lost: number[] = [];
       for (const [bucket, held] of buckets) {
-        if (renewed.get(`${transport}/${bucket}`) === held.epoch) held.deadline = deadline;
+        if (renewed.get(`${transport}/${bucket}`) === held.epoch) held.age = age;
         else lost.push(bucket);
       }
       this.lose(transport, lost);
@@ -208,7 +212,7 @@ export class BucketLeases {
 
   private dropExpired(): void {
     for (const [transport, buckets] of this.held) {
-      const expired = [...buckets.keys()].filter((bucket) => (buckets.get(bucket) as Held).deadline.remaining <= 0);
+      const expired = [...buckets.keys()].filter((bucket) => this.remaining(buckets.get(bucket) as Held) <= 0);
       this.lose(transport, expired);
     }
   }
@@ -259,7 +263,7 @@ export class BucketLeases {
   }
 
   private async acquire(transport: number, holder: LeaseListener, limit: number, only = this.used): Promise<void> {
-    const deadline = new LeaseDeadline(this.clock, this.alive);
+    const age = stopwatch(this.clock); // from before the statement was sent
     await this.sayAlive();
     const request = { owner: this.owner, leaseMs: this.settings.lease, transport, limit };
     const leases = await this.store.acquire({ ...request, ...(only && { only }) });
@@ -270,7 +274,7 @@ export class BucketLeases {
     const again = leases.map(({ bucket }) => bucket);
     this.lose(transport, again);
     const since = this.clock.monotonic();
-    for (const { bucket, epoch, crashes } of leases) mine.set(bucket, { epoch, deadline, crashes, since });
+    for (const { bucket, epoch, crashes } of leases) mine.set(bucket, { epoch, age, crashes, since });
     holder.gained(leases);
   }
 

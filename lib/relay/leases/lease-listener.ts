@@ -1,7 +1,6 @@
 import type { OutboxHooks } from '../../observe/events.js';
 import type { OutboxReason } from '../../observe/reason-codes.js';
 import type { Acquired } from '../../store/lease-store.js';
-import type { LeaseDeadline } from './lease-deadline.js';
 
 /** Who uses the leases of a transport. They come, last and go by the heartbeat, while nobody of the relay waits for them: so it is told. */
 export interface LeaseListener {
@@ -32,7 +31,8 @@ export interface LeaseHooks {
 
 export interface Held {
   epoch: string;
-  deadline: LeaseDeadline;
+  /** Milliseconds since its statement was sent. */
+  age: () => number;
   /** Leases in a row before this one that ran out; 0 once this one has lasted. */
   crashes: number;
   /** When it was taken, by the monotonic clock. */

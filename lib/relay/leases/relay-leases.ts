@@ -5,7 +5,11 @@ import { transportRelayOptions, timeOfOne } from '../relay.types.js';
 import type { RelayDependencies } from '../relay.js';
 
 /** The leases of one start of a relay. */
-export function leasesOf({ store, clock, ...deps }: RelayDependencies, owner: string, hooks: LeaseHooks): BucketLeases {
+export function leasesOf(
+  { store, clock, ...deps }: Pick<RelayDependencies, 'store' | 'clock' | 'options'>,
+  owner: string,
+  hooks: Partial<LeaseHooks>,
+): BucketLeases {
   const options = transportRelayOptions(deps.options);
   const settings = {
     lease: options.lease,

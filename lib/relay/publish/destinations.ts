@@ -1,6 +1,14 @@
+import type { Roles } from '../../store/outbox-store.js';
 import type { OutboxMessage } from '../../outbox-message.js';
-import type { ExpectedMessages, PublishFailure } from '../../transports/transport.js';
-import { waitAfter } from './putting-off.js';
+import { errorText } from '../../observe/redact/error-text.js';
+import { nameOfPause, type Pause } from '../../store/pauses/pause-store.js';
+import type { ExpectedMessages, MissingDestination, PublishFailure } from '../../transports/transport.js';
+import { agedOut, timeLeft, type Outcome } from '../settle/decide.js';
+import type { TransportRelayDependencies } from '../relay.types.js';
+import type { WakeUps } from '../wake-ups.js';
+import type { ToldFailure } from './batch.types.js';
+import { Circuit } from './circuit.js';
+import { Freeing } from './freeing.js';
 
 /** A destination that takes nothing now, while others may. */
 export interface AwayDestination {
@@ -14,261 +22,269 @@ export interface AwayDestination {
   readonly topics: readonly string[] | null;
 }
 
-/** What was away, or missing, for whoever tells that it is back. */
-export type Gone = Pick<Away, 'name' | 'since' | 'putOff'>;
-type Missing = Pick<Away, 'name' | 'since' | 'error'>;
-
-export interface Away {
+/** What is known of a destination from its first failure, or since it was found missing, until it is back. */
+interface Destination {
   readonly name: string;
   readonly since: number;
-  lastAt: number;
-  putOff: number;
+  /** Open since a message failed, probing while one is tried; closed: no message went there yet. */
+  readonly circuit: Circuit;
   error: string;
-  /** Of `passed`, when it failed first. */
-  readonly passedBefore: number;
-  /** What its messages are put off for without a try; `undefined`: each is tried. */
-  failure: PublishFailure | undefined;
-  /** Monotonic: until then none of its messages is tried. */
+  putOff: number;
+  lastAt: number;
+  /** Monotonic: until then none of its messages is tried, once it is guarded. */
   nextTry: number;
-  /** One is on its way. */
-  isTried: boolean;
-  /** Of messages that were put off without a try; `null`: more than are kept. Empty: none was. */
+  /** Its messages are put off without a try, and one is tried now and then; else each is tried. */
+  isGuarded: boolean;
+  /** Said the last look. */
+  isMissing: boolean;
+  /** Of a message for which it is missing, for certain: what a look asks about. */
+  place: ExpectedMessages | undefined;
+  /** Of messages that were put off; `null`: more than are kept. */
   topics: Set<string> | null;
-  /** Of all messages that were put off; `null`: more than are kept. */
-  allTopics: Set<string> | null;
-  /** What the broker said to be missing, for certain: a message that went there. */
-  missed: ExpectedMessages | undefined;
-  /** Where the next look for one of its messages goes on, and when. */
-  from: string | null;
-  lookAgain: number;
-  /** A message got through, or nobody asked for it for long. */
-  isOver: boolean;
+  /** Of `passed`, when it went away. */
+  readonly passedBefore: number;
 }
 
+/** For what a message is put off without a try: a destination that takes nothing, or a pause, which is no failure. */
+export type PutOffFor = Destination | { readonly pause: Pause; readonly error: null };
+const isPause = (away: PutOffFor): away is Exclude<PutOffFor, Destination> => 'pause' in away;
+
 /**
- * SEAM: which destinations of one transport take nothing now, by the names that {@link PublishFailure.destination} gave them
- * (an exchange with a routing key, a topic, the key of an encrypted payload). The first message that gets through to one
- * takes it off the list. Kept in memory: a restart learns it again from the first failure.
+ * The circuits of the destinations of one transport that take nothing now, by the names that {@link PublishFailure.destination}
+ * gave them. While others get through, one message is tried now and then, and all others are put off without a try, their keys
+ * behind them. The first that gets through frees all of them. So are the messages of a topic or a key that an operator has
+ * paused; of these none is tried, and the end of the pause frees them. Kept in memory: a restart learns it again from the first failure.
  */
 export class Destinations {
-  private readonly away = new Map<string, Away>();
-  /** Those that a look found missing, whether or not a message goes there. */
-  readonly missing = new Map<string, Missing>();
-  /** Messages that got through to other destinations while some were away. */
+  readonly freeing: Freeing;
+  private readonly away = new Map<string, Destination>();
+  /** Messages that got through while some were away. */
   private passed = 0;
-  /** Some were too many to be kept. */
-  private isForgetful = false;
 
   constructor(
-    /** What of a message could be away: asked only while something is. */
-    readonly namesOf: (message: OutboxMessage) => readonly string[],
-    /**
-     * It is over.
-     * @param topics of the messages that were put off without a try; `null`: of any
-     * @param isKnown it takes messages again; `false`: nobody asked for long, and nothing is known
-     */
-    readonly isBack: (away: Gone, topics: ReadonlySet<string> | null, isKnown: boolean) => void = () => undefined,
-  ) {}
+    private readonly deps: TransportRelayDependencies<Roles<'parked'>>,
+    private readonly wakeUps: WakeUps,
+  ) {
+    this.freeing = new Freeing(deps);
+  }
 
   get areThere(): boolean {
     return this.away.size === 0;
   }
 
-  /**
-   * @param now monotonic
-   * @param random 0 ≤ x < 1
-   * @returns whether that is news
-   */
-  failed(name: string, error: string, now: number, random = 1, topic?: string): boolean {
-    const known = this.away.get(name);
-    const away = known ?? this.add(name, error, now);
-    if (topic !== undefined) note(away, 'allTopics', topic);
-    Object.assign(away, { lastAt: now, error, putOff: away.putOff + 1 });
+  /** Some messages may not be tried now. */
+  get someWait(): boolean {
+    const { id, leases } = this.deps;
+    return this.away.size > 0 || leases.pauses.hasParts(id);
+  }
+
+  /** A message failed. Over its destination: health names that, and so does an event. */
+  failed(message: OutboxMessage, { destination, suspect, certain = false, text }: ToldFailure): void {
+    const { clock, random } = this.deps;
+    const now = clock.monotonic();
+    if (destination === undefined) return this.failedOfItself(message, now);
+    const one = this.away.get(destination) ?? this.add(destination, text);
+    Object.assign(one, { lastAt: now, error: text });
+    note(one, message);
     // Those that failed together are tried again together, which is one of them.
-    if (away.isTried || now >= away.nextTry)
-      away.nextTry = now + Math.min(LONGEST_PAUSE, waitAfter(now - away.since, random));
-    away.isTried = false;
-    return known === undefined && !this.missing.has(name);
+    if (now >= one.nextTry) one.circuit.probe();
+    const retryIn = one.circuit.fail(text, now, random());
+    if (retryIn !== undefined) one.nextTry = now + retryIn;
+    one.isGuarded ||= certain || (suspect === 'destination' && this.isProved(destination));
+    if (certain) one.place ??= { topic: message.topic, options: message.options };
   }
 
-  /**
-   * A look found it missing. That puts no message off: what goes there is tried, and says so itself.
-   * @returns whether that is news
-   */
-  foundMissing(name: string, error: string, now: number): boolean {
-    const known = this.missing.get(name);
-    if (known === undefined && this.missing.size >= MOST) return false;
-    this.missing.set(name, { name, error, since: known?.since ?? now });
-    return known === undefined && !this.away.has(name);
-  }
-
-  /** All that a look asked about, but these, is there: what was missing until now is back. */
-  foundAllBut(names: ReadonlySet<string>): void {
-    for (const missing of [...this.missing.values()]) {
-      const { name } = missing;
-      if (names.has(name)) continue;
-      const away = this.away.get(name);
-      if (away !== undefined) this.end(away);
-      else if (this.missing.delete(name)) this.isBack({ ...missing, putOff: 0 }, NO_TOPICS, true);
+  /** What a look found missing, of all that it asked about. That puts no message off: what goes there is tried, and says so itself. */
+  looked(found: readonly MissingDestination[]): void {
+    const names = new Set(found.map(({ destination }) => destination));
+    for (const one of [...this.away.values()]) if (one.isMissing && !names.has(one.name)) this.end(one);
+    for (const { destination, error } of found) {
+      const known = this.away.get(destination);
+      if (known === undefined && this.away.size >= MOST) return;
+      (known ?? this.add(destination, errorText(error))).isMissing = true;
     }
-  }
-
-  /** From now on its messages are put off for this reason, and one now and then is tried. */
-  guard(name: string, failure: PublishFailure): void {
-    const away = this.away.get(name);
-    if (away !== undefined) away.failure = failure;
-  }
-
-  /** For certain: a look can tell when it is there. @returns whether that is news */
-  askAbout(name: string, { topic, options }: ExpectedMessages): boolean {
-    const away = this.away.get(name);
-    if (away === undefined || away.missed !== undefined) return false;
-    away.missed = { topic, options };
-    return true;
   }
 
   /** What a look is to ask about, beside what is known before there is a message. */
-  toAskAbout(now: number): ExpectedMessages[] {
-    return [...this.away.values()].flatMap((away) => (this.isForgotten(away, now) ? [] : (away.missed ?? [])));
+  toAskAbout(): ExpectedMessages[] {
+    this.review();
+    return [...this.away.values()].flatMap(({ place }) => place ?? []);
   }
 
-  /**
-   * Whether it goes where nothing is taken now, and not even a try is due. If one is due, this message is that.
-   * @param patience milliseconds in which the result of a try is there
-   */
-  gate(message: OutboxMessage, now: number, patience: number): Away | undefined {
-    const due: Away[] = [];
-    for (const name of this.namesOf(message)) {
-      const away = this.away.get(name);
-      if (away?.failure === undefined) continue;
-      if (now < away.nextTry) return away;
-      due.push(away);
+  /** Why it is not to be tried now; asked right before it would be handed over. If a try is due, this message is that. */
+  of(message: OutboxMessage): PutOffFor | undefined {
+    const { id, leases, clock, options } = this.deps;
+    const pause = leases.pauses.partOf(id, message);
+    if (pause !== undefined) return { pause, error: null };
+    const now = clock.monotonic();
+    const guarded = this.awayOf(message).filter(({ isGuarded }) => isGuarded);
+    const away = guarded.find(({ nextTry }) => now < nextTry);
+    if (away !== undefined) return away;
+    for (const one of guarded) {
+      one.circuit.probe();
+      one.nextTry = now + options.publishTimeout + MARGIN;
     }
-    for (const away of due) Object.assign(away, { nextTry: now + patience, isTried: true });
     return undefined;
   }
 
-  /** It was put off without a try. */
-  untried(away: Away, { topic }: OutboxMessage): void {
-    away.putOff += 1;
-    note(away, 'topics', topic);
-    note(away, 'allTopics', topic);
+  /** What becomes of a message that is put off without a try. However old it gets, where an operator holds it back. */
+  untried(message: OutboxMessage, away: PutOffFor): Settled {
+    const { options, leases, random } = this.deps;
+    if (!isPause(away) || away.pause.key === null) this.freeing.without(message.topic);
+    // Only what has no attempt yet is freed with the others.
+    const long = message.attempts === 0 ? LONG * (0.5 + random() / 2) : delayFor(message, leases.now, random());
+    let left = Infinity;
+    if (!isPause(away)) {
+      const dead = agedOut(message, options.retry, leases.now);
+      if (dead !== undefined) return dead;
+      note(away, message);
+      left = timeLeft(message, options.retry, leases.now);
+    }
+    return { kind: 'retry', attempts: message.attempts, delay: Math.round(Math.min(long, Math.max(SHORT, left))) };
+  }
+
+  /** Its row is written: if what it waits for came back meanwhile, it was not freed. */
+  written(away: PutOffFor, { topic, bucket }: Pick<OutboxMessage, 'topic' | 'bucket'>): void {
+    if (isPause(away) ? this.isPaused(away.pause) : this.away.get(away.name) === away) return;
+    this.freeing.add([topic], [bucket]);
+    this.wakeUps.parked();
+  }
+
+  /** An operator ended these pauses of topics and keys. */
+  resumed(pauses: readonly Pause[]): void {
+    const topics = new Set(pauses.map(({ topic }) => topic));
+    this.freeing.add(topics.has(null) ? null : (topics as Set<string>));
+    this.wakeUps.parked();
   }
 
   gotThrough(message: OutboxMessage): void {
     if (this.away.size === 0) return;
-    for (const name of this.namesOf(message)) {
-      const away = this.away.get(name);
-      if (away !== undefined) this.end(away);
-    }
+    for (const one of this.awayOf(message)) this.end(one);
     this.passed += 1;
-  }
-
-  /** The message that was the try failed of itself, which says nothing of the destination: the next one is a try at once. */
-  failedOfItself(message: OutboxMessage, now: number): void {
-    if (this.away.size === 0) return;
-    for (const name of this.namesOf(message)) {
-      const away = this.away.get(name);
-      if (away?.isTried === true) Object.assign(away, { isTried: false, nextTry: now });
-    }
   }
 
   /** Others got through since it went away: that is no outage of the transport, however many of its messages fail. */
   isProved(name: string): boolean {
-    const away = this.away.get(name);
-    return away !== undefined && this.passed > away.passedBefore;
+    const one = this.away.get(name);
+    return one !== undefined && this.passed > one.passedBefore;
   }
 
-  /** Milliseconds to the next try: about as long again as it has been away. */
-  delay(name: string, now: number): number {
-    return Math.max(0, (this.away.get(name)?.nextTry ?? now) - now);
+  /** Milliseconds for which a message is put off that was tried. */
+  delayOf(message: OutboxMessage, { suspect, destination = '', retryIn }: PublishFailure): number {
+    const { leases, random, clock } = this.deps;
+    if (retryIn !== undefined) return retryIn;
+    const one = suspect === 'destination' || suspect === 'handler' ? this.away.get(destination) : undefined;
+    if (one === undefined) return delayFor(message, leases.now, random());
+    return Math.max(0, Math.round(one.nextTry - clock.monotonic()));
   }
 
-  /** One whose next try is overdue, as the message that was to be it is gone: cancelled, or too old. */
-  unasked(now: number): Away | undefined {
-    for (const away of this.away.values()) {
-      const isOverdue = away.topics?.size !== 0 && now > away.nextTry + OVERDUE && now > away.lookAgain;
-      if (!isOverdue) continue;
-      away.lookAgain = now + LOOK_EVERY;
-      return away;
-    }
-    return undefined;
+  /** Makes due a part of what waits for a destination that is back. @param held buckets @returns rows that are due now */
+  async free(held: readonly number[]): Promise<number> {
+    this.review();
+    const freed = await this.freeing.next(held);
+    const { dueIn } = this.freeing;
+    if (dueIn !== undefined) this.wakeUps.parked(dueIn);
+    return freed;
   }
 
-  /** Those that are away, the longest first. Of one that nobody asked for a while nothing is known: it is forgotten without a word. */
+  /** Those that are away, the longest first. */
   list(now: number): AwayDestination[] {
-    for (const away of this.away.values()) if (this.isForgotten(away, now)) this.end(away, false);
-    const unused = [...this.missing.values()].filter(({ name }) => !this.away.has(name));
-    return [...this.away.values(), ...unused.map((missing) => ({ ...missing, putOff: 0, allTopics: NO_TOPICS }))]
-      .map((away) => {
-        const { name, putOff, error, allTopics } = away;
-        const topics = allTopics && [...allTopics];
-        return { name, awayFor: now - this.sinceOf(away), putOff, error, topics };
+    this.review();
+    return [...this.away.values()]
+      .map(({ name, since, putOff, error, topics }) => {
+        return { name, awayFor: now - since, putOff, error, topics: topics && [...topics] };
       })
       .sort((a, b) => b.awayFor - a.awayFor);
   }
 
-  private isForgotten({ name, lastAt }: Away, now: number): boolean {
-    return now - lastAt > FORGOTTEN && !this.missing.has(name);
-  }
-
-  private add(name: string, error: string, now: number): Away {
-    if (this.away.size >= MOST) {
-      const [oldest] = this.away.values();
-      this.away.delete((oldest as Away).name);
-      this.isForgetful = true;
+  /**
+   * Of one that nobody asked for long nothing is known: it is forgotten, without a word. Where a try is overdue, as the message that
+   * was to be it is gone (cancelled, or too old), all are freed, and one of them is it.
+   */
+  private review(): void {
+    const now = this.deps.clock.monotonic();
+    for (const one of [...this.away.values()]) {
+      if (now - one.lastAt > FORGOTTEN && !one.isMissing) this.end(one, false);
+      else if (one.isGuarded && now > one.nextTry + OVERDUE) {
+        one.nextTry = now;
+        this.freeing.add(one.topics);
+      }
     }
-    const times = { since: now, lastAt: now, nextTry: now, lookAgain: now };
-    const puttingOff = {
-      putOff: 0,
-      failure: undefined,
-      missed: undefined,
-      topics: new Set<string>(),
-      allTopics: new Set<string>(),
-      from: null,
-    };
-    const away: Away = {
-      name,
-      error,
-      passedBefore: this.passed,
-      ...times,
-      ...puttingOff,
-      isTried: false,
-      isOver: false,
-    };
-    this.away.set(name, away);
-    return away;
   }
 
-  /** It may have been missing for long before a message went there. */
-  private sinceOf({ name, since }: Pick<Away, 'name' | 'since'>): number {
-    return Math.min(since, this.missing.get(name)?.since ?? since);
+  /** The message that was the try failed of itself, which says nothing of the destination: the next one is a try at once. */
+  private failedOfItself(message: OutboxMessage, now: number): void {
+    for (const one of this.awayOf(message)) if (one.circuit.state === 'probing') one.nextTry = now;
   }
 
-  private end(away: Away, isKnown = true): void {
-    const { name, putOff } = away;
-    const gone = { name, putOff, since: this.sinceOf(away) };
-    this.away.delete(name);
-    this.missing.delete(name);
-    away.isOver = true;
-    this.isBack(gone, this.isForgetful ? null : away.topics, isKnown);
-    if (this.away.size === 0) this.isForgetful = false;
+  private awayOf(message: OutboxMessage): Destination[] {
+    if (this.away.size === 0) return [];
+    const names = [this.deps.transport.destinationOf?.(message) ?? []].flat();
+    return names.flatMap((name) => this.away.get(name) ?? []);
+  }
+
+  private isPaused(pause: Pause): boolean {
+    const { list = [] } = this.deps.leases.pauses;
+    return list.some((each) => nameOfPause(each) === nameOfPause(pause));
+  }
+
+  private add(name: string, error: string): Destination {
+    const { hooks, name: transport, clock } = this.deps;
+    const now = clock.monotonic();
+    const [oldest] = this.away.keys();
+    if (oldest !== undefined && this.away.size >= MOST) this.away.delete(oldest);
+    const one: Destination = {
+      ...{ name, error, since: now, lastAt: now, nextTry: now, passedBefore: this.passed },
+      ...{ putOff: 0, isGuarded: false, isMissing: false, place: undefined, topics: new Set<string>() },
+      circuit: new Circuit(FIRST_PAUSE, LONGEST_PAUSE),
+    };
+    this.away.set(name, one);
+    hooks.emit('destinationAway', { transport, destination: name, error });
+    return one;
+  }
+
+  private end(one: Destination, isKnown = true): void {
+    const { hooks, name: transport, clock } = this.deps;
+    const { name: destination, since, putOff, topics } = one;
+    this.away.delete(destination);
+    if (isKnown) hooks.emit('destinationBack', { transport, destination, awayFor: clock.monotonic() - since, putOff });
+    if (topics?.size === 0) return;
+    this.freeing.add(topics);
+    this.wakeUps.parked();
   }
 }
 
-function note(away: Away, which: 'topics' | 'allTopics', topic: string): void {
-  const topics = away[which];
-  topics?.add(topic);
-  if (topics !== null && topics.size > MOST_TOPICS) away[which] = null;
+type Settled = Exclude<Outcome, { readonly kind: 'release' }>;
+
+/** One more was put off. */
+function note(one: Destination, { topic }: OutboxMessage): void {
+  one.putOff += 1;
+  one.topics?.add(topic);
+  if (one.topics !== null && one.topics.size > MOST_TOPICS) one.topics = null;
 }
 
-const NO_TOPICS: ReadonlySet<string> = new Set();
+/**
+ * Milliseconds to the next try: about as long again as it is since the message was created, between a second and a minute. So
+ * nothing needs to be counted, and what has waited for hours asks once a minute.
+ *
+ * @param now milliseconds since the epoch, by the clock that said when the message was created: the database's
+ * @param random 0 ≤ x < 1
+ */
+function delayFor({ createdAt }: OutboxMessage, now: number, random: number): number {
+  // Plain SQL can say `infinity`, which is no date here.
+  return Math.round(Math.min(60_000, Math.max(1_000, now - createdAt.getTime() || 0)) * (0.5 + random / 2));
+}
+
 const MOST = 1_000;
 const MOST_TOPICS = 100;
+/** Milliseconds between two tries: at first, and at most; after that at the latest it is noticed that a destination is back. */
+const [FIRST_PAUSE, LONGEST_PAUSE] = [1_000, 30_000];
+/** Milliseconds beyond the time of a publish in which its result is told. */
+const MARGIN = 2_000;
+/** Milliseconds after which a try that was due is missed. */
+const OVERDUE = 5_000;
 /** Milliseconds: longer than a message is put off for and then takes to fail again. */
 const FORGOTTEN = 180_000;
-/** Milliseconds between two tries at most: after that at the latest it is noticed that a destination is back. */
-const LONGEST_PAUSE = 30_000;
-/** Milliseconds after which a try that was due is missed, and between two looks for another message. */
-const OVERDUE = 2_000;
-const LOOK_EVERY = 10_000;
+/** Milliseconds for which a message waits that nobody frees; and those for which any waits at least. */
+const LONG = 1_800_000;
+const SHORT = 1_000;

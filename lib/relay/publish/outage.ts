@@ -10,23 +10,8 @@ import type { PublishFailure } from '../../transports/transport.js';
 import { agedOut, type Outcome } from '../settle/decide.js';
 import type { TransportRelayDependencies } from '../relay.types.js';
 import type { WakeUps } from '../wake-ups.js';
-import { Absence, type PutOffFor } from './absence.js';
-import type { Destinations } from './destinations.js';
-import { PuttingOff } from './putting-off.js';
+import { Destinations, type PutOffFor } from './destinations.js';
 import type { Trial } from './trial.js';
-
-/**
- * What an outage needs of its relay. A circuit opens and closes at any time: by a timer, a word of the transport, a connect that
- * failed. There is nobody to return that to, so it is told.
- */
-export interface OutageRelay {
-  /** The circuit opened. */
-  giveUpWaiting(): void;
-  reconnect(): Promise<void>;
-  readonly flight: Pick<InFlight, 'messages' | 'onlyOne'>;
-  readonly trial: Trial;
-  readonly wakeUps: WakeUps;
-}
 
 /**
  * What happens to a relay while its broker is away: nothing is claimed, nobody is charged, one probe at a time asks whether
@@ -36,29 +21,33 @@ export interface OutageRelay {
  */
 export class Outage {
   readonly circuit = new Circuit();
-  readonly puttingOff = new PuttingOff();
-  readonly absence: Absence;
+  /** What is away while others are there. */
+  readonly destinations: Destinations;
+  /**
+   * How many messages in a row may be put off because of their destinations before that is an outage of the transport: each one
+   * that gets through allows one more, up to {@link MOST_ASIDE}. While most get through, those that cannot go aside one by one; a
+   * whole cluster that refuses is noticed after so many, and all others stay where they are. Each time that the circuit asks whether
+   * the broker is back, so many may go aside again, or those in front would keep the others from being asked.
+   */
+  private aside = 0;
   /** It was not the connection that failed. */
   private openedByKey = false;
   private toldOpen = false;
-  reconnected = false;
-  triedBuckets = 0;
-  lastProbe = -1;
+  private reconnected = false;
+  private triedBuckets = 0;
+  private lastProbe = -1;
   private parkedFirst = false;
   private probes = 0;
   private stopped = false;
   private cancelProbe: (() => void) | undefined;
 
   constructor(
-    readonly relay: OutageRelay,
-    readonly deps: TransportRelayDependencies<Roles<'parked'>>,
+    private readonly deps: TransportRelayDependencies<Roles<'parked'>>,
+    private readonly ledger: { readonly flight: Pick<InFlight, 'messages' | 'onlyOne'>; readonly trial: Trial },
+    private readonly wakeUps: WakeUps,
+    private readonly reconnect: () => Promise<void>,
   ) {
-    this.absence = new Absence(deps, this.relay.wakeUps);
-  }
-
-  /** What is away while others are there. */
-  get destinations(): Destinations {
-    return this.absence.destinations;
+    this.destinations = new Destinations(deps, wakeUps);
   }
 
   get probing(): boolean {
@@ -75,7 +64,7 @@ export class Outage {
   failed(error: unknown, message?: OutboxMessage, suspect?: PublishFailure['suspect']): void {
     const { clock, random, hooks, name, options } = this.deps;
     if (message !== undefined) {
-      const { flight, trial } = this.relay;
+      const { flight, trial } = this.ledger;
       if (flight.onlyOne) trial.failed = { id: message.id, broke: suspect === 'message' };
       if (clock.monotonic() - this.circuit.closedAt < options.publishTimeout + FLAPPING) trial.markAlone(message);
     }
@@ -83,7 +72,7 @@ export class Outage {
     const retryIn = this.circuit.fail(error, clock.monotonic(), random(), isKey ? KEY_PROBES : undefined);
     if (retryIn === undefined) return;
     this.openedByKey = isKey;
-    this.relay.giveUpWaiting();
+    this.wakeUps.ready(); // what waits is given back
     this.toldOpen = true;
     hooks.emit('circuitOpened', { transport: name, error: errorText(error), retryIn });
     if (!this.stopped) this.cancelProbe = clock.after(retryIn, () => this.startProbe());
@@ -95,28 +84,21 @@ export class Outage {
     this.cancelProbe?.();
   }
 
-  /** After a stop: whatever was waited for then, a probe asks. */
-  goOn(): void {
-    this.stopped = false;
-    if (this.circuit.state === 'blocked') this.failed(this.circuit.lastError);
-    if (this.circuit.state === 'open') this.startProbe();
-  }
-
   /** A message that gets through changes something. */
   get isTroubled(): boolean {
-    const { circuit, puttingOff, destinations, relay } = this;
-    return circuit.isTroubled || relay.trial.isOpen || !puttingOff.isFull || !destinations.areThere;
+    const { circuit, aside, destinations, ledger } = this;
+    return circuit.isTroubled || ledger.trial.isOpen || aside < MOST_ASIDE || !destinations.areThere;
   }
 
   /** A message got through; without one, a connection attempt. */
   succeeded(message?: OutboxMessage): void {
     if (message !== undefined) {
-      this.puttingOff.gotThrough();
+      this.aside = Math.min(MOST_ASIDE, this.aside + 1);
       this.destinations.gotThrough(message);
     }
     const openFor = this.circuit.succeed(this.deps.clock.monotonic(), message === undefined ? 'connection' : 'message');
     // A connection convicts nobody: there are brokers that take connections, and no writes. Nor does it acquit.
-    if (message !== undefined) this.relay.trial.gotThrough(message, this.circuit.state === 'closed');
+    if (message !== undefined) this.ledger.trial.gotThrough(message, this.circuit.state === 'closed');
     if (openFor !== undefined) this.closed(openFor);
   }
 
@@ -124,8 +106,8 @@ export class Outage {
     const { hooks, name } = this.deps;
     if (this.toldOpen) hooks.emit('circuitClosed', { transport: name, openFor });
     this.toldOpen = false;
-    this.relay.wakeUps.ready();
-    this.relay.wakeUps.parked();
+    this.wakeUps.ready();
+    this.wakeUps.parked();
   }
 
   /** Turns the failure of a message that keeps killing the connection into its own. */
@@ -135,8 +117,8 @@ export class Outage {
     if (this.circuit.state === 'blocked' && blame === 'transport' && suspect !== 'destination' && suspect !== 'handler')
       this.failed(failure.text);
     // Who is charged for a destination that others would be charged for as well: health tells where.
-    if (blame === 'message') this.absence.failed(message, failure);
-    if (blame === 'message' || suspect !== 'message' || !this.relay.trial.convict(message)) return failure;
+    if (blame === 'message') this.destinations.failed(message, failure);
+    if (blame === 'message' || suspect !== 'message' || !this.ledger.trial.convict(message)) return failure;
     return { ...failure, blame: 'message' };
   }
 
@@ -146,14 +128,14 @@ export class Outage {
     const { suspect, text } = failure;
     const dead = this.ages(failure) ? agedOut(message, options.retry, leases.now) : undefined;
     if (dead !== undefined) return dead;
-    if (release.alone && !this.relay.flight.onlyOne) return release;
+    if (release.alone && !this.ledger.flight.onlyOne) return release;
     const isDestination = suspect === 'destination' || suspect === 'key' || suspect === 'handler';
-    if (isDestination) this.absence.failed(message, failure);
+    if (isDestination) this.destinations.failed(message, failure);
     // One that may have broken the connection is an outage until it is convicted of that.
     if (
       !(isDestination
         ? this.maySetAside(message, failure)
-        : suspect === undefined && this.relay.trial.failsAlone(message))
+        : suspect === undefined && this.ledger.trial.failsAlone(message))
     )
       return release;
     if (this.probing) {
@@ -161,7 +143,7 @@ export class Outage {
       if (isDestination) this.probeNext();
       else this.failed(text, message);
     }
-    return { kind: 'retry', attempts: message.attempts, delay: this.absence.delayOf(message, failure) };
+    return { kind: 'retry', attempts: message.attempts, delay: this.destinations.delayOf(message, failure) };
   }
 
   /** The transport itself noticed, before a publish failed; its connection may be of anybody's making. */
@@ -184,10 +166,10 @@ export class Outage {
   /** Whether the ready table may be read now. While probing, a new connection comes first. */
   async mayRead(): Promise<boolean> {
     if (this.circuit.allows === 'all') return true;
-    if (!this.probing || this.relay.flight.messages > 0) return false;
+    if (!this.probing || this.ledger.flight.messages > 0) return false;
     if (this.reconnected) return true;
     try {
-      await this.relay.reconnect();
+      await this.reconnect();
       this.reconnected = true;
       return this.probing;
     } catch (error) {
@@ -208,7 +190,7 @@ export class Outage {
       return (await this.mayRead()) ? await take() : undefined;
     } finally {
       this.parkedFirst = false;
-      this.relay.wakeUps.ready();
+      this.wakeUps.ready();
     }
   }
 
@@ -233,12 +215,15 @@ export class Outage {
   private maySetAside({ parkedId }: OutboxMessage, { suspect, destination, certain }: PublishFailure): boolean {
     if (suspect === 'handler' || (certain === true && destination !== undefined)) return true;
     if (destination !== undefined && this.destinations.isProved(destination)) return true;
-    return (parkedId !== null && !this.probing) || this.puttingOff.spend();
+    if (parkedId !== null && !this.probing) return true;
+    if (this.aside === 0) return false;
+    this.aside -= 1;
+    return true;
   }
 
   /** Where it goes takes nothing now, or it is paused, so that it is put off instead of being tried. In a probe it takes nobody's turn. */
   isAway(message: OutboxMessage): PutOffFor | undefined {
-    const away = this.absence.of(message);
+    const away = this.destinations.of(message);
     if (away !== undefined) this.triedBuckets = 0; // there is something to publish
     return away;
   }
@@ -254,25 +239,26 @@ export class Outage {
     this.triedBuckets = 0; // there is something to publish
     const again = (): void => {
       this.circuit.probe();
-      this.relay.wakeUps.ready();
+      this.wakeUps.ready();
     };
     if (!this.stopped) this.cancelProbe = this.deps.clock.after(SOON, again);
   }
 
   private startProbe(): void {
-    this.puttingOff.refill();
+    this.aside = MOST_ASIDE;
     this.reconnected = this.openedByKey;
     this.triedBuckets = 0;
     this.probes += 1;
-    this.parkedFirst = this.relay.trial.failed !== undefined && this.probes % 2 === 0;
+    this.parkedFirst = this.ledger.trial.failed !== undefined && this.probes % 2 === 0;
     this.circuit.probe();
-    if (this.parkedFirst) this.relay.wakeUps.parked();
-    else this.relay.wakeUps.ready();
+    if (this.parkedFirst) this.wakeUps.parked();
+    else this.wakeUps.ready();
   }
 }
 
 type Release = Extract<Outcome, { kind: 'release' }>;
 
+const MOST_ASIDE = 50;
 /** Milliseconds to the next probe of a broker that answers. */
 const SOON = 10;
 /** Milliseconds between probes at most while all that is read waits for the keys of its payloads. */

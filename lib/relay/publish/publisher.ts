@@ -6,7 +6,6 @@ import { errorText } from '../../observe/redact/error-text.js';
 import { OutboxError } from '../../outbox.errors.js';
 import { counted } from '../../observe/plural.js';
 import type { OnResult, Result, ToldFailure } from './batch.types.js';
-import { PayloadDecrypter } from './decrypt-payloads.js';
 import {
   MAX_PROGRESS,
   type OutboxTransport,
@@ -35,7 +34,6 @@ export class Publisher {
     readonly transport: OutboxTransport,
     readonly clock: Clock,
     readonly timeout: number,
-    readonly opener = new PayloadDecrypter('', undefined, clock),
   ) {}
 
   /**
@@ -124,13 +122,9 @@ export class Publisher {
     if (!this.connected) await this.connect(signal);
     signal.throwIfAborted(); // a transport may connect in spite of it
     // The process stood still, or slept, while it connected; the lease may be over, and the timer comes too late.
-    const left = (): number => {
-      const timeout = this.timeout - elapsed();
-      if (timeout <= 0) throw this.timedOut();
-      return timeout;
-    };
-    if (this.opener.concerns(batch)) return this.opener.publish(batch, this.transport, { signal, report, left });
-    return this.transport.publish(batch, { signal, timeout: left(), report });
+    const timeout = this.timeout - elapsed();
+    if (timeout <= 0) throw this.timedOut();
+    return this.transport.publish(batch, { signal, timeout, report });
   }
 
   private async connect(signal: AbortSignal): Promise<void> {

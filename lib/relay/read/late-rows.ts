@@ -1,5 +1,5 @@
 import { within, type Clock } from '../../time/clock.js';
-import { compareSeq, lowerSeq, type Place } from '../../outbox-message.js';
+import { compareSeq, type Place } from '../../outbox-message.js';
 import { waitedTooLong } from '../../store/database-errors.js';
 import type { ReadPosition, ReadRange, ReadyStore, Snapshot, SweepResult } from '../../store/ready-store.js';
 import type { LowWaterMark, Heads } from './low-water-mark.js';
@@ -9,8 +9,6 @@ import { ProbedLowWaterMark } from './probed-low-water-mark.js';
 import type { ProbedMark } from './probed-mark.js';
 import { Reach } from './reach.js';
 import type { ReadCost } from './read-cost.js';
-import { SnapshotLowWaterMark } from './snapshot-low-water-mark.js';
-import { WalkedBuckets } from './walked-buckets.js';
 
 export interface FoundRows extends SweepResult {
   /** Raises the low-water mark, once what was found is in hand. */
@@ -27,25 +25,11 @@ type Known = Pick<KnownRows, 'size' | 'has'>;
 export class LateRows {
   readonly scan: FullScan;
   private readonly sweeps = new Reach(SWEEP, SWEEP_FIRST);
-  private readonly quick = new Reach(BUDGET, QUICK_FIRST);
   private readonly probes = new Reach(SWEEP, SWEEP_FIRST);
   /** A slice of the scan met what no low-water mark allows for: all is swept, in order. */
   private all = false;
-  private readonly met = new Map<number, Place>();
-  /** By bucket; where the scan met rows with this read. */
-  private readonly lowestMet = new Map<number, string>();
-  /** Set by the relay. */
-  cost: ReadCost | undefined;
   /** What the last sweep found may be below the low-water marks, where nothing else looks. */
   private foundInAll = false;
-  /** Buckets that a sweep had no time for; `undefined` where no snapshot says what was looked at. */
-  readonly walked: WalkedBuckets | undefined;
-  /** Since then some bucket is walked. */
-  private walksSince = Infinity;
-  /** Milliseconds that a sweep takes from the others. */
-  private budget = BUDGET;
-  /** Milliseconds of the quickest sweep: what any statement takes here. */
-  private least = Infinity;
 
   constructor(
     readonly store: Pick<ReadyStore, 'sweep' | 'probe'>,
@@ -54,47 +38,22 @@ export class LateRows {
     readonly clock: Clock,
     /** Our own writes that are under way; a snapshot may have seen them before we do. */
     readonly ownWrites: () => Promise<unknown> | undefined,
+    readonly cost?: ReadCost,
     /** Every leased bucket is looked at from the start this often: safety does not rest on the low-water mark alone. */
     fullScanEvery = 45_000,
   ) {
     this.scan = new FullScan(fullScanEvery, clock.monotonic());
-    this.walked =
-      lowWaterMark instanceof SnapshotLowWaterMark
-        ? new WalkedBuckets(store, transport, lowWaterMark, clock)
-        : undefined;
-  }
-
-  /** A slice of what sweeps had no time for. @returns what was found of a bucket, once all of it is; `seen` by this snapshot */
-  async goOn(...seen: Parameters<WalkedBuckets['goOn']>): ReturnType<WalkedBuckets['goOn']> {
-    if (this.walked === undefined || this.walked.buckets.size === 0) return undefined;
-    this.walked.cost = this.cost;
-    return await this.walked.goOn(...seen);
-  }
-
-  /** Whether nothing of the bucket may leave yet. */
-  holds(bucket: number): boolean {
-    return this.walked?.holds(bucket) === true;
-  }
-
-  /** The next sweep is of everything. */
-  sweepAll(): void {
-    this.all = true;
-  }
-
-  /** Somebody met them where no sweep looks. */
-  sweepFor(places: readonly Place[]): void {
-    for (const place of places) this.met.set(place.bucket, place);
   }
 
   /** What the last sweep found was not published: what no low-water mark leads to is swept once more. */
   lost(): void {
-    this.walked?.clear();
-    this.sweptInPart();
+    this.all ||= this.foundInAll;
+    this.probed?.depth.again();
   }
 
-  private sweptInPart(): void {
-    this.all ||= this.foundInAll;
-    if (this.lowWaterMark instanceof ProbedLowWaterMark) this.lowWaterMark.depth.again();
+  /** The low-water mark where snapshots tell nothing. */
+  private get probed(): ProbedLowWaterMark | undefined {
+    return this.lowWaterMark instanceof ProbedLowWaterMark ? this.lowWaterMark : undefined;
   }
 
   /**
@@ -108,53 +67,33 @@ export class LateRows {
     positions: readonly ReadPosition[],
     known: Known,
   ): Promise<FoundRows> {
-    let toSweep = this.toSweep(snapshot, heads);
+    let toSweep = this.lowWaterMark.toSweep(snapshot, heads);
     const writes = toSweep.length > 0 && snapshot !== undefined ? this.ownWrites() : undefined;
     if (writes !== undefined) {
       // They may hang in a lock; then the sweep is made, which is never wrong.
       await within(this.clock, OWN_WRITES, Promise.allSettled([writes]));
-      toSweep = this.toSweep(snapshot, heads);
+      toSweep = this.lowWaterMark.toSweep(snapshot, heads);
     }
-    if (this.walked !== undefined) this.walked.latest = snapshot;
     const narrow = snapshot === undefined && positions.length < heads.size;
     const read = new Set(positions.map(({ bucket }) => bucket));
     if (narrow) toSweep = toSweep.filter(({ bucket }) => read.has(bucket));
-    const met = [...this.met.values()].filter(({ seq }) => !known.has(seq));
-    this.met.clear();
-    toSweep = this.withScanned([...met, ...(await this.scanSlice(heads, known))], toSweep, heads);
+    toSweep = this.withScanned(await this.scanSlice(heads, known), toSweep, heads);
     const raise = await this.probe((bucket) => !narrow || read.has(bucket));
     const { places, complete } = toSweep.length === 0 ? NONE : await this.timed(() => this.sweep(toSweep, known));
     this.foundInAll = this.all;
-    // What was met there is walked for, from the low-water mark.
-    if (this.all) for (const { bucket } of places) if (this.holds(bucket)) this.walked?.add(bucket, true);
     if (complete) this.all = false;
-    else this.sweptInPart(); // what is left of it is as late
+    else this.lost(); // what is left of it is as late
     return { places, complete, raise, overtaken: this.overtaken(places) };
   }
 
-  /** Without the buckets of which nothing leaves in this read. */
-  private toSweep(snapshot: Snapshot | undefined, heads: Heads): ReadRange[] {
-    const { walked } = this;
-    if (walked === undefined || walked.buckets.size === 0) return this.lowWaterMark.toSweep(snapshot, heads);
-    return this.lowWaterMark.toSweep(snapshot, heads, walked.asOf).filter(({ bucket }) => !walked.holds(bucket));
-  }
-
   private overtaken(places: readonly Place[]): string | undefined {
-    const place = this.lowWaterMark instanceof ProbedLowWaterMark ? this.lowWaterMark.overtaken(places) : undefined;
+    const place = this.probed?.overtaken(places);
     return place && `a message stood at number ${place.seq}, ${HELD}`;
-  }
-
-  /** Messages wait for the walks, and nobody for the scan. But walks may go on for ever. */
-  private isDeferred(): boolean {
-    const now = this.clock.monotonic();
-    if (this.walked === undefined || this.walked.held.size === 0) this.walksSince = Infinity;
-    else this.walksSince = Math.min(this.walksSince, now);
-    return this.walksSince !== Infinity && now - this.walksSince < DEFERRED;
   }
 
   /** Of the full scan what is due, without what is known. */
   async scanSlice(heads: Heads, known: Known): Promise<readonly Place[]> {
-    const ranges = this.isDeferred() ? [] : this.scan.due(heads, this.clock.monotonic());
+    const ranges = this.scan.due(heads, this.clock.monotonic());
     if (ranges.length === 0) return [];
     const began = this.clock.monotonic();
     try {
@@ -172,21 +111,13 @@ export class LateRows {
 
   /** What a slice of the scan met is not taken from there, but swept for together with what is before it. */
   private withScanned(scanned: readonly Place[], toSweep: ReadRange[], heads: Heads): ReadRange[] {
-    const met = this.lowestMet;
-    met.clear();
     this.all ||= scanned.some(({ bucket, seq }) => compareSeq(seq, this.lowWaterMark.of(bucket)) <= 0);
     if (this.all) return everything(heads);
-    for (const { bucket, seq } of scanned) {
-      if (this.holds(bucket)) this.walked?.add(bucket, true);
-      else met.set(bucket, lowerSeq(seq, met.get(bucket) ?? seq));
-    }
-    if (met.size === 0) return toSweep;
+    if (scanned.length === 0) return toSweep;
+    const met = new Set(scanned.map(({ bucket }) => bucket));
     const again = everything(heads)
       .filter(({ bucket }) => met.has(bucket))
-      .map((range) => ({
-        ...range,
-        after: this.lowWaterMark.sweptFrom(range.bucket, met.get(range.bucket) as string),
-      }));
+      .map((range) => ({ ...range, after: this.lowWaterMark.of(range.bucket) }));
     return [...toSweep.filter(({ bucket }) => !met.has(bucket)), ...again];
   }
 
@@ -194,15 +125,14 @@ export class LateRows {
   private async timed(sweep: () => Promise<SweepResult>): Promise<SweepResult> {
     const began = this.clock.monotonic();
     const result = await sweep();
-    if (this.lowWaterMark instanceof ProbedLowWaterMark && !this.all)
-      this.lowWaterMark.swept(this.clock.monotonic() - began);
+    if (!this.all) this.probed?.swept(this.clock.monotonic() - began);
     return result;
   }
 
   private async sweep(ranges: readonly ReadRange[], known: Known): Promise<SweepResult> {
     let found: Place[] = [];
     let complete = true;
-    const look = async (slice: readonly ReadRange[]): Promise<void> => {
+    await this.inSlices(this.sweeps, ranges, async (slice) => {
       const swept = await this.store.sweep(this.transport, slice, known.size);
       const places = swept.places.filter(({ seq }) => !known.has(seq));
       // The lowest of each bucket go first: what is above them is found once more when they are read.
@@ -211,33 +141,18 @@ export class LateRows {
         complete = false;
         found = places;
       } else if (places.length > 0) found = [...places, ...found];
-    };
-    const { walked } = this;
-    if (walked === undefined || this.all) await this.inSlices(this.sweeps, ranges, look);
-    else {
-      const left = await this.inSlices(this.quick, ranges, look, this.budget);
-      const [ended, held] = split(left, ({ bucket }) => walked.mustEnd(bucket));
-      if (ended.length > 0) await this.inSlices(this.sweeps, ended, look);
-      for (const { bucket } of held) walked.add(bucket, this.lowestMet.has(bucket));
-      found = found.filter(({ bucket }) => !walked.holds(bucket)); // it is found once more
-    }
+    });
     return { places: found, complete };
   }
 
-  /**
-   * From the upper ends of the ranges downwards; most often in one statement.
-   * @param budget milliseconds, beyond what any statement takes, after which no further one is made
-   * @returns what is left
-   */
-  async inSlices(
+  /** From the upper ends of the ranges downwards; most often in one statement. */
+  private async inSlices(
     reach: Reach,
     ranges: readonly ReadRange[],
     work: (slice: readonly ReadRange[]) => Promise<void>,
-    budget = Infinity,
-  ): Promise<readonly ReadRange[]> {
+  ): Promise<void> {
     reach.restart();
-    let left = ranges;
-    for (let spent = 0; left.length > 0 && spent < budget;) {
+    for (let left = ranges; left.length > 0;) {
       const { now, rest } = reach.cut(left);
       const began = this.clock.monotonic();
       try {
@@ -246,41 +161,30 @@ export class LateRows {
         if (!waitedTooLong(error)) throw error;
         this.cost?.took(this.clock.monotonic() - began);
         if (!reach.cancelled(this.clock.monotonic() - began)) throw error;
-        spent += this.clock.monotonic() - began;
         continue;
       }
       const ms = this.clock.monotonic() - began;
-      this.least = Math.min(this.least, ms);
-      spent += ms - this.least;
       this.cost?.took(ms);
       reach.took(ms);
       left = rest;
     }
-    return left;
   }
 
   /** Where snapshots tell nothing: asks for uncommitted inserts; the low-water mark rises after the sweep that follows. */
   private async probe(which: (bucket: number) => boolean): Promise<(() => void) | undefined> {
-    const { lowWaterMark } = this;
-    if (!(lowWaterMark instanceof ProbedLowWaterMark)) return undefined;
     const raises: (() => void)[] = [];
-    for (const mark of lowWaterMark.toRaise())
-      raises.push(...(await this.probeMark(lowWaterMark, mark, mark.toProbe(which))));
+    for (const mark of this.probed?.toRaise() ?? []) raises.push(...(await this.probeMark(mark, mark.toProbe(which))));
     return raises.length === 0 ? undefined : () => raises.forEach((raise) => raise());
   }
 
-  private async probeMark(
-    lowWaterMark: ProbedLowWaterMark,
-    mark: ProbedMark,
-    toProbe: readonly ReadRange[],
-  ): Promise<(() => void)[]> {
+  private async probeMark(mark: ProbedMark, toProbe: readonly ReadRange[]): Promise<(() => void)[]> {
     if (toProbe.length === 0) return [];
     const unclean = new Set<number>();
     let at: number | undefined;
     await this.inSlices(this.probes, toProbe, async (slice) => {
       const probed = await this.store.probe?.(this.transport, slice);
       at ??= probed?.now;
-      lowWaterMark.waits(probed?.lockWait);
+      this.probed?.waits(probed?.lockWait);
       slice.forEach(({ bucket }, i) => probed?.clean[i] !== true && unclean.add(bucket));
     });
     const now = at;
@@ -299,14 +203,5 @@ const OWN_WRITES = 20;
 const SWEEP = 500;
 /** Numbers that the first one covers, in each bucket: some 0.2 s if all of their rows are gone and still there. */
 const SWEEP_FIRST = 200_000n;
-/** Milliseconds for which the scan waits for walks. */
-const DEFERRED = 30_000;
-/** Milliseconds. Buckets that a sweep has not looked through by then are walked. */
-const BUDGET = 50;
-const QUICK_FIRST = 32_768n;
 /** Places of a sweep that is too large for one answer. */
 const MOST_PLACES = 50_000;
-
-function split<T>(all: readonly T[], which: (one: T) => boolean): [T[], T[]] {
-  return [all.filter(which), all.filter((one) => !which(one))];
-}

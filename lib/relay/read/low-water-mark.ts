@@ -1,5 +1,5 @@
 import { compareSeq, type OutboxMessage } from '../../outbox-message.js';
-import type { ReadRange, Snapshot } from '../../store/ready-store.js';
+import type { FetchResult, ReadRange, Snapshot } from '../../store/ready-store.js';
 
 /** Per bucket, the `seq` up to which something holds. */
 export type Heads = ReadonlyMap<number, string>;
@@ -13,36 +13,27 @@ export type Heads = ReadonlyMap<number, string>;
  * later snapshot. Publishing first broke the order of strictly sequential writers 1,912 times in 10,076 (tried).
  */
 export interface LowWaterMark {
-  /** Whether a read proves below which number no open transaction can still commit. Else only time does. */
-  readonly readsProve: boolean;
-  /**
-   * Ranges in which a row may have become visible since the last read, given what a head fetch saw.
-   * @param asOf buckets that were swept meanwhile, up to what these snapshots see
-   */
-  toSweep(snapshot: Snapshot | undefined, heads: Heads, asOf?: ReadonlyMap<number, Snapshot>): ReadRange[];
+  /** Whether the next read is to tell a transaction id: {@link FetchResult.fence}. */
+  readonly asksFence: boolean;
+  /** Ranges in which a row may have become visible since the last read, given what a head fetch saw. */
+  toSweep(snapshot: Snapshot | undefined, heads: Heads): ReadRange[];
   /**
    * The ranges were swept and the rows of the fetch go out; `heads` as of after this fetch, `reached` the last row of each
    * bucket in it.
-   * @param held buckets that were not swept to the end, and of which nothing goes out
    */
   passed(
-    snapshot: Snapshot | undefined,
+    fetched: Pick<FetchResult, 'snapshot' | 'source' | 'fence'>,
     heads: Heads,
     reached: ReadonlyMap<number, OutboxMessage>,
-    held?: ReadonlySet<number>,
   ): void;
   /** One of our own transactions committed; it was sent after `readsBefore` reads had returned. */
   wrote(fence: string | undefined, readsBefore: number): void;
-  /** A bucket that was just leased: nothing of it was read. */
+  /** A bucket of which nothing was read. */
   add(bucket: number): void;
   forget(bucket: number): void;
-  /** Reading starts again at these points; what the low-water mark knew is void. */
-  restart(points: Heads): void;
   /** Reading starts again at these points, as something was given back; what lies below the low-water mark still does. */
   rewind(points: Heads): void;
   of(bucket: number): string;
-  /** From where a bucket is swept in which a full scan met a row. */
-  sweptFrom(bucket: number, met: string): string;
   /** Where a bucket of which something is given back is read from again, unless that lies below. */
   rewindTo(bucket: number): string;
 }

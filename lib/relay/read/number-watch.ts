@@ -1,6 +1,5 @@
-import type { Clock } from '../../time/clock.js';
 import type { Heads } from './low-water-mark.js';
-import type { FetchResult, NumberSource, ReadyStore } from '../../store/ready-store.js';
+import type { FetchResult, NumberSource } from '../../store/ready-store.js';
 
 /**
  * Notices when numbers go back under a running relay: TRUNCATE, a sequence that is set back, a restore, a failover behind a
@@ -12,21 +11,12 @@ export class NumberWatch {
   private xmax: bigint | undefined;
   /** Whether the last look found what only another server, or a restore, does. */
   isOfOther = false;
-  private askedAt = -Infinity;
-
-  constructor(
-    readonly store: Pick<ReadyStore, 'numberSource'>,
-    readonly clock: Clock,
-  ) {}
 
   /**
    * @param heads what was read before this fetch
    * @returns what shows that numbers may have gone back since the last look; `undefined`: nothing does
    */
-  async look(
-    { snapshot, source }: Pick<FetchResult, 'snapshot' | 'source'>,
-    heads: Heads,
-  ): Promise<string | undefined> {
+  look({ snapshot, source }: Pick<FetchResult, 'snapshot' | 'source'>, heads: Heads): string | undefined {
     const before = this.xmax;
     this.isOfOther = false;
     if (snapshot !== undefined) {
@@ -37,14 +27,11 @@ export class NumberWatch {
         return `transaction ids went back from ${before} to ${this.xmax} (a failover, a restore)`;
       }
     }
-    if (source !== undefined) return this.compare(source);
-    const now = this.clock.monotonic();
-    if (this.store.numberSource === undefined || now - this.askedAt < ASK_EVERY) return undefined;
-    this.askedAt = now;
+    if (source === undefined) return undefined;
     const { last } = this.source ?? {};
-    // The last answer is older than the last read. Where numbers are asked for, none stands above those given out.
+    // Where not each read tells them, the last answer is older than the heads, and none of these was above what was given out.
     if (last !== undefined) this.source = { ...(this.source as NumberSource), last: highest(last, heads) };
-    return this.compare(await this.store.numberSource());
+    return this.compare(source);
   }
 
   /** Another session may be one with another server; only numbers are compared with what they were. */
@@ -77,6 +64,3 @@ function highest(last: string, heads: Heads): string {
 
 const isAnother = (before: string | undefined, now: string | undefined): boolean =>
   before !== undefined && now !== undefined && before !== now;
-
-/** Milliseconds between two questions where the answer does not come with each read. */
-const ASK_EVERY = 100;

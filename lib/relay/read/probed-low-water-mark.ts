@@ -1,4 +1,4 @@
-import { compareSeq, lowerSeq, type OutboxMessage, type Place } from '../../outbox-message.js';
+import { compareSeq, type OutboxMessage, type Place } from '../../outbox-message.js';
 import type { ReadRange } from '../../store/ready-store.js';
 import { ranges, type LowWaterMark, type Heads } from './low-water-mark.js';
 import { ProbedMark } from './probed-mark.js';
@@ -14,7 +14,8 @@ import { SweepDepth } from './sweep-depth.js';
  * second, upper mark, which allows a statement 2 s.
  */
 export class ProbedLowWaterMark implements LowWaterMark {
-  readonly readsProve = false;
+  /** No transaction id says anything here. */
+  readonly asksFence = false;
   readonly lower: ProbedMark;
   readonly upper: ProbedMark;
   readonly depth = new SweepDepth();
@@ -22,11 +23,6 @@ export class ProbedLowWaterMark implements LowWaterMark {
   deep = true;
   /** Whether one before it did not. */
   private skipped = false;
-  /**
-   * Buckets that joined at both marks while the low-water mark is still at 0: an INSERT may hold a number up to there, for which
-   * no sweep looks.
-   */
-  readonly unproved = new Map<number, string>();
 
   /**
    * @param upperAge milliseconds that a statement has where sweeps are costly
@@ -53,7 +49,7 @@ export class ProbedLowWaterMark implements LowWaterMark {
     this.depth.took(this.deep, ms, this.now());
   }
 
-  passed(_snapshot: undefined, heads: Heads, reached: ReadonlyMap<number, OutboxMessage>): void {
+  passed(_fetched: unknown, heads: Heads, reached: ReadonlyMap<number, OutboxMessage>): void {
     this.lower.passed(heads, reached);
     this.upper.passed(heads, reached);
   }
@@ -70,59 +66,28 @@ export class ProbedLowWaterMark implements LowWaterMark {
 
   /** The first of these that was found in no sweep of the upper mark: later messages of its key may have left before it. */
   overtaken(places: readonly Place[]): Place | undefined {
-    return places.find(({ bucket, seq }) => {
-      const until = this.skipped ? this.upper.of(bucket) : (this.unproved.get(bucket) ?? '0');
-      return compareSeq(seq, until) <= 0;
-    });
+    return this.skipped ? places.find(({ bucket, seq }) => compareSeq(seq, this.upper.of(bucket)) <= 0) : undefined;
   }
 
   wrote(): void {}
 
   add(bucket: number): void {
-    this.unproved.delete(bucket);
     this.lower.add(bucket);
     this.upper.add(bucket);
   }
 
-  /** It is read from there on; nothing can appear below but what an INSERT holds for more than 2 s. */
-  join(bucket: number, mark: string): void {
-    this.lower.marks.set(bucket, mark);
-    this.upper.marks.set(bucket, mark);
-    this.unproved.set(bucket, mark);
-  }
-
-  /** Nothing can appear below where the bucket joined. */
-  proved(bucket: number): void {
-    this.unproved.delete(bucket);
-  }
-
   forget(bucket: number): void {
-    this.unproved.delete(bucket);
     this.lower.forget(bucket);
     this.upper.forget(bucket);
   }
 
-  restart(points: Heads): void {
-    for (const [bucket, mark] of [...this.unproved]) {
-      const point = lowerSeq(mark, points.get(bucket) ?? '0');
-      if (point === '0') this.unproved.delete(bucket);
-      else this.unproved.set(bucket, point);
-    }
-    this.lower.restart(points);
-    this.upper.restart(points);
-  }
-
   rewind(points: Heads): void {
-    this.restart(points);
+    this.lower.rewind(points);
+    this.upper.rewind(points);
   }
 
   of(bucket: number): string {
-    return this.unproved.has(bucket) ? '0' : this.lower.of(bucket);
-  }
-
-  sweptFrom(bucket: number, met: string): string {
-    const mark = this.lower.of(bucket);
-    return compareSeq(met, mark) > 0 ? mark : this.of(bucket);
+    return this.lower.of(bucket);
   }
 
   rewindTo(bucket: number): string {

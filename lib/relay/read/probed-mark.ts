@@ -94,7 +94,7 @@ export class ProbedMark {
   }
 
   /** Reading starts again at these points: what was read above them was read for nothing. */
-  restart(points: Heads): void {
+  rewind(points: Heads): void {
     for (const bucket of [...this.marks.keys()]) if (!points.has(bucket)) this.forget(bucket);
     for (const [bucket, point] of points) {
       if (compareSeq(this.of(bucket), point) > 0) this.marks.set(bucket, point);

@@ -1,5 +1,4 @@
-import type { Reader } from './reader.js';
-import type { ReadResult } from './read-result.js';
+import type { Reader, ReadResult } from './reader.js';
 import { firstOfEach, type GateOf } from '../order/key-queues.js';
 
 export interface Probe {

@@ -1,20 +1,40 @@
 import type { Clock } from '../../time/clock.js';
 import { compareSeq, lowerSeq, type OutboxMessage, type Place } from '../../outbox-message.js';
+import { waitedTooLong } from '../../store/database-errors.js';
 import type { FetchResult, ReadPosition, ReadyStore, Snapshot } from '../../store/ready-store.js';
-import type { AboveLast } from './above-last.js';
-import { Approach } from './approach.js';
-import { approachOn, goOnApproaching, type AnyApproach } from './approaching.js';
-import { fetchHeads, passWalked, rowsPerBucket } from './fetching.js';
-import type { LowWaterMark } from './low-water-mark.js';
+import { CatchUp } from './catch-up.js';
 import { KnownRows } from './known-rows.js';
 import { LateRows } from './late-rows.js';
-import { lookAbove } from './look-above.js';
+import type { LowWaterMark } from './low-water-mark.js';
 import { NumberWatch } from './number-watch.js';
-import type { ReadResult } from './read-result.js';
-import type { Walks } from './walks.js';
+import type { ReadCost } from './read-cost.js';
 
-type Reads = 'fetch' | 'sweep' | 'readPlaces' | 'probe' | 'lowest' | 'edge' | 'bucketsPerRead' | 'numberSource';
+type Reads = 'fetch' | 'sweep' | 'readPlaces' | 'probe' | 'bucketsPerRead';
+
+/** What one read of the ready table brought. */
+export interface ReadResult {
+  /** Not seen before, per bucket in the order of `seq`. */
+  readonly messages: readonly OutboxMessage[];
+  readonly durable: boolean;
+  /** More are waiting. */
+  readonly more: boolean;
+  /** All that was concluded from earlier reads is void: another connection, perhaps to another server, or numbers that went back. */
+  readonly startedOver?: boolean;
+  /** And by another server, perhaps. It need not have what was read of the other one, and is not published yet. */
+  readonly otherServer?: boolean;
+}
 const NOTHING: ReadResult = { messages: [], durable: true, more: false };
+
+export interface ReaderSettings {
+  /** Our own writes that are under way. */
+  readonly ownWrites?: () => Promise<unknown> | undefined;
+  readonly known?: KnownRows;
+  /** Hears of what went out of order, or may have. */
+  readonly warn?: (text: string) => void;
+  readonly cost?: ReadCost | undefined;
+  readonly fullScanEvery?: number;
+}
+
 /**
  * Reads what the leased buckets of one transport hold. Keeps, in memory only, how far each bucket was read (head), until
  * where nothing can appear any more (low-water mark), and which rows must not come out of a read again because they are being
@@ -22,84 +42,58 @@ const NOTHING: ReadResult = { messages: [], durable: true, more: false };
  */
 export class Reader {
   readonly heads = new Map<number, string>();
-  reading = false;
+  private reading = false;
   /** Reads that went out; a write that is sent later than a read is newer than all that it saw. */
   reads = 0;
   /** Buckets that were given up since the last read began: what it returns of them is void, also when they were leased again. */
-  readonly forgotten = new Set<number>();
+  private readonly forgotten = new Set<number>();
   /** Found by a sweep beyond what may be read at once: a large transaction that committed late. */
-  backlog: Place[] = [];
+  private backlog: Place[] = [];
   /** What the fetch saw that the backlog was found for. */
   private backlogSeen: Snapshot | undefined;
   session: number | undefined;
   /** Reads that had gone out when its connection was another one. */
   private readsBeforeSession = -1;
+  /** How often heads went back. A read that was under way meanwhile tells nothing of what is behind them now. */
   restarts = 0;
-  rotation = 0;
+  private rotation = 0;
   /** Buckets whose last read came back full: more of them is waiting. */
-  readonly full = new Set<number>();
+  private readonly full = new Set<number>();
   /** Reads while some are full; one in {@link WIDE_EVERY} looks at all buckets. */
-  turn = 0;
+  private turn = 0;
+  readonly known: KnownRows;
   readonly lateRows: LateRows;
   readonly numbers: NumberWatch;
-  /** Of its buckets nothing is read yet; `undefined` where they are fetched from 0. */
-  readonly approach: AnyApproach | undefined;
-  readonly walks: Walks | undefined;
-  readonly above: AboveLast | undefined;
+  readonly catchUp: CatchUp;
   /** How often positions turned out to be wrong, so that everything was read again. */
   readAgain = 0;
-  /** Hears of what went out of order, or may have. Set by the relay. */
-  told: (warning: string) => void = () => undefined;
 
   constructor(
     readonly store: Pick<ReadyStore, Reads>,
     readonly transport: number,
     readonly lowWaterMark: LowWaterMark,
     readonly clock: Clock,
-    ownWrites: () => Promise<unknown> | undefined,
-    fullScanEvery?: number,
-    readonly known = new KnownRows(),
+    readonly settings: ReaderSettings = {},
   ) {
-    this.lateRows = new LateRows(store, transport, lowWaterMark, clock, ownWrites, fullScanEvery);
-    this.numbers = new NumberWatch(store, clock);
-    this.approach = approachOn(store, transport, lowWaterMark, clock);
-    const { walks, above } = this.approach instanceof Approach ? this.approach : NO_APPROACH;
-    this.walks = walks;
-    this.above = above;
+    const { known = new KnownRows(), ownWrites = () => undefined, cost, fullScanEvery } = settings;
+    this.known = known;
+    this.lateRows = new LateRows(store, transport, lowWaterMark, clock, ownWrites, cost, fullScanEvery);
+    this.numbers = new NumberWatch();
+    this.catchUp = new CatchUp(store.probe === undefined);
   }
 
   add(bucket: number): void {
-    this.readFrom(bucket, '0');
+    this.heads.set(bucket, '0');
     this.lowWaterMark.add(bucket);
   }
 
-  /** How many it reads; `undefined` while some cannot be read yet. */ get buckets(): number | undefined {
-    return this.approach?.isOn === true || this.isBehind ? undefined : this.heads.size;
-  }
-
-  /** Of some buckets nothing goes out yet. */
-  private get isBehind(): boolean {
-    return this.lateRows.walked !== undefined && this.lateRows.walked.held.size > 0;
-  }
-
-  private readFrom(bucket: number, seq: string): void {
-    const { approach, heads } = this;
-    if (approach !== undefined && seq === '0') {
-      heads.delete(bucket);
-      return approach.add(bucket);
-    }
-    this.goBack(bucket, seq);
-  }
-
-  private goBack(bucket: number, seq: string): void {
-    this.walks?.wentBack(bucket, seq, this.heads.get(bucket));
-    this.heads.set(bucket, seq);
+  /** How many it reads; `undefined` while some are not read to their ends. */
+  get buckets(): number | undefined {
+    return this.catchUp.isOn ? undefined : this.heads.size;
   }
 
   forget(bucket: number): void {
     this.heads.delete(bucket);
-    this.approach?.forget(bucket);
-    this.lateRows.walked?.forget(bucket);
     this.lowWaterMark.forget(bucket);
     this.forgotten.add(bucket);
     this.full.delete(bucket);
@@ -118,18 +112,11 @@ export class Reader {
     this.reading = true;
     this.forgotten.clear();
     try {
-      const ended = await goOnApproaching(this);
-      if (ended !== undefined) return ended;
-      if (this.backlog.length === 0) await this.goOnWalking(only);
-      const above = await lookAbove(this, limit, only);
-      if (above !== undefined) return above;
+      if (this.backlog.length > 0) return await this.readBacklog(limit, this.restarts);
       const positions = this.positions(only);
-      if (positions.length === 0 && this.buckets !== undefined) return NOTHING;
-      return await (this.backlog.length > 0
-        ? this.readBacklog(limit, this.restarts)
-        : this.readHeads(limit, positions, this.restarts));
+      return positions.length === 0 ? NOTHING : await this.readHeads(limit, positions, this.restarts);
     } catch (error) {
-      this.void(); // what a sweep had found may be lost with the answer: it is looked for again
+      this.lose(); // what a sweep had found may be lost with the answer
       throw error;
     } finally {
       this.reading = false;
@@ -137,60 +124,96 @@ export class Reader {
     }
   }
 
-  private async goOnWalking(only: number | undefined): Promise<void> {
-    const found = await this.lateRows.goOn(this.heads, this.known, this.numbers.source?.last, only);
-    if (found === undefined) return;
-    this.backlog = found.places.filter(({ bucket }) => this.isOurs(bucket));
-    this.backlogSeen = found.seen;
-  }
-
   /** What is new beyond the heads, and before it what became visible behind them. */
   private async readHeads(limit: number, positions: readonly ReadPosition[], restarts: number): Promise<ReadResult> {
-    const perBucket = rowsPerBucket(this.full.size, limit, positions.length);
+    const perBucket = this.rowsPerBucket(limit, positions.length);
     const { lateRows, known } = this;
-    const fetched = await fetchHeads(this, positions, { perBucket, limit });
+    const { last } = this.numbers.source ?? {};
+    const began = this.clock.monotonic();
+    const fetched = await this.fetch(positions, { perBucket, limit }, last);
     if (fetched === undefined) return { ...NOTHING, more: true }; // nothing was swept yet
+    const ms = this.clock.monotonic() - began;
     this.session ??= fetched.session;
-    if (this.session !== fetched.session) return this.newSession(fetched.session);
-    const wrong = await this.numbers.look(fetched, this.heads);
-    if (wrong !== undefined) return this.startOver(wrong);
+    const ended = this.contradicted(fetched, restarts);
+    if (ended !== undefined) return ended;
     const { places, complete, raise, overtaken } = await lateRows.find(fetched.snapshot, this.heads, positions, known);
-    if (this.restarts !== restarts) return this.void(); // what was found is of a range that has moved
-    const swept = places.filter(({ bucket, seq }) => !this.known.has(seq) && this.isOurs(bucket));
-    const below = swept.find(({ bucket, seq }) => compareSeq(seq, this.lowWaterMark.of(bucket)) <= 0);
-    if (below !== undefined) return this.startOver(`a message stood at number ${below.seq}, ${BELOW}`);
-    if (overtaken !== undefined) this.told(overtaken);
-    this.backlog = swept.filter(({ bucket }) => !lateRows.holds(bucket));
+    if (this.restarts !== restarts) return this.lose(); // what was found is of a range that has moved
+    this.backlog = places.filter(({ bucket, seq }) => !known.has(seq) && this.isOurs(bucket));
     this.backlogSeen = fetched.snapshot;
+    const below = this.backlog.find(({ bucket, seq }) => compareSeq(seq, this.lowWaterMark.of(bucket)) <= 0);
+    if (below !== undefined) return this.startOver(`a message stood at number ${below.seq}, ${BELOW}`);
+    if (overtaken !== undefined) this.settings.warn?.(overtaken);
     // The head fetch is made again when all that became visible behind it is read.
     if (this.backlog.length > limit || !complete) return await this.readBacklog(limit, restarts);
     const late = this.backlog.splice(0);
-    const found = late.length === 0 ? NOTHING : await this.store.readPlaces(this.transport, late, fetched.snapshot);
-    const ended = 'session' in found ? await this.contradicted(found, restarts) : undefined;
-    if (ended !== undefined) return ended;
+    const found = late.length === 0 ? undefined : await this.readPlaces(late, restarts);
+    if (found?.ended !== undefined) return found.ended;
     raise?.(); // not before what the sweep found is in hand: a restart would skip it
-    const messages = this.fresh(found.messages);
+    const messages = [...(found?.messages ?? [])];
     const reached = this.advance(fetched, positions, perBucket);
-    const isPassed = passWalked(this, fetched, positions, limit);
+    const isWhole = (bucket: number): boolean =>
+      fetched.messages.length < limit && !this.full.has(bucket) && this.isOurs(bucket);
+    const ends = this.catchUp.came({ positions, last, rows: fetched.messages.length, ms }, this.heads, isWhole);
+    for (const [bucket, seq] of ends) {
+      if (compareSeq(seq, this.heads.get(bucket) ?? '0') <= 0) continue;
+      this.heads.set(bucket, seq);
+      reached.delete(bucket); // it is not the last row that was read
+    }
     for (const message of this.fresh(fetched.messages)) messages.push(message);
-    this.lowWaterMark.passed(fetched.snapshot, this.heads, reached, lateRows.walked?.held);
-    lateRows.walked?.passed();
+    this.lowWaterMark.passed(fetched, this.heads, reached);
     this.reads += 1;
-    for (const message of messages) this.known.add(message);
-    const more = fetched.messages.length >= limit || this.full.size > 0 || isPassed || this.isBehind;
-    return { messages, durable: fetched.durable && found.durable, more };
+    for (const message of messages) known.add(message);
+    const more = fetched.messages.length >= limit || this.full.size > 0 || this.catchUp.isOn;
+    return { messages, durable: fetched.durable && (found?.durable ?? true), more };
+  }
+
+  /** @returns `undefined` where it took too long, and the next one asks for less */
+  private async fetch(
+    positions: readonly ReadPosition[],
+    most: { perBucket: number; limit: number },
+    last: string | undefined,
+  ): Promise<FetchResult | undefined> {
+    const { store, transport, clock, catchUp } = this;
+    const { cost } = this.settings;
+    const within = catchUp.limitOf(positions, last, this.full);
+    const { asksFence } = this.lowWaterMark;
+    const fetch = () => store.fetch({ transport, positions, ...most, within, asksFence });
+    const began = clock.monotonic();
+    try {
+      return await (cost?.measure(fetch) ?? fetch());
+    } catch (error) {
+      if (!waitedTooLong(error)) throw error;
+      catchUp.gaveUp(positions, clock.monotonic() - began);
+      if (within === undefined) throw error; // to its end it takes as long as any statement may
+      return undefined;
+    }
   }
 
   /**
    * Looked at between the read and the publish: the process may have stood still since the look before, and numbers have gone back.
    * @returns what a read ends with of which nothing holds
    */
-  async contradicted(found: FetchResult, restarts: number): Promise<ReadResult | undefined> {
-    if (this.restarts !== restarts) return this.void();
-    if (this.session !== found.session) return this.newSession(found.session);
-    const wrong = await this.numbers.look(found, this.heads);
-    if (wrong !== undefined) return this.startOver(wrong);
-    return this.restarts === restarts ? undefined : this.void();
+  private contradicted(
+    found: Pick<FetchResult, 'session' | 'snapshot' | 'source'>,
+    restarts: number,
+  ): ReadResult | undefined {
+    if (this.restarts !== restarts) return this.lose();
+    if (this.session !== found.session) return this.startOver(found.session);
+    const wrong = this.numbers.look(found, this.heads);
+    return wrong === undefined ? undefined : this.startOver(wrong);
+  }
+
+  /**
+   * Asked where nothing may be read for long, as a global order is held: whether nothing holds any more that was concluded from
+   * earlier reads. The connection may be another one, or numbers went back, and soon pass those that were seen. Only the
+   * reader may ask.
+   */
+  async mustReadAgain(): Promise<boolean> {
+    const { transport, restarts } = this;
+    if (this.heads.size === 0) return false;
+    const found = await this.store.fetch({ transport, positions: [], perBucket: 1, limit: 1 });
+    this.session ??= found.session;
+    return this.contradicted(found, restarts)?.startedOver === true;
   }
 
   /** The row left the ready table, and the database said so. */
@@ -216,29 +239,45 @@ export class Reader {
       const { bucket, seq } = message;
       this.known.delete(message);
       const point = points.get(bucket);
-      if (point === undefined) continue;
-      if (compareSeq(seq, point) <= 0) points.set(bucket, (BigInt(seq) - 1n).toString());
-      else this.above?.lookAgain(bucket);
+      if (point !== undefined && compareSeq(seq, point) <= 0) points.set(bucket, (BigInt(seq) - 1n).toString());
     }
-    this.restart(points, 'rewind');
+    this.goBack(points);
   }
 
-  private restart(points: ReadonlyMap<number, string>, how: 'restart' | 'rewind' = 'restart'): void {
+  private goBack(points: ReadonlyMap<number, string>): void {
     this.restarts += 1;
-    this.lateRows.walked?.clear();
-    // Where reads prove nothing, a bucket joins after 2 s. What is known of one that is rewound still holds: it need not join anew.
-    const isKnown = how === 'rewind' && !this.lowWaterMark.readsProve;
-    for (const [bucket, seq] of points) {
-      if (isKnown) this.goBack(bucket, seq);
-      else this.readFrom(bucket, seq);
-    }
-    this.lowWaterMark[how](points);
+    for (const [bucket, seq] of points) this.heads.set(bucket, seq);
+    this.lowWaterMark.rewind(points);
     this.full.clear();
     this.backlog = [];
   }
 
-  /** Read before a restart: to be read again, also what only a full scan finds. */
-  private void(): ReadResult {
+  /**
+   * Nothing that was concluded holds: all is read again, in order, and numbers alone tell nothing of who has them.
+   * @param why another session, which may be one with another server; or what proves positions wrong
+   */
+  private startOver(why: number | string): ReadResult {
+    const isSession = typeof why === 'number';
+    if (isSession) {
+      this.session = why;
+      this.readsBeforeSession = this.reads;
+      this.numbers.newSession();
+    } else {
+      this.readAgain += 1;
+      this.settings.warn?.(`${why}: everything is read again, in order`);
+    }
+    this.known.doubt();
+    const points = new Map([...this.heads.keys()].map((bucket) => [bucket, '0']));
+    for (const bucket of points.keys()) {
+      this.lowWaterMark.forget(bucket);
+      this.lowWaterMark.add(bucket);
+    }
+    this.goBack(points);
+    return { ...NOTHING, more: true, startedOver: true, otherServer: isSession || this.numbers.isOfOther };
+  }
+
+  /** What was read since tells nothing. It is looked for again, also what only a full scan finds. */
+  private lose(): ReadResult {
     this.lateRows.lost();
     this.backlog = [];
     return { ...NOTHING, more: true };
@@ -257,49 +296,27 @@ export class Reader {
       (fits ? now : later).push(place);
       taken.set(place.bucket, fits ? count + 1 : perBucket);
     }
-    const found = await this.store.readPlaces(this.transport, now, this.backlogSeen);
-    const ended = await this.contradicted(found, restarts);
+    const { messages, durable, ended } = await this.readPlaces(now, restarts);
     if (ended !== undefined) return ended;
     this.backlog = later.filter(({ bucket }) => !this.forgotten.has(bucket));
-    const messages = this.fresh(found.messages);
     for (const message of messages) this.known.add(message);
-    return { messages, durable: found.durable, more: true };
+    return { messages, durable, more: true };
   }
 
-  /** A new connection may lead to another server: nothing that was concluded from the old one holds. */
-  newSession(session: number): ReadResult {
-    this.session = session;
-    this.readsBeforeSession = this.reads;
-    this.numbers.newSession();
-    return { ...this.fromStart(), otherServer: true };
+  /** What a sweep found. `ended`: nothing of it holds. */
+  private async readPlaces(places: readonly Place[], restarts: number) {
+    const found = await this.store.readPlaces(this.transport, places, this.backlogSeen);
+    const ended = this.contradicted(found, restarts);
+    return { messages: this.fresh(found.messages), durable: found.durable, ended };
   }
 
-  /** What was read proves positions wrong: nothing that was concluded from them holds. */
-  startOver(why: string): ReadResult {
-    this.readAgain += 1;
-    this.told(`${why}: everything is read again, in order`);
-    return { ...this.fromStart(), otherServer: this.numbers.isOfOther };
-  }
-
-  /** All is read again, in order, and numbers alone tell nothing of who has them. */
-  private fromStart(): ReadResult {
-    this.known.doubt();
-    this.approach?.restart();
-    this.restart(new Map([...this.heads.keys()].map((bucket) => [bucket, '0'])));
-    return { ...NOTHING, more: true, startedOver: true };
-  }
-
-  fresh(messages: readonly OutboxMessage[]): OutboxMessage[] {
-    return messages.filter((message) => this.known.isNew(message) && this.isRead(message.bucket));
+  private fresh(messages: readonly OutboxMessage[]): OutboxMessage[] {
+    return messages.filter((message) => this.known.isNew(message) && this.isOurs(message.bucket));
   }
 
   /** Leased since before the read began. */
   private isOurs(bucket: number): boolean {
     return this.heads.has(bucket) && !this.forgotten.has(bucket);
-  }
-
-  /** What the read found of it goes out. */ isRead(bucket: number): boolean {
-    return this.isOurs(bucket) && !this.lateRows.holds(bucket);
   }
 
   /** Not past the last number that was given out: where a sequence was set back below rows, new ones come before these. */
@@ -320,7 +337,7 @@ export class Reader {
         count = 0;
       }
       count += 1;
-      if (messages[i + 1]?.bucket === bucket || !this.isRead(bucket)) continue;
+      if (messages[i + 1]?.bucket === bucket || !this.isOurs(bucket)) continue;
       if (count >= perBucket) this.full.add(bucket);
       const isGivenOut = last === undefined || compareSeq(message.seq, last) <= 0;
       this.heads.set(bucket, isGivenOut ? message.seq : last);
@@ -329,27 +346,32 @@ export class Reader {
     return reached;
   }
 
+  private rowsPerBucket(limit: number, buckets: number): number {
+    const { size } = this.full;
+    const fair = size === 0 ? MIN_PER_BUCKET : Math.ceil(limit / Math.min(size, buckets));
+    return Math.min(limit, Math.max(MIN_PER_BUCKET, fair));
+  }
+
   /** Rotated, so that a limit does not always favour the same buckets. */
-  positions(only: number | undefined): ReadPosition[] {
-    const isDue = (bucket: number): boolean => !this.lateRows.holds(bucket);
-    if (only !== undefined) return this.heads.has(only) && isDue(only) ? [this.position(only)] : [];
+  private positions(only: number | undefined): ReadPosition[] {
+    if (only !== undefined) return this.heads.has(only) ? [this.position(only)] : [];
     const { bucketsPerRead } = this.store;
     const few = bucketsPerRead !== undefined && this.full.size > 0 && (this.turn = (this.turn + 1) % WIDE_EVERY) !== 0;
     // Who was read goes to the end of `full`.
     if (few) return [...this.full].slice(0, bucketsPerRead).map((bucket) => this.position(bucket));
-    const all = [...this.heads.keys()].filter(isDue);
+    const all = [...this.heads.keys()];
     this.rotation = all.length === 0 ? 0 : (this.rotation + 1) % all.length;
-    return [...all.slice(this.rotation), ...all.slice(0, this.rotation)].map((bucket) => this.position(bucket));
+    const rotated = [...all.slice(this.rotation), ...all.slice(0, this.rotation)];
+    return rotated.slice(0, this.catchUp.buckets).map((bucket) => this.position(bucket));
   }
 
   private position(bucket: number): ReadPosition {
-    const after = this.heads.get(bucket) ?? '0';
-    if (this.walks?.ends.has(bucket) === true) return this.walks.bounded(bucket, after);
-    return this.above?.bounded(bucket, after, this.numbers.source?.last) ?? { bucket, after };
+    return this.catchUp.position(bucket, this.heads.get(bucket) ?? '0', this.numbers.source?.last);
   }
 }
 
-const NO_APPROACH = { walks: undefined, above: undefined };
+/** Rows per bucket when all of them have some: 32 × 16 = 512, one batch. */
+const MIN_PER_BUCKET = 16;
 /** Of a row that a scan found at or below the low-water mark. */
 const BELOW = 'where none could appear any more (numbers that went back, or a writer that sets them by hand)';
 /** Of the reads under a backlog one in so many looks at all buckets, where the others look at a few. */

@@ -1,5 +1,5 @@
-import { compareSeq, type OutboxMessage } from '../../outbox-message.js';
-import type { ReadRange, Snapshot } from '../../store/ready-store.js';
+import { compareSeq } from '../../outbox-message.js';
+import type { FetchResult, ReadRange, Snapshot } from '../../store/ready-store.js';
 import { ranges, type LowWaterMark, type Heads } from './low-water-mark.js';
 
 interface Checkpoint {
@@ -20,66 +20,57 @@ interface Checkpoint {
  * Since the previous read, a row can have become visible only through a transaction that finished in between. When only
  * our own did, nothing is swept; else the sweep starts at the highest H whose fence is not above the oldest of them. So
  * one endless transaction pins the low-water mark but does not make every sweep start there.
+ *
+ * A bucket that is read from its beginning may have no write of ours for long, and millions of rows that are gone below its
+ * head. So the first read of it brings a fence of its own: nothing younger inserts below the last number, wherever the head is.
  */
 export class SnapshotLowWaterMark implements LowWaterMark {
-  readonly readsProve = true;
   readonly lowWaterMarks = new Map<number, string>();
   previous: Snapshot | undefined;
   /** Ascending; those at the end wait for a fence: a write that began before them has not been answered yet. */
   checkpoints: Checkpoint[] = [];
   /** Our own transactions that the previous snapshot may not have seen finished. */
   own = new Set<bigint>();
-  /** Buckets that reads since then did not sweep, or not to the end. Their low-water marks stay. */
-  private readonly behind = new Map<number, Snapshot>();
   /** Reads that went through `passed`. */
   reads = 0;
+  asksFence = false;
 
-  toSweep(snapshot: Snapshot | undefined, heads: Heads, asOf: ReadonlyMap<number, Snapshot> = NOWHERE): ReadRange[] {
+  toSweep(snapshot: Snapshot | undefined, heads: Heads): ReadRange[] {
     if (snapshot === undefined || this.previous === undefined) return [];
-    const { previous, behind } = this;
-    if (asOf.size + behind.size === 0 && oldestFinishedBetween(previous, snapshot, this.own) === undefined) return [];
-    const lower = new Map<Snapshot, Heads>(); // most often of one
-    return ranges((bucket) => {
-      const since = asOf.get(bucket) ?? behind.get(bucket) ?? previous;
-      let from = lower.get(since);
-      if (from === undefined) lower.set(since, (from = this.sweptFromSince(since, snapshot, heads)));
-      return higher(from.get(bucket) ?? '0', this.of(bucket));
-    }, heads);
-  }
-
-  private sweptFromSince(since: Snapshot, snapshot: Snapshot, heads: Heads): Heads {
-    const oldest = oldestFinishedBetween(since, snapshot, this.own);
-    if (oldest === undefined) return heads;
+    const oldest = oldestFinishedBetween(this.previous, snapshot, this.own);
+    if (oldest === undefined) return [];
     let from: Heads = this.lowWaterMarks;
     for (const { fence, heads: reached } of this.checkpoints) {
       if (fence === undefined || fence > oldest) break;
       from = reached;
     }
-    return from;
+    return ranges((bucket) => higher(from.get(bucket) ?? '0', this.of(bucket)), heads);
   }
 
-  /** @param held buckets that were not swept to the end, and of which nothing goes out */
-  passed(
-    snapshot: Snapshot | undefined,
-    heads: Heads,
-    _reached?: ReadonlyMap<number, OutboxMessage>,
-    held: ReadonlySet<number> = NOBODY,
-  ): void {
+  passed({ snapshot, source, fence }: Pick<FetchResult, 'snapshot' | 'source' | 'fence'>, heads: Heads): void {
     if (snapshot === undefined) return;
-    for (const bucket of [...this.behind.keys()]) if (!held.has(bucket)) this.behind.delete(bucket);
-    if (this.previous !== undefined)
-      for (const bucket of held) if (!this.behind.has(bucket)) this.behind.set(bucket, this.previous);
     this.previous = snapshot;
     this.reads += 1;
     const xmin = BigInt(snapshot.xmin);
     for (const id of this.own) if (id < xmin) this.own.delete(id);
     this.raise(snapshot);
-    const last = this.checkpoints.at(-1);
-    const waiting = this.checkpoints.at(-MAX_WAITING);
-    if ((waiting === undefined || waiting.fence !== undefined) && !same(last?.heads ?? this.lowWaterMarks, heads)) {
-      this.checkpoints.push({ heads: new Map(heads), reads: this.reads, fence: undefined });
+    if (fence !== undefined) {
+      this.asksFence = false;
+      if (source?.last !== undefined) this.fenced(fence, source.last, heads);
+    } else {
+      const last = this.checkpoints.at(-1);
+      const waiting = this.checkpoints.at(-MAX_WAITING);
+      if ((waiting === undefined || waiting.fence !== undefined) && !same(last?.heads ?? this.lowWaterMarks, heads))
+        this.checkpoints.push({ heads: new Map(heads), reads: this.reads, fence: undefined });
     }
     if (this.checkpoints.length > MAX_CHECKPOINTS) this.thinOut();
+  }
+
+  /** A transaction with this id or a higher one inserts above `last`, in whatever bucket. */
+  private fenced(fence: string, last: string, heads: Heads): void {
+    this.wrote(fence, this.reads);
+    const ends = [...heads.keys()].map((bucket): [number, string] => [bucket, last]);
+    this.checkpoints.push({ heads: new Map(ends), reads: this.reads, fence: BigInt(fence) });
   }
 
   wrote(fence: string | undefined, readsBefore: number): void {
@@ -95,55 +86,25 @@ export class SnapshotLowWaterMark implements LowWaterMark {
   }
 
   add(bucket: number): void {
-    this.behind.delete(bucket);
+    this.asksFence = true;
     this.lowWaterMarks.set(bucket, '0');
   }
 
   /** Also from the checkpoints: leased again, the bucket is read from the start, and its low-water mark with it. */
   forget(bucket: number): void {
-    this.behind.delete(bucket);
     this.lowWaterMarks.delete(bucket);
     for (const { heads } of this.checkpoints) heads.delete(bucket);
-  }
-
-  restart(points: Heads): void {
-    this.lowWaterMarks.clear();
-    for (const [bucket, seq] of points) this.lowWaterMarks.set(bucket, seq);
-    this.rewind();
   }
 
   /** What is given back does not appear: it was there. */
   rewind(): void {
     this.checkpoints = [];
-    this.behind.clear(); // they are read from their low-water marks again
     this.previous = undefined;
     this.own.clear();
-  }
-
-  /**
-   * These buckets are looked at up to this number, and read from there or, if rows were met, from below them.
-   * @param fence transactions with this id or a higher one can only insert above it
-   * @param isFinal no transaction below the fence is open, so that nothing can appear up to the number any more
-   */
-  join(buckets: Iterable<number>, last: string, fence: bigint, isFinal: boolean): void {
-    const points = new Map([...buckets].map((bucket) => [bucket, last]));
-    for (const bucket of points.keys()) this.lowWaterMarks.set(bucket, isFinal ? last : '0');
-    if (isFinal) return;
-    const higher = this.checkpoints.findIndex((each) => each.fence === undefined || each.fence >= fence);
-    const at = higher < 0 ? this.checkpoints.length : higher;
-    // Not to those that wait for a fence: that of a write which is under way may be lower.
-    for (const { fence: other, heads } of this.checkpoints.slice(at))
-      if (other !== undefined) for (const [bucket, seq] of points) heads.set(bucket, seq);
-    const heads = new Map([...(this.checkpoints[at - 1]?.heads ?? this.lowWaterMarks), ...points]);
-    this.checkpoints.splice(at, 0, { heads, reads: this.reads, fence });
-    if (this.checkpoints.length > MAX_CHECKPOINTS) this.thinOut();
+    this.asksFence ||= [...this.lowWaterMarks.values()].includes('0');
   }
 
   rewindTo(bucket: number): string {
-    return this.of(bucket);
-  }
-
-  sweptFrom(bucket: number): string {
     return this.of(bucket);
   }
 
@@ -160,13 +121,12 @@ export class SnapshotLowWaterMark implements LowWaterMark {
       if (fence === undefined || fence >= xmax || fence > open) break;
       for (const [bucket, head] of heads) {
         const lowWaterMark = this.lowWaterMarks.get(bucket);
-        if (lowWaterMark !== undefined && !this.behind.has(bucket))
-          this.lowWaterMarks.set(bucket, higher(head, lowWaterMark)); // a head may still be below its low-water mark
+        // a head may still be below its low-water mark
+        if (lowWaterMark !== undefined) this.lowWaterMarks.set(bucket, higher(head, lowWaterMark));
       }
       resolved += 1;
     }
-    // Who is behind needs those of the time at which it was not.
-    if (resolved > 0 && this.behind.size === 0) this.checkpoints.splice(0, resolved);
+    this.checkpoints.splice(0, resolved);
   }
 
   /** Dropping a checkpoint only makes a range larger. */
@@ -175,8 +135,6 @@ export class SnapshotLowWaterMark implements LowWaterMark {
   }
 }
 
-const NOWHERE: ReadonlyMap<number, Snapshot> = new Map();
-const NOBODY: ReadonlySet<number> = new Set();
 const higher = (a: string, b: string): string => (compareSeq(a, b) > 0 ? a : b);
 /** Under an endless open transaction: 64 × 32 buckets × some 60 bytes. */
 const MAX_CHECKPOINTS = 64;

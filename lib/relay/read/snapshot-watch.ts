@@ -2,7 +2,7 @@ import type { Clock } from '../../time/clock.js';
 import { durationText } from '../../time/duration.js';
 import { errorText } from '../../observe/redact/error-text.js';
 import type { OutboxHooks } from '../../observe/events.js';
-import type { HeldSnapshot, HeldSnapshotReport, ReadyStore } from '../../store/ready-store.js';
+import type { DiagnoseStore, HeldSnapshot, HeldSnapshotReport } from '../../store/diagnose/diagnose-store.js';
 import { ReadCost } from './read-cost.js';
 
 export interface HeldSnapshotStatus {
@@ -27,7 +27,7 @@ export class SnapshotWatch {
   private looking: Promise<void> | undefined;
 
   constructor(
-    readonly store: Pick<ReadyStore, 'heldSnapshot'>,
+    readonly store: Pick<DiagnoseStore, 'heldSnapshot'> | undefined,
     readonly clock: Clock,
     readonly hooks: Pick<OutboxHooks, 'emit'>,
     /** The table that is read, for people. */
@@ -50,7 +50,7 @@ export class SnapshotWatch {
   }
 
   private look(): void {
-    if (this.looking !== undefined || this.store.heldSnapshot === undefined) return;
+    if (this.looking !== undefined || this.store?.heldSnapshot === undefined) return;
     if (!this.cost.isFelt && this.held === undefined) return;
     const now = this.clock.monotonic();
     if (now - this.lookedAt < LOOK_EVERY) return;

@@ -1,24 +1,29 @@
-import type { OutboxMessage } from '../../outbox-message.js';
-import { errorText } from '../../observe/redact/error-text.js';
+import { OutboxMessage } from '../../outbox-message.js';
 import { fitting } from '../../message/fitting-by-bytes.js';
 import { isUnread } from '../../message/unread-payload.js';
 import type { Publisher } from '../publish/publisher.js';
-import type { LockSession } from '../../store/parked-store.js';
+import type { Pause } from '../../store/pauses/pause-store.js';
+import type { LockedReport, LockSession } from '../../store/parked-store.js';
 import type { Batch, OnResult, ToldFailure } from '../publish/batch.types.js';
 import { InFlight } from '../publish/in-flight.js';
 import { LargePayloads } from '../publish/large-payloads.js';
-import { within } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
 import { FirstConnection } from '../publish/first-connection.js';
 import { publisherOf, type TransportRelayDependencies } from '../relay.types.js';
+import { endBrokerSide, failingWrites, statusOf } from '../broker-side.js';
+import type { FailingOperation } from '../database-failures.js';
+import { difference } from '../run-reports.js';
 import { PauseGate } from '../pauses/gate.js';
 import { LookAhead } from './look-ahead.js';
 import { LockedResults } from './locked-results.js';
 import { Loop } from '../../time/loop.js';
-import { Outage, type OutageRelay } from '../publish/outage.js';
+import { Outage } from '../publish/outage.js';
 import { Trial } from '../publish/trial.js';
-import { LateSuccesses } from './late-successes.js';
 import { RefusedRows } from './refused-rows.js';
+import { outcomeOf } from '../settle/outcome-of.js';
+import { transitionTo, whyFailed, whyPutOff } from '../settle/results.js';
+import { isRetry, Settler, type Transition, type WriteReport } from '../settle/settler.js';
+import { tellPublished, tellTransition } from '../settle/tell.js';
 import type { TransportStatus, RunningRelay, RunReport } from '../relay.js';
 import { WakeUps } from '../wake-ups.js';
 
@@ -27,13 +32,13 @@ import { WakeUps } from '../wake-ups.js';
  * while they are published. No leases, so any number of instances share one backlog evenly; the price is a connection and
  * row locks held for as long as the broker takes. One batch at a time per transport and instance.
  */
-export class RowLockRelay implements RunningRelay, OutageRelay {
+export class RowLockRelay implements RunningRelay {
   readonly loop: Loop;
   readonly publisher: Publisher;
   readonly outage: Outage;
   readonly firstConnection: FirstConnection;
   readonly counts = { published: 0, retried: 0, dead: 0 };
-  kill = new AbortController();
+  readonly kill = new AbortController();
   /**
    * Ids that go alone are kept until this instance publishes them; what another one took costs nothing here, as only what is
    * locked goes alone.
@@ -45,8 +50,10 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
   readonly ahead: LookAhead;
   readonly gate: PauseGate;
   readonly wakeUps = new WakeUps();
-  readonly died = new WeakSet<OutboxMessage>();
-  private readonly late: LateSuccesses;
+  /** Writes late successes. All else is written with the locks. */
+  readonly settler: Settler;
+  /** Dead, and through all the same: written when no row is locked here. */
+  private readonly late: OutboxMessage[] = [];
   private readonly maxBatch: number;
   /** Nothing is begun any more, neither by the loop nor by a pass. */
   private stopping = false;
@@ -58,9 +65,15 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
     succeeded: (operation: 'fetch') => void,
   ) {
     this.publisher = publisherOf(deps);
-    this.late = new LateSuccesses(deps);
+    const { store, clock, options, id, leases } = deps;
+    const settings = { transport: id, owner: leases.owner, onPublished: options.onPublished, batch: MOST_LATE };
+    const none = (): undefined => undefined;
+    const written = (report: WriteReport): void => this.lateWritten(report);
+    this.settler = new Settler(store, clock, settings, none, () => 0, written);
     this.maxBatch = Math.min(deps.options.batchSize, deps.transport.maxBatch ?? Infinity);
-    this.outage = new Outage(this, deps);
+    this.gate = new PauseGate(deps);
+    const { flight, trial } = this;
+    this.outage = new Outage(deps, { flight, trial }, this.wakeUps, () => this.publisher.reconnect(this.kill.signal));
     this.firstConnection = new FirstConnection(this.publisher, this.outage, deps);
     this.payloads = new LargePayloads(deps, (message) => this.trial.markAlone(message));
     this.refused = new RefusedRows(deps);
@@ -76,7 +89,7 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
     );
     this.wakeUps.wake(this.loop, this.loop);
     deps.leases.announce(deps.id, this);
-    this.gate = new PauseGate(this);
+    deps.leases.pauses.listen(deps.id, (pauses) => this.paused(pauses));
     deps.transport.onState = (state, reason) => this.outage.transportState(state, reason);
   }
 
@@ -92,13 +105,7 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
   readonly holdsAll = false;
 
   start(): void {
-    if (this.stopping) {
-      this.stopping = false;
-      this.kill = new AbortController();
-      this.outage.goOn();
-      this.firstConnection.again();
-    }
-    this.outage.absence.freeing.gain(this.buckets);
+    this.outage.destinations.freeing.add(null);
     this.loop.start();
     this.firstConnection.start();
   }
@@ -109,16 +116,8 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
 
   async stop(deadline: Deadline): Promise<void> {
     this.stopping = true;
-    const ended = Promise.allSettled([this.loop.stop(), this.reading]);
-    const finished = await deadline.within(ended);
-    this.firstConnection.stop(); // not before: what was in flight may have waited for it
-    if (!finished) {
-      this.kill.abort();
-      await this.publisher.reset();
-      await within(this.deps.clock, 1_000, ended);
-    }
-    this.outage.stop();
-    await this.publisher.close(deadline);
+    const finished = Promise.allSettled([this.loop.stop(), this.reading]);
+    await endBrokerSide(this, this.firstConnection, finished, deadline);
   }
 
   async runPass(): Promise<RunReport> {
@@ -130,46 +129,29 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
       if (this.stopping || this.lastLocked === 0 || this.outage.circuit.allows !== 'all') break;
       // Only such as failed and are due again already, or a backlog that never ends: the next pass goes on.
       if (
-        (this.counts.published + this.counts.dead === settled && !this.putOff && this.untried === 0) ||
+        (this.counts.published + this.counts.dead === settled && !this.isUnread && this.untried === 0) ||
         this.deps.clock.monotonic() > until
       )
         break;
     }
-    const { published, retried, dead } = this.counts;
-    return { published: published - before.published, retried: retried - before.retried, dead: dead - before.dead };
+    return difference(this.counts, before);
   }
 
   async drain(): Promise<void> {}
 
-  reconnect(): Promise<void> {
-    return this.publisher.reconnect(this.kill.signal);
+  private paused(pauses: readonly Pause[]): void {
+    const ended = this.gate.changed(pauses);
+    if (ended.length > 0) this.outage.destinations.resumed(ended);
+    if (!this.gate.isClosed) this.wakeUps.ready();
   }
-
-  giveUpWaiting(): void {}
 
   status(): TransportStatus {
-    const { circuit, destinations } = this.outage;
-    const now = this.deps.clock.monotonic();
-    return {
-      transport: this.deps.name,
-      receipt: this.deps.transport.receipt,
-      circuit: circuit.state,
-      openFor: circuit.openFor(now),
-      buckets: [],
-      buffered: 0,
-      inFlight: this.flight.messages,
-      blockedKeys: 0,
-      lastError: circuit.lastError === undefined ? null : errorText(circuit.lastError),
-      paused: this.gate.pause,
-      onTrial: 0,
-      away: destinations.list(now),
-      readAgain: 0,
-    };
+    return statusOf(this);
   }
 
-  /** They are written with what was read. */
-  failingWrites(): [] {
-    return [];
+  /** All but late successes is written with what was read. */
+  failingWrites(): FailingOperation[] {
+    return failingWrites(this);
   }
 
   private lastLocked = 0;
@@ -178,7 +160,7 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
   /** Were put off without a try. */
   private untried = 0;
   /** Their payloads could not be read. */
-  private putOff = false;
+  private isUnread = false;
 
   read(): Promise<number> {
     if (this.stopping) return Promise.resolve(this.deps.options.pollInterval);
@@ -190,10 +172,12 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
 
   private async readOnce(): Promise<number> {
     this.lastLocked = 0;
-    this.leftOver = this.putOff = false;
+    this.leftOver = this.isUnread = false;
+    this.untried = 0;
     const { options, id, store, clock } = this.deps;
     await this.deps.admitted?.();
-    this.counts.published += await this.late.settle();
+    for (const message of this.late.splice(0)) this.settler.succeed(message);
+    await this.settler.successes.quiet();
     if (!(await this.outage.mayRead()) || this.stopping) return options.pollInterval;
     if (this.gate.isClosed) {
       if (this.outage.probing) this.outage.probeAgain(0, 1); // a connection is proof enough
@@ -203,23 +187,24 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
     // Those that are held back are locked with the others, or none would be seen behind them.
     const limit = (this.outage.probing ? PROBE_CHOICE : this.maxBatch) + this.payloads.waiting + this.refused.waiting;
     const request = { transport: id, limit, onPublished: options.onPublished };
-    const results = new LockedResults(this, this.counts);
+    const results = new LockedResults();
     const askedAt = clock.monotonic();
     const report = await store.rowLocks.withLockedRows(request, async (rows, durable, session) => {
       this.deps.cost?.took(clock.monotonic() - askedAt, rows.length);
       const locked = rows.filter((message) => this.payloads.mayRead(message) && this.refused.mayTry(message));
       this.lastLocked = locked.length;
-      const unpublished = locked.filter((message) => !this.refused.wasPublished(message) && !results.putOff(message));
+      const unpublished = locked.filter(
+        (message) => !this.refused.wasPublished(message) && !this.putOff(message, results),
+      );
       results.published.push(...locked.filter((message) => this.refused.wasPublished(message)));
       if (unpublished.length > 0) await this.publishLocked(unpublished, durable, { ...session, askedAt }, results);
       return results;
     });
-    results.tell(report.refused, this.refused);
+    this.committed(results, report.refused);
     if (this.outage.probing && this.lastLocked === 0) this.outage.probeAgain(0, 1);
     // One that failed by itself neither ended the probe nor the wait of those behind it.
-    if (this.outage.probing) return this.lastLocked > 0 && !this.putOff ? 0 : options.pollInterval;
-    this.untried = results.untried;
-    const isFreed = await this.outage.absence.free(SOMETHING_WAITS, () => this.buckets);
+    if (this.outage.probing) return this.lastLocked > 0 && !this.isUnread ? 0 : options.pollInterval;
+    const isFreed = (await this.outage.destinations.free(this.buckets)) > 0;
     const more = (report.locked === limit && this.lastLocked > 0) || this.leftOver || isFreed;
     return this.outage.circuit.allows === 'all' ? this.ahead.end(more, results) : options.pollInterval;
   }
@@ -241,7 +226,7 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
       left -= messages.length;
       const unread = messages.some(isUnread);
       const verdict = unread ? await this.payloads.bring(messages) : 'go';
-      this.putOff = verdict === 'later';
+      this.isUnread = verdict === 'later';
       if (verdict === 'later') break;
       const flush = verdict === 'go' && !flushed;
       if (flush) await store.ready.flush();
@@ -284,27 +269,78 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
       this.flight.told();
       if (!result.ok) {
         // Broken off by us: that is no outage of the broker, and nothing can be written.
-        if (!ended.aborted) results.failed(message, result);
+        if (!ended.aborted) this.failed(message, result, results);
         return;
       }
       this.trial.acquit(message);
-      results.succeeded(message);
+      results.published.push(message);
+      this.outage.succeeded(message);
     };
     if (failure === undefined) await this.publisher.publish(messages, onResult, this.kill.signal, ended);
     else onResult(0, failure);
     this.flight.end(batch);
   }
 
-  /** A call that nobody waited for any more ended well, after it was written that its message is dead. */
+  private failed(message: OutboxMessage, failure: ToldFailure, results: LockedResults): void {
+    const { outcome, charged } = outcomeOf(message, failure, this.outage, this.deps);
+    results.failures.note(message, charged.blame, charged.text);
+    if (outcome.kind !== 'release') this.park(transitionTo(message, outcome, false, whyFailed(charged)), results);
+    else if (outcome.alone && !this.flight.onlyOne) this.trial.markAlone(message);
+    else this.outage.failed(charged.text, message, charged.suspect);
+  }
+
+  /** Puts it off instead of a try, where it goes to what takes nothing now, or is paused. @returns whether it does */
+  private putOff(message: OutboxMessage, results: LockedResults): boolean {
+    const away = this.outage.destinations.someWait ? this.outage.isAway(message) : undefined;
+    if (away === undefined) return false;
+    this.untried += 1;
+    const outcome = this.outage.destinations.untried(message, away);
+    this.park(transitionTo(message, outcome, false, whyPutOff(outcome, away)), results);
+    return true;
+  }
+
+  private park(transition: Transition, results: LockedResults): void {
+    if (transition.state === 'dead') transition.message.state = 'dead';
+    results.park(transition);
+  }
+
+  private committed(results: LockedResults, refused: LockedReport['refused']): void {
+    const { deps, counts } = this;
+    const { published, transitions } = results.written(refused);
+    results.failures.tell(deps);
+    for (const transition of transitions) {
+      if (transition.state === 'dead') counts.dead += 1;
+      else if (isRetry(transition)) counts.retried += 1;
+      tellTransition(deps, transition);
+      if (transition.putOffFor !== undefined)
+        this.outage.destinations.written(transition.putOffFor, transition.message);
+    }
+    for (const { entry, error } of refused)
+      this.refused.refuse(results.messageOf(entry), error, entry instanceof OutboxMessage);
+    counts.published += published.length;
+    tellPublished(deps, published);
+  }
+
+  /** A call that nobody waited for any more ended well, after it was decided that its message is dead. */
   private gotThroughLate(message: OutboxMessage): void {
-    if (!this.died.delete(message)) return;
-    this.late.add(message);
+    if (message.state !== 'dead' || this.late.length + this.settler.size >= MOST_LATE) return;
+    message.state = 'told';
+    this.late.push(message);
     this.wakeUps.ready();
+  }
+
+  private lateWritten(report: WriteReport): void {
+    const { hooks } = this.deps;
+    if (report.kind === 'failed')
+      return hooks.emit('error', { operation: report.operation, error: report.error, retryIn: report.retryIn });
+    if (report.kind !== 'settled') return;
+    this.counts.published += report.messages.length;
+    tellPublished(this.deps, report.messages);
   }
 }
 
-/** Nobody looked. */
-const SOMETHING_WAITS = { taken: 0, nextIn: 0 };
+/** Late successes that wait; more of them stay dead. */
+const MOST_LATE = 1_000;
 /** Milliseconds after which no further message goes alone in the same transaction, which holds all its rows locked. */
 const ALONE_TIME = 1_000;
 /** Rows that came no later than this after they were asked for are ours without a question. */

@@ -1,5 +1,9 @@
 import type { Roles } from '../../store/outbox-store.js';
 import { within, type Clock } from '../../time/clock.js';
+import { Loop } from '../../time/loop.js';
+import type { OutboxTransport } from '../../transports/transport.js';
+import type { DatabaseFailures } from '../database-failures.js';
+import type { RelayDependencies } from '../relay.js';
 import { readLargePayloads } from '../publish/read-large-payloads.js';
 import { errorCopy } from '../../observe/redact/error-text.js';
 import type { OutboxHooks } from '../../observe/events.js';
@@ -133,6 +137,32 @@ export class DeadLetters {
 const placeOf = ({ transport, parkedId, died }: Death): string => `${transport} ${parkedId} ${died}`;
 /** A call that has not ended after so many times its time is taken for lost, and its letter told again. */
 const GIVEN_UP = 30;
+
+/**
+ * Calls the dead-letter hook; `undefined` without one.
+ * @param failed returns the delay until the next try
+ */
+export function deadLetterLoop(
+  { options, store, clock, transportIds }: RelayDependencies,
+  transports: ReadonlyMap<string, OutboxTransport>,
+  hooks: OutboxHooks,
+  failures: DatabaseFailures,
+  failed: (error: unknown, pause: number) => number,
+): Loop | undefined {
+  if (options.deadLetter === undefined) return undefined;
+  const names = new Map([...transports.keys()].map((name) => [transportIds.get(name) as number, name]));
+  const letters = new DeadLetters(store, options.deadLetter, names, hooks, clock, options.publishTimeout);
+  const every = Math.max(1_000, options.lease / 2);
+  return new Loop(
+    clock,
+    async () => {
+      const more = await letters.runOnce();
+      failures.succeeded('deadLetter', null);
+      return more ? 0 : every;
+    },
+    (error) => failed(error, every),
+  );
+}
 
 class HookTimeout extends OutboxError {
   constructor(ms: number) {

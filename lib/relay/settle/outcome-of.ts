@@ -16,7 +16,8 @@ export interface Failed {
 export function outcomeOf(
   message: OutboxMessage,
   failure: ToldFailure,
-  { outage, deps }: { readonly outage: Outage; readonly deps: TransportRelayDependencies<unknown> },
+  outage: Outage,
+  deps: TransportRelayDependencies<unknown>,
 ): Failed {
   const charged = outage.charge(message, failure);
   const decided = decideFor(message, charged, deps);

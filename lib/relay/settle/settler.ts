@@ -3,6 +3,9 @@ import type { Clock } from '../../time/clock.js';
 import { lengthOf, placeOnly, withoutLargePayload } from '../../message/unread-payload.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { Lease } from '../../store/lease-store.js';
+import type { ReparkEntry } from '../../store/parked-store.js';
+import type { ParkEntry } from '../../store/ready-store.js';
+import type { PutOffFor } from '../publish/destinations.js';
 import { BatchWriter } from './batch-writer.js';
 
 /** A transition other than success. */
@@ -17,8 +20,8 @@ export interface Transition {
   readonly error: string | null;
   /** What an in-process transport has done already; see `PublishFailure.progress`. */
   readonly progress?: string;
-  /** It was not tried: once that is written, who made it is told. */
-  readonly onWritten?: () => void;
+  /** It was not tried: what it waits for may be back by the time that this is written. */
+  readonly putOffFor?: PutOffFor;
 }
 
 export interface Written {
@@ -110,13 +113,11 @@ export class Settler {
   }
 
   /** Under the lease of its bucket that is held now. */
-  decided(transition: Transition): Decided {
+  park(transition: Transition): Decided {
     const message = withoutLargePayload(transition.message);
-    return { ...transition, message, epoch: this.leaseOf(message.bucket)?.epoch };
-  }
-
-  transition(decided: Decided): void {
+    const decided = { ...transition, message, epoch: this.leaseOf(message.bucket)?.epoch };
     this.transitions.add(decided);
+    return decided;
   }
 
   /** Whether a message of this key cannot be parked, so that those behind it wait in memory. */
@@ -176,24 +177,12 @@ export class Settler {
     let fence: string | undefined;
     let affected = 0;
     if (fromReady.length > 0) {
-      const entries = fromReady.map(({ message, epoch: _, ...rest }) => ({
-        bucket: message.bucket,
-        seq: message.seq,
-        id: message.id,
-        ...rest,
-      }));
-      const report = await this.store.ready.park(owner, [...leases.values()], entries);
+      const report = await this.store.ready.park(owner, [...leases.values()], fromReady.map(parkEntry));
       fence = report.fence;
       affected += report.affected;
     }
     if (fromParked.length > 0) {
-      const entries = fromParked.map(({ message, epoch: _, ...rest }) => ({
-        bucket: message.bucket,
-        parkedId: message.parkedId as string,
-        attemptsBefore: message.attempts,
-        ...rest,
-      }));
-      const report = await this.store.parked.repark(owner, [...leases.values()], entries);
+      const report = await this.store.parked.repark(owner, [...leases.values()], fromParked.map(reparkEntry));
       fence = report.fence ?? fence;
       affected += report.affected;
     }
@@ -211,6 +200,25 @@ export class Settler {
     return leases;
   }
 }
+
+/** The move of a ready row to the parked table. */
+export function parkEntry({ message: { bucket, seq, id }, ...transition }: Transition): ParkEntry {
+  return { bucket, seq, id, ...columns(transition) };
+}
+
+/** The new state of a row of the parked table. */
+export function reparkEntry({ message, ...transition }: Transition): ReparkEntry {
+  const { bucket, parkedId, attempts: attemptsBefore } = message;
+  return { bucket, parkedId: parkedId as string, attemptsBefore, ...columns(transition) };
+}
+
+function columns({ state, blocks, attempts, delay, error, progress }: Omit<Transition, 'message'>) {
+  return { state, blocks, attempts, delay, error, ...(progress !== undefined && { progress }) };
+}
+
+/** It failed, and is tried again: neither put off without a try, nor given back. */
+export const isRetry = ({ state, error, putOffFor }: Transition): boolean =>
+  state === 'waiting' && error !== null && putOffFor === undefined;
 
 /** A message is parked behind the earlier ones of its key; one that is parked already keeps its place. */
 function orderOf({ message, blocks }: Decided): string | undefined {

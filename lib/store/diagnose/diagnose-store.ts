@@ -18,6 +18,8 @@ export interface DiagnoseStore {
   unpurged?(): Promise<number>;
   /** The oldest snapshot of the database, whoever holds it: what was removed since stays in the tables. */
   oldestSnapshot?(): Promise<SnapshotFacts>;
+  /** Who holds it. The relay asks, too, where reading costs more than it should: some times a minute at most. */
+  heldSnapshot?(): Promise<HeldSnapshotReport>;
   /** Bytes that are free where the tables are; `undefined`: the database does not tell. */
   freeBytes?(): Promise<number | undefined>;
   /** Whether a pooler stands between, and whether it gives a session to others after each transaction. */
@@ -54,6 +56,28 @@ export interface TableFacts {
   readonly lastVacuum: Date | null;
   readonly isVacuumedBySelf: boolean;
 }
+/** Who keeps the oldest snapshot of the database: what was removed since stays in the tables until that is over. */
+export interface HeldSnapshot {
+  readonly server: 'PostgreSQL' | 'MariaDB' | 'MySQL';
+  /** `session 4711`, `replication slot 'standby'`. */
+  readonly holder: string;
+  /** What this login may know of it: its application, its state. */
+  readonly details: readonly string[];
+  /** What an operator does to end it: a statement, or a sentence. */
+  readonly end: string;
+  /** Another one of the same holder tells another text. */
+  readonly transaction: string;
+  /** Milliseconds since it began; `undefined` where this login may not know. */
+  readonly age: number | undefined;
+  /** Transactions that began since; `undefined` where the server does not number them so. */
+  readonly distance?: number;
+  /** Dead rows of the ready table, about; `undefined` where nobody counts them. */
+  readonly dead: number | undefined;
+}
+/** Nobody holds one, or this login lacks a right to see who. */
+export type HeldSnapshotReport = HeldSnapshot | { readonly needs: string } | undefined;
+/** Milliseconds after which the server gives up looking for one. */
+export const LOOK_TIMEOUT = 1_000;
 /** `null`: this login, or anybody, may not know it. */
 export interface SnapshotFacts {
   /** Milliseconds; 0: there is none. */

@@ -1,3 +1,4 @@
+import { keyBytes } from '../../message/key-bytes.js';
 import type { Dialect } from '../sql/dialect.js';
 import { statement } from '../sql.js';
 import { ALWAYS, allOf, condition } from '../sql/conditions.js';
@@ -23,13 +24,18 @@ const compared: Dialect['compared'] = (order, sign, position) => {
 };
 
 export const MYSQL: Dialect = {
+  statement,
+  now: 'utc_timestamp(6)',
   lastNumber: statement('last number', 'select last_insert_id()'),
+  returning: () => '',
   number: BigInt,
+  key: keyBytes,
   readDate,
   readKey,
   readBytes: (column) => column as Buffer | null,
   isTrue: (column) => Number(column) === 1,
   time: timeText,
+  interval: 'interval (? * 1000) microsecond',
   readBack: ({ name }) => name,
   compared,
   filtered: ({ transport, olderThan, youngerThan, ...texts }) =>
@@ -39,5 +45,8 @@ export const MYSQL: Dialect = {
       olderThan === undefined ? ALWAYS : condition(`created_at <= ${AGE}`, olderThan * 1_000),
       youngerThan === undefined ? ALWAYS : condition(`created_at >= ${AGE}`, youngerThan * 1_000),
     ]),
-  named: (ids) => condition(`id in (${marks(ids.length)})`, ...ids),
+  named: (column, ids) => condition(`${column} in (${marks(ids.length)})`, ...ids),
+  numbered: (column, numbers) => condition(`${column} in (${marks(numbers.length)})`, ...numbers.map(BigInt)),
+  // An order of texts may know no difference between two of them.
+  sameText: (column, text) => condition(`cast(${column} as binary) = cast(? as binary)`, text),
 };

@@ -68,4 +68,6 @@ export function placeRows(places: readonly (Pick<Place, 'bucket' | 'seq'> & { re
 }
 
 export const PARKED_IDS = jsonTable({ p: 'bigint unsigned' });
+/** The parameter of {@link PARKED_IDS}. */
+export const idRows = (ids: readonly string[]): string => jsonRows(ids.map((id) => [BigInt(id)]));
 export const LEASES = jsonTable({ t: 'smallint', b: 'smallint', e: 'bigint unsigned' });

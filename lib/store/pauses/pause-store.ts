@@ -1,4 +1,4 @@
-/** SEAM: what operators have paused, for all instances. */
+/** What operators have paused, for all instances. */
 
 /** What a pause is of. */
 export interface PauseScope {
@@ -28,28 +28,6 @@ export interface NamedPause extends Pause {
   /** As the transport was registered. */
   readonly name: string;
 }
-export interface PauseAction {
-  readonly scope: PauseScope;
-  readonly actor: string;
-  /** JSON text of the audit, for people. */
-  readonly filter: string;
-}
-export interface PauseReport {
-  /** Its number in the audit. */
-  readonly audit: string;
-  /** Whether this call changed anything. */
-  readonly changed: boolean;
-}
-
-export interface PauseStore {
-  /** What is paused already stays as it is, with its first actor and reason. Writes a row of the audit in the same transaction. */
-  pause(action: PauseAction & { readonly reason: string }): Promise<PauseReport>;
-  /** Ends a pause, with a row of the audit in the same transaction. */
-  resume(action: PauseAction): Promise<PauseReport>;
-  /** The oldest first. */
-  list(): Promise<NamedPause[]>;
-}
-
 /** Stands for `null` in the tables, where each of the three is part of the key. */
 const ALL = '';
 export const scopeColumns = ({ transport, topic, key }: PauseScope): [number, string, string] => [

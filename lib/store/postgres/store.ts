@@ -1,38 +1,35 @@
 import { createHash } from 'node:crypto';
 import type { SqlConnection, SqlDatabase } from '../executor.js';
-import type { BulkStore, ReplayStore } from '../bulk-store.js';
-import type { EditStore } from '../edit/edit-store.js';
-import type { PurgeStore } from '../edit/purge-store.js';
-import type { PauseStore } from '../pauses/pause-store.js';
+import type { LeaseStore } from '../lease-store.js';
 import type { OutboxStore, WakeUp } from '../outbox-store.js';
 import { tableNames, type StoreSettings, type TableNames } from '../names.js';
-import { auditSql } from './ops/audit.js';
-import { editSql } from './ops/edit.js';
-import { pauseSql } from './pauses/pauses.js';
 import { OperatorDatabase } from '../sql/operator-database.js';
-import { operatorRoles, type OperatorSql } from '../sql/operator-roles.js';
+import { Operators } from '../sql/operators.js';
+import { operatorSql } from './ops/operators.js';
+import { PostgresDedupKeys } from './ready/dedup-keys.js';
+import { PostgresWake } from './parked/wake.js';
 import { POSTGRES } from './dialect.js';
 import { statement } from './statement.js';
 import { PostgresDiagnose } from './diagnose/diagnose.js';
-import { PostgresAdmin } from './ops/admin.js';
-import { PostgresAging } from './ops/aging.js';
-import { bulkSql } from './ops/bulk.js';
-import { purgeSql } from './ops/purge.js';
-import { PostgresCleaner } from './ops/clean.js';
-import { PostgresHeldSnapshot } from './ops/held-snapshot.js';
+import { cleanSql, PostgresDedupCleaner } from './ops/clean.js';
 import { PostgresInsert } from './ready/insert.js';
-import { PostgresLeases } from './ops/leases.js';
+import { leaseSql } from './ops/leases.js';
+import { statsSql } from './ops/stats.js';
 import { PostgresParked } from './parked/parked.js';
 import { PostgresParkedSettle } from './parked/settle.js';
 import { PostgresPayloads } from './ready/payloads.js';
 import { PostgresReady, type Connections } from './ready/ready.js';
-import { replaySql } from './ops/replay.js';
 import { PostgresRowLocks } from './ops/row-locks.js';
 import { RowsRead } from './ready/rows-read.js';
 import { TimedReads } from './inspect/timed-reads.js';
+import { Aging } from '../sql/aging.js';
+import { CleanTable } from '../sql/clean.js';
+import { LeaseTable } from '../sql/leases.js';
+import { Stats } from '../sql/stats.js';
 import { Inspection } from '../sql/inspect.js';
 import { inspectSql } from './inspect/inspect.js';
-import { PostgresPartitions } from './partitions/partitions.js';
+import { Partitions } from '../sql/partitions.js';
+import { postgresPartitions } from './partitions/partitions.js';
 import { SchemaSetup } from '../schema/setup.js';
 import { postgresSetup } from './schema/setup.js';
 
@@ -40,22 +37,18 @@ import { postgresSetup } from './schema/setup.js';
 export class PostgresStore implements OutboxStore {
   readonly names: TableNames;
   readonly writer: PostgresInsert;
-  readonly leases: PostgresLeases;
+  readonly leases: LeaseStore;
   readonly ready: PostgresReady;
   readonly parked: PostgresParked;
-  readonly admin: PostgresAdmin;
-  readonly cleaner: PostgresCleaner;
+  readonly admin: Stats;
+  readonly cleaner: CleanTable;
   readonly setup: SchemaSetup;
   readonly rowLocks: PostgresRowLocks;
   readonly inspect: Inspection;
   readonly diagnose: PostgresDiagnose;
-  readonly bulk: BulkStore;
-  readonly partitions: PostgresPartitions;
-  readonly aging: PostgresAging;
-  readonly edits: EditStore;
-  readonly purge: PurgeStore;
-  readonly replay: ReplayStore;
-  readonly pauses: PauseStore;
+  readonly operators: Operators<void>;
+  readonly partitions: Partitions;
+  readonly aging: Aging;
   readonly channel: string;
 
   constructor(
@@ -67,25 +60,25 @@ export class PostgresStore implements OutboxStore {
     const admin = (): SqlConnection => database.connection('admin'); // slow work of operators holds up nobody else
     this.names = names;
     this.writer = new PostgresInsert(names, !settings.pooler, settings.ordering === 'strict');
-    this.leases = new PostgresLeases(() => database.connection('lease'), names);
+    this.leases = new LeaseTable(database, POSTGRES, leaseSql(names));
     const parkedSettle = new PostgresParkedSettle(connections, names, settings.ordering);
     const rowsRead = new RowsRead();
     const payloads = new PostgresPayloads(connections.read, names);
-    const holder = new PostgresHeldSnapshot(admin, names);
-    const ofReady = { parkedSettle, rowsRead, payloads, holder };
+    const ofReady = { parkedSettle, rowsRead, payloads };
     this.ready = new PostgresReady(connections, names, settings.errorHistory, ofReady);
     this.parked = new PostgresParked(connections, names, settings, rowsRead);
-    this.admin = new PostgresAdmin(admin, names, settings);
     const reads = new TimedReads(admin);
+    this.admin = new Stats(reads, POSTGRES, statsSql(names, settings), settings);
     this.inspect = new Inspection(reads, POSTGRES, inspectSql(names, settings), settings);
     this.diagnose = new PostgresDiagnose(database, names, settings);
-    const { lookup } = this.inspect;
-    const parts = { reads, lookup, rows: this.admin, writer: this.writer };
-    const roles = operatorRoles(new OperatorDatabase(database, POSTGRES), operatorSql(names), parts);
-    ({ bulk: this.bulk, edits: this.edits, purge: this.purge, replay: this.replay, pauses: this.pauses } = roles);
-    this.partitions = new PostgresPartitions(database, names, settings.prefix);
-    this.aging = new PostgresAging(admin, names);
-    this.cleaner = new PostgresCleaner(admin, names, this.admin, roles.audits);
+    const operators = new OperatorDatabase(database, POSTGRES);
+    const [wake, keys] = [new PostgresWake(names, settings.ordering), new PostgresDedupKeys(names)];
+    const parts = { database: operators, reads, keys, wake, writer: this.writer };
+    this.operators = new Operators(parts, names, operatorSql(names, settings), settings);
+    this.partitions = new Partitions(database, postgresPartitions(names, settings.prefix));
+    this.aging = new Aging(operators, names);
+    const dedup = new PostgresDedupCleaner(admin, names);
+    this.cleaner = new CleanTable(operators, cleanSql(names), { keys: wake, dedup, audits: this.operators.audits });
     this.setup = new SchemaSetup(database, names, settings, postgresSetup(database, names, settings));
     this.rowLocks = new PostgresRowLocks(
       (transport) => database.publishing?.(transport) ?? database.connection('read'),
@@ -125,12 +118,3 @@ function connectionsOf(database: SqlDatabase): Connections {
 function channelOf({ ready }: TableNames): string {
   return `outbox_${createHash('sha256').update(ready).digest('hex').slice(0, 24)}`;
 }
-
-const operatorSql = (names: TableNames): OperatorSql => ({
-  audit: auditSql(names),
-  bulk: bulkSql(names),
-  edit: editSql(names),
-  pauses: pauseSql(names),
-  purge: purgeSql(names),
-  replay: replaySql(names),
-});

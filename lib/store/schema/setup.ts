@@ -11,7 +11,7 @@ import {
 import type { SchemaSettings, StoreSetup } from '../outbox-store.js';
 import { inTransaction, retried } from '../retry.js';
 import { statement, type Sql, type Statement } from '../sql.js';
-import { ADDS_ONLY, checkMade, isAsWanted, make, mendBy, RUN_MIGRATIONS } from './is-as-wanted.js';
+import { ADDS_ONLY, checkMade, mendBy, RUN_MIGRATIONS } from './check-made.js';
 
 /** How one database makes, compares and registers what the outbox has in it. */
 export interface SchemaDialect {
@@ -57,16 +57,19 @@ export class SchemaSetup implements StoreSetup {
     this.sql = setupStatements(names, dialect.sql.transportName);
   }
 
-  /** Nothing is run where nothing is missing: changes of tables and views wait for the transactions that use them. */
+  /**
+   * Nothing is run where nothing is missing: changes of tables and views wait for the transactions that use them. A view of a
+   * column that is gone cannot be made: then the check says which it is.
+   */
   async create(settings: SchemaSettings): Promise<void> {
-    if (await isAsWanted(this.check(settings))) return;
+    if (await isFine(this.check(settings))) return;
     await this.dialect.checkServer(settings.ordering);
     const making = this.dialect.inTurn((session) => this.up(session, settings));
-    await make(
-      making,
-      (error) => this.isOf('noColumn', error),
-      () => this.check(settings, ADDS_ONLY),
-    );
+    await making.catch(async (error: unknown) => {
+      if (this.isOf('noColumn', error)) await this.check(settings, ADDS_ONLY);
+      throw error;
+    });
+    await this.check(settings, ADDS_ONLY);
   }
 
   /**
@@ -78,7 +81,7 @@ export class SchemaSetup implements StoreSetup {
       const written = await this.readMeta(session);
       this.checkMade(new Map([...metaRows(settings), ...written]), settings);
     }
-    if (await isAsWanted(this.compare(session, settings, ADDS_ONLY))) return;
+    if (await isFine(this.compare(session, settings, ADDS_ONLY))) return;
     for (const text of this.dialect.up(this.definitionOf(settings)))
       await session.run(statement(undefined, text).bind());
   }
@@ -203,6 +206,16 @@ const ELSEWHERE = statement(
   undefined,
   'select table_schema from information_schema.tables where table_name = ? limit 2',
 );
+
+/** Whether a check of the tables found nothing to complain about. What is no finding, such as a lost connection, is thrown. */
+const isFine = (check: Promise<void>): Promise<boolean> =>
+  check.then(
+    () => true,
+    (error: unknown) => {
+      if (error instanceof OutboxConfigurationError) return false;
+      throw error;
+    },
+  );
 
 const pick = (all: ReadonlyMap<string, number>, names: readonly string[]): ReadonlyMap<string, number> =>
   new Map(names.map((name) => [name, all.get(name) as number]));

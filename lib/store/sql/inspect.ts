@@ -1,15 +1,17 @@
+import { systemClock } from '../../time/clock.js';
 import { lookDeadline } from '../find-by-id.js';
-import type {
-  BucketRow,
-  FailureRequest,
-  InspectStore,
-  ReadyRest,
-  RowContent,
-  RowPage,
-  RowRequest,
-  RowsById,
-  RowSurroundings,
-  StoredRow,
+import {
+  BULK_TIMEOUT,
+  type Bounds,
+  type BucketRow,
+  type FailureRequest,
+  type InspectStore,
+  type RowContent,
+  type RowPage,
+  type RowRequest,
+  type RowsById,
+  type RowSurroundings,
+  type StoredRow,
 } from '../inspect-store.js';
 import type { StoreSettings } from '../names.js';
 import { readText, type Dialect } from './dialect.js';
@@ -29,12 +31,10 @@ export interface InspectSql extends LookupSql, PageSql {
   readonly openTransactions: Select | undefined;
   /** Bucket, and the columns of {@link readLease}. */
   leasesOf(transport: number): Select;
-  /** Bucket, ready rows up to a bound, and the time of the oldest. */
-  counted(transport: number, buckets: readonly number[]): Select;
-  /** Bucket and number of the first ready row of each, up to this number. */
-  firstUpTo(transport: number, buckets: readonly number[], highest: string): Select;
-  /** Bucket and how many ready rows it has up to this number, up to a bound. */
-  countUpTo(transport: number, buckets: readonly number[], highest: string): Select;
+  /** Bucket, ready rows up to this number and to a bound, number and time of the first ready row. */
+  counted(transport: number, buckets: readonly number[], upTo: string | undefined): Select;
+  /** The first and the last number that are parked, and the time. */
+  readonly bounds: Select;
   failures(request: FailureRequest, transports: readonly number[], places: readonly Place[]): Select;
   readFailures(rows: Rows, request: FailureRequest): Awaited<ReturnType<InspectStore['failures']>>;
 }
@@ -57,11 +57,18 @@ export class Inspection implements InspectStore {
     this.pages = new Pages(reads, dialect, sql, settings, this.lookup);
   }
 
-  page(request: RowRequest): Promise<RowPage> {
-    return this.pages.page(request);
+  async bounds(): Promise<Bounds> {
+    const deadline = systemClock.monotonic() + BULK_TIMEOUT;
+    const [[from = null, upTo = null, at] = []] = await this.reads.select(deadline, this.sql.bounds);
+    const now = new Date((this.dialect.readDate(at)?.getTime() ?? -1) + 1);
+    return { from: readText(from), upTo: readText(upTo), at: String(at), now };
   }
-  byIds(ids: readonly string[]): Promise<RowsById> {
-    return this.lookup.byIds(ids);
+
+  find(request: RowRequest): Promise<RowPage> {
+    return this.pages.find(request);
+  }
+  byIds(ids: readonly string[], waiting?: { readonly bucket?: number }): Promise<RowsById> {
+    return this.lookup.byIds(ids, waiting);
   }
   content(row: StoredRow, previewBytes: number): Promise<RowContent | undefined> {
     return this.lookup.content(row, previewBytes);
@@ -97,45 +104,21 @@ export class Inspection implements InspectStore {
     return this.sql.readFailures(await this.run(this.sql.failures(request, transports, places)), request);
   }
 
-  async buckets(transport?: number): Promise<BucketRow[]> {
+  async buckets(transport?: number, upTo?: string): Promise<BucketRow[]> {
     const all: BucketRow[] = [];
     for (const [of, buckets] of await this.together(transport)) {
       const held = await this.run(this.sql.leasesOf(of));
       const leases = new Map(held.map(([bucket, ...lease]) => [Number(bucket), readLease(this.dialect, lease)]));
-      const counted = await this.run(this.sql.counted(of, buckets));
-      const rows = counted.map(([bucket, ready, oldest]) => ({
+      const counted = await this.run(this.sql.counted(of, buckets, upTo));
+      const rows = counted.map(([bucket, ready, first, oldest]) => ({
         transport: of,
         bucket: Number(bucket),
         ready: Number(ready),
+        first: Number(ready) === 0 ? null : readText(first ?? null),
         oldestReadyAt: this.dialect.readDate(oldest),
         lease: leases.get(Number(bucket)) ?? null,
       }));
       all.push(...rows.sort((one, other) => one.bucket - other.bucket));
-    }
-    return all;
-  }
-
-  async highestReady(): Promise<string | null> {
-    const [last] = await this.run(this.sql.lastReady(await this.lookup.placesOfReady()));
-    return readText(last?.[0] ?? null);
-  }
-
-  async readyUpTo(highest: string, transport?: number): Promise<ReadyRest[]> {
-    const all: ReadyRest[] = [];
-    for (const [of, some] of await this.together(transport)) {
-      const found = await this.run(this.sql.firstUpTo(of, some, highest));
-      if (found.length === 0) continue;
-      const buckets = found.map(([bucket]) => Number(bucket));
-      const counts = new Map(
-        (await this.run(this.sql.countUpTo(of, buckets, highest))).map(([bucket, count]) => [
-          Number(bucket),
-          Number(count),
-        ]),
-      );
-      for (const [bucket, first] of found) {
-        const count = counts.get(Number(bucket)) ?? 0; // none: published between the two
-        if (count > 0) all.push({ transport: of, bucket: Number(bucket), first: String(first), count });
-      }
     }
     return all;
   }

@@ -24,7 +24,7 @@ export interface LookupSql {
   lastReady(places: readonly Place[]): Select;
   /** Published between two times; `null`: there is no such bound. */
   archivedBetween(from: Date | null, to: Date | null, ids: readonly string[]): Select;
-  /** Headers, options, errors, size and beginning of the payload. What nobody may write any more is left. */
+  /** Headers, options, errors, size and beginning of the payload, its hash, and whether the row has the size of today. What is larger is left. */
   content(row: StoredRow, previewBytes: number): Select;
 }
 
@@ -58,14 +58,10 @@ export class Lookup {
     this.waiting = new IdSearch({ ...tables, archived: NOWHERE }, LOOK_TIMEOUT);
   }
 
-  byIds(ids: readonly string[]): Promise<RowsById> {
-    return this.search.find(ids);
-  }
-
-  /** Of these ids what waits; what is ready in one bucket alone, if that is known. */
-  async locate(ids: readonly string[], bucket?: number): Promise<RowsById> {
-    if (bucket === undefined) return this.waiting.find(ids);
-    const ready = await this.readyIn(bucket, ids, lookDeadline());
+  /** @param waiting only what waits; what is ready in one bucket alone, if that is known */
+  async byIds(ids: readonly string[], waiting?: { readonly bucket?: number }): Promise<RowsById> {
+    if (waiting?.bucket === undefined) return (waiting === undefined ? this.search : this.waiting).find(ids);
+    const ready = await this.readyIn(waiting.bucket, ids, lookDeadline());
     const parked = await this.rows(lookDeadline(), this.sql.all('parked', ids));
     const rows = latestOf([...(ready ?? []), ...(parked ?? [])]);
     return { rows, isComplete: ready !== undefined && parked !== undefined };
@@ -131,13 +127,15 @@ export class Lookup {
   async content(row: StoredRow, previewBytes: number): Promise<RowContent | undefined> {
     const [first] = await this.reads.select(lookDeadline(), this.sql.content(row, previewBytes));
     if (first === undefined) return undefined;
-    const [headers, options, errors, size, preview] = first;
+    const [headers, options, errors, size, preview, hash, fits] = first;
     return {
       headers: readText(headers),
       options: readText(options),
       errors: readText(errors),
       payloadBytes: size === null ? null : Number(size),
       preview: this.dialect.readBytes(preview),
+      payloadHash: readText(hash),
+      fits: this.dialect.isTrue(fits),
     };
   }
 

@@ -31,6 +31,9 @@ export function readRow(dialect: Dialect, row: Row): StoredRow {
   };
 }
 
+/** How many these columns are. */
+export const ROW_LENGTH = 19;
+
 /** Select lists of messages in each table, of the same columns. */
 export type MessageColumns = Readonly<Record<'ready' | 'parked' | 'archive', string>>;
 

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import type { AuditRow, BulkFilter, BulkRow, BulkStore } from '../../store/bulk-store.js';
-import type { StoredRow } from '../../store/inspect-store.js';
+import type { ParkedState } from '../../outbox-message.js';
+import type { Bounds, InspectStore, RowPage, RowRequest, StoredRow } from '../../store/inspect-store.js';
+import type { AuditRow, OperatorStore, Step } from '../../store/operator-store.js';
 import type { OwnedTransport, StoreRun } from './harness.js';
 import { repark } from './parked.js';
 
@@ -9,7 +10,7 @@ const LATER = 3_600_000;
 const ACTION = { action: 'requeue', actor: `o'brien "ops"@höst \\`, filter: '{"state":"dead","key":"ключ"}' } as const;
 const DEAD = ['dead'] as const;
 
-/** Actions of operators, chunk by chunk, and what is written down of them. A store without `bulk` has none. */
+/** Actions of operators, chunk by chunk, and what is written down of them. A store without `operators` has none. */
 export function describeBulk(run: StoreRun): void {
   const { describe } = run.runner;
   describe('bulk', () => {
@@ -21,16 +22,17 @@ export function describeBulk(run: StoreRun): void {
   });
 }
 
-/** All rows that a filter means, in pages of two. */
+/** All parked rows that a filter means, in pages of two. */
 async function walked(
-  bulk: BulkStore,
-  filter: BulkFilter,
-  more: { backwards?: boolean; withErrors?: boolean; bounds?: Awaited<ReturnType<BulkStore['bounds']>> } = {},
-): Promise<BulkRow[]> {
-  const { backwards = false, withErrors = false, bounds = await bulk.bounds() } = more;
-  const rows: BulkRow[] = [];
+  inspect: InspectStore,
+  { states = DEAD, ...filter }: Partial<RowRequest> & { states?: readonly ParkedState[] },
+  more: { backwards?: boolean; bounds?: Bounds } = {},
+): Promise<StoredRow[]> {
+  const { backwards = false, bounds = await inspect.bounds() } = more;
+  const parked = { states, bounds };
+  const rows: StoredRow[] = [];
   for (let after: string | null = null, pages = 0; ; pages++) {
-    const page = await bulk.find({ filter, bounds, after, backwards, limit: 2, withErrors });
+    const page: RowPage = await inspect.find({ ...filter, state: 'parked', parked, after, backwards, limit: 2 });
     assert.ok(page.rows.length <= 2 && pages < 100);
     rows.push(...page.rows);
     if (page.next === null) return rows;
@@ -46,11 +48,11 @@ async function many<T>(count: number, each: (n: number) => Promise<T>): Promise<
   for (let n = 0; n < count; n++) all.push(await each(n));
   return all;
 }
-async function audited(bulk: BulkStore, id: string): Promise<AuditRow | undefined> {
-  return (await bulk.audit(null, 500)).find((row) => row.id === id);
+async function audited(operators: OperatorStore, id: string): Promise<AuditRow | undefined> {
+  return (await operators.audit({ before: null, limit: 500 })).find((row) => row.id === id);
 }
-const countsOf = async (bulk: BulkStore, id: string): Promise<unknown[]> => {
-  const row = await audited(bulk, id);
+const countsOf = async (operators: OperatorStore, id: string): Promise<unknown[]> => {
+  const row = await audited(operators, id);
   return [row?.done, row?.skipped];
 };
 
@@ -58,14 +60,14 @@ function describeWalks(run: StoreRun): void {
   const { it } = run.runner;
 
   it('finds what a filter means in the order of the rows, from either end, each once', async () => {
-    const { bulk } = run.store;
-    if (bulk === undefined) return;
+    const { inspect } = run.store;
+    if (inspect === undefined) return;
     const owned = await run.owned();
     const { transport } = owned;
     const ids = await many(5, (n) => dead(owned, { type: n % 2 === 0 ? 'even' : 'odd', topic: `it's "Ünique" \\` }));
     const waiting = await owned.parked({ key: null }, { delay: LATER });
-    const found = async (filter: Partial<BulkFilter>, backwards = false): Promise<string[]> =>
-      idsOf(await walked(bulk, { transport, states: DEAD, ...filter }, { backwards }));
+    const found = async (filter: Parameters<typeof walked>[1], backwards = false): Promise<string[]> =>
+      idsOf(await walked(inspect, { transport, ...filter }, { backwards }));
     assert.deepEqual(await found({}), ids);
     assert.deepEqual(await found({}, true), [...ids].reverse());
     assert.deepEqual(await found({ states: ['waiting'] }), [waiting]);
@@ -76,53 +78,48 @@ function describeWalks(run: StoreRun): void {
     assert.deepEqual(await found({ olderThan: LATER }), []);
     assert.deepEqual(await found({ youngerThan: LATER }), ids);
     assert.deepEqual(await found({ ids: [...ids.slice(1, 4), waiting, randomUUID()] }), ids.slice(1, 4));
-    const everywhere = await walked(bulk, { states: DEAD });
+    const everywhere = await walked(inspect, {});
     assert.deepEqual(idsOf(everywhere.filter((row) => row.transport === transport)), ids);
   });
 
-  it('tells the texts of errors only where they are asked for', async () => {
-    const { bulk } = run.store;
-    if (bulk === undefined) return;
-    const owned = await run.owned();
-    await dead(owned);
-    const filter = { transport: owned.transport, states: DEAD };
-    const errors = async (withErrors: boolean) =>
-      (await walked(bulk, filter, { withErrors })).map(({ error }) => error);
-    assert.deepEqual([await errors(false), await errors(true)], [[''], ['refused']]);
-  });
-
   it('comes to an end: what is parked, or dies, after the beginning is not looked at', async () => {
-    const { bulk } = run.store;
-    if (bulk === undefined) return;
+    const { inspect } = run.store;
+    if (inspect === undefined) return;
     const owned = await run.owned();
     const later = await owned.parked({ key: null }, { delay: 0 });
     const ids = await many(3, () => dead(owned));
-    const bounds = await bulk.bounds();
+    const bounds = await inspect.bounds();
     const { messages } = await owned.take();
     const deaths = messages.map((message) => repark(message, { state: 'dead', delay: null }));
     await run.store.parked.repark(run.owner, owned.leases, deaths);
     const new_ = await dead(owned);
-    const filter = { transport: owned.transport, states: DEAD };
-    assert.deepEqual(idsOf(await walked(bulk, filter, { bounds })), ids);
-    assert.deepEqual(idsOf(await walked(bulk, filter, { bounds, backwards: true })), [...ids].reverse());
-    assert.deepEqual(idsOf(await walked(bulk, filter)), [later, ...ids, new_]);
+    const filter = { transport: owned.transport };
+    assert.deepEqual(idsOf(await walked(inspect, filter, { bounds })), ids);
+    assert.deepEqual(idsOf(await walked(inspect, filter, { bounds, backwards: true })), [...ids].reverse());
+    assert.deepEqual(idsOf(await walked(inspect, filter)), [later, ...ids, new_]);
   });
 }
+
+/** The ids that a step changes. */
+const stepOf = (operators: OperatorStore, audit: string) => async (step: Step) => [
+  ...((await operators.step(audit, step))?.ids ?? []),
+];
 
 function describeChanges(run: StoreRun): void {
   const { it } = run.runner;
   const { inOrder } = run;
 
   it('requeues rows, and counts them in the audit', async () => {
-    const { bulk } = run.other;
-    if (bulk === undefined) return;
+    const { operators, inspect } = run.other;
+    if (operators === undefined || inspect === undefined) return;
     const owned = await run.owned();
     const ids = await many(3, () => dead(owned));
-    const rows = await walked(bulk, { transport: owned.transport, states: DEAD });
-    const audit = await bulk.begin(ACTION);
-    assert.deepEqual(await bulk.change(audit, 'requeue', DEAD, rows.slice(0, 2)), ids.slice(0, 2));
-    assert.deepEqual(await bulk.change(audit, 'requeue', DEAD, rows), ids.slice(2)); // two are dead no more
-    assert.deepEqual(await countsOf(bulk, audit), [3, 2]);
+    const rows = await walked(inspect, { transport: owned.transport });
+    const audit = await operators.begin(ACTION);
+    const step = stepOf(operators, audit);
+    assert.deepEqual(await step({ do: 'requeue', states: DEAD, rows: rows.slice(0, 2) }), ids.slice(0, 2));
+    assert.deepEqual(await step({ do: 'requeue', states: DEAD, rows }), ids.slice(2)); // two are dead no more
+    assert.deepEqual(await countsOf(operators, audit), [3, 2]);
     assert.deepEqual(
       (await owned.take()).messages.map(({ id, attempts }) => [id, attempts]).sort(),
       ids.map((id) => [id, 0]).sort(),
@@ -130,38 +127,39 @@ function describeChanges(run: StoreRun): void {
   });
 
   it('leaves what is being sent, and counts it as skipped', async () => {
-    const { bulk } = run.other;
-    if (bulk === undefined) return;
+    const { operators, inspect } = run.other;
+    if (operators === undefined || inspect === undefined) return;
     const owned = await run.owned();
     const sending = await owned.parked({ key: null });
     await owned.take();
     const scheduled = (await owned.insert({ key: null, delay: LATER }))[0] as string;
     const states = ['scheduled', 'waiting'] as const;
-    const rows = await walked(bulk, { transport: owned.transport, states }, { backwards: true });
+    const rows = await walked(inspect, { transport: owned.transport, states }, { backwards: true });
     assert.deepEqual(idsOf(rows), [scheduled, sending]);
-    const audit = await bulk.begin({ ...ACTION, action: 'cancel' });
-    assert.deepEqual(await bulk.change(audit, 'cancel', states, rows), [scheduled]);
-    assert.deepEqual(await countsOf(bulk, audit), [1, 1]);
-    assert.deepEqual(idsOf(await walked(bulk, { transport: owned.transport, states })), [sending]);
+    const audit = await operators.begin({ ...ACTION, action: 'cancel' });
+    const step = stepOf(operators, audit);
+    assert.deepEqual(await step({ do: 'cancel', states, rows }), [scheduled]);
+    assert.deepEqual(await countsOf(operators, audit), [1, 1]);
+    assert.deepEqual(idsOf(await walked(inspect, { transport: owned.transport, states })), [sending]);
   });
 
   inOrder('releases a key, and counts it', async () => {
-    const { bulk } = run.other;
-    if (bulk === undefined) return;
+    const { operators, inspect } = run.other;
+    if (operators === undefined || inspect === undefined) return;
     const owned = await run.owned();
     const key = randomUUID();
     const place = { key, bucket: run.bucketOf(key) };
     await dead(owned, place);
     await owned.parked(place, { state: 'blocked', delay: null });
-    const audit = await bulk.begin({ ...ACTION, action: 'release' });
-    assert.equal(await bulk.release(audit, { key, transport: owned.transport }), 1);
-    assert.equal(await bulk.release(audit, { key, transport: owned.transport }), 0);
-    assert.deepEqual(await countsOf(bulk, audit), [1, 0]);
+    const audit = await operators.begin({ ...ACTION, action: 'release' });
+    const step = { do: 'release', key, transport: owned.transport } as const;
+    for (const done of [1, 0]) assert.deepEqual(await operators.step(audit, step), { done, skipped: 0, ids: [] });
+    assert.deepEqual(await countsOf(operators, audit), [1, 0]);
   });
 }
 
 async function readyRows(run: StoreRun, owned: OwnedTransport): Promise<readonly StoredRow[]> {
-  const page = await run.store.inspect?.page({ state: 'ready', transport: owned.transport, after: null, limit: 500 });
+  const page = await run.store.inspect?.find({ state: 'ready', transport: owned.transport, after: null, limit: 500 });
   return page?.rows ?? [];
 }
 
@@ -169,18 +167,22 @@ function describeReady(run: StoreRun): void {
   const { it } = run.runner;
 
   it('cancels what is ready in buckets that nobody has leased, and nothing else', async () => {
-    const { bulk, inspect } = run.other;
-    if (bulk === undefined || inspect === undefined) return;
+    const { operators, inspect } = run.other;
+    if (operators === undefined || inspect === undefined) return;
     const owned = await run.owned();
     const ids = await owned.insert(...[1, 2, 1, 3].map((bucket) => ({ key: null, bucket })));
-    const audit = await bulk.begin({ ...ACTION, action: 'cancel' });
-    assert.deepEqual(await bulk.cancelReady(audit, await readyRows(run, owned)), []);
+    const audit = await operators.begin({ ...ACTION, action: 'cancel' });
+    const step = stepOf(operators, audit);
+    assert.deepEqual(await step({ do: 'cancel ready', rows: await readyRows(run, owned) }), []);
     await run.store.leases.giveBack(
       run.owner,
       owned.leases.filter(({ bucket }) => bucket !== 3),
     );
-    assert.deepEqual((await bulk.cancelReady(audit, await readyRows(run, owned)))?.sort(), ids.slice(0, 3).sort());
-    assert.deepEqual(await countsOf(bulk, audit), [3, 5]);
+    assert.deepEqual(
+      (await step({ do: 'cancel ready', rows: await readyRows(run, owned) })).sort(),
+      ids.slice(0, 3).sort(),
+    );
+    assert.deepEqual(await countsOf(operators, audit), [3, 5]);
     assert.deepEqual(await owned.readyIds(), ids.slice(3));
   });
 }
@@ -189,28 +191,30 @@ function describeFences(run: StoreRun): void {
   const { it } = run.runner;
 
   it('changes nothing once the action has ended, or its row is gone', async () => {
-    const { bulk } = run.store;
-    const [others, inspect] = [run.other.bulk, run.store.inspect];
-    if (bulk === undefined || others === undefined || inspect === undefined) return;
+    const { operators, inspect } = run.store;
+    const others = run.other.operators;
+    if (operators === undefined || others === undefined || inspect === undefined) return;
     const owned = await run.owned();
     const id = await dead(owned, { key: 'k' });
     const [ready] = await owned.insert({ key: null, bucket: 2 });
     await run.store.leases.giveBack(run.owner, owned.leases);
     const { transport } = owned;
-    const rows = await walked(bulk, { transport, states: DEAD });
-    const audit = await bulk.begin(ACTION);
+    const rows = await walked(inspect, { transport });
+    const audit = await operators.begin(ACTION);
     assert.equal(await others.end(audit, 'aborted', null), true);
-    assert.equal(await bulk.end(audit, 'done', null), false);
+    assert.equal(await operators.end(audit, 'done', null), false);
     for (const gone of [audit, '999999999999']) {
-      for (const change of ['requeue', 'discard', 'cancel'] as const)
-        assert.equal(await bulk.change(gone, change, DEAD, rows), undefined);
-      assert.equal(await bulk.cancelReady(gone, await readyRows(run, owned)), undefined);
-      assert.equal(await bulk.release(gone, { key: 'k', transport }), undefined);
+      const steps: Step[] = [
+        ...(['requeue', 'discard', 'cancel'] as const).map((change) => ({ do: change, states: DEAD, rows })),
+        { do: 'cancel ready', rows: await readyRows(run, owned) },
+        { do: 'release', key: 'k', transport },
+      ];
+      for (const step of steps) assert.equal(await operators.step(gone, step), undefined);
     }
-    assert.deepEqual(idsOf(await walked(bulk, { transport, states: DEAD })), [id]);
+    assert.deepEqual(idsOf(await walked(inspect, { transport })), [id]);
     assert.deepEqual(await owned.readyIds(), [ready]);
     if (run.ordered) assert.equal(await run.store.parked.hasBlocking(transport, owned.allBuckets), true);
-    const { outcome, done, error } = (await audited(bulk, audit)) as AuditRow;
+    const { outcome, done, error } = (await audited(operators, audit)) as AuditRow;
     assert.deepEqual([outcome, done, error], ['aborted', 0, null]);
   });
 }
@@ -219,13 +223,13 @@ function describeAudit(run: StoreRun): void {
   const { it } = run.runner;
 
   it('tells what was done, the last first, page by page, with the texts as they are', async () => {
-    const { bulk } = run.store;
-    if (bulk === undefined) return;
-    const [first, second, third] = (await many(3, () => bulk.begin(ACTION))) as [string, string, string];
-    await bulk.end(second, 'failed', `it's "broken" \\`);
-    const page = await bulk.audit(null, 2);
+    const { operators } = run.store;
+    if (operators === undefined) return;
+    const [first, second, third] = (await many(3, () => operators.begin(ACTION))) as [string, string, string];
+    await operators.end(second, 'failed', `it's "broken" \\`);
+    const page = await operators.audit({ before: null, limit: 2 });
     assert.deepEqual(idsOf(page), [third, second]);
-    assert.deepEqual(idsOf(await bulk.audit(second, 1)), [first]);
+    assert.deepEqual(idsOf(await operators.audit({ before: second, limit: 1 })), [first]);
     const { action, actor, filter, begunAt, touchedAt, endedAt, outcome, error } = page[1] as AuditRow;
     assert.deepEqual({ action, actor, filter }, ACTION);
     assert.deepEqual([outcome, error], ['failed', `it's "broken" \\`]);
@@ -236,14 +240,14 @@ function describeAudit(run: StoreRun): void {
   });
 
   it('forgets what is older than it is asked for, the oldest first', async () => {
-    const { bulk } = run.store;
-    if (bulk === undefined || run.store.cleaner.cleanAudit === undefined) return;
-    const audit = await bulk.begin(ACTION);
-    assert.equal(await run.store.cleaner.cleanAudit(LATER, 10), 0);
-    const kept = await bulk.begin(ACTION);
-    for (let cleaned = 1; cleaned > 0 && (await audited(bulk, audit)) !== undefined;)
-      cleaned = await run.store.cleaner.cleanAudit(0, 1);
-    assert.equal(await audited(bulk, audit), undefined);
-    assert.notEqual(await audited(bulk, kept), undefined);
+    const { operators } = run.store;
+    if (operators === undefined || run.store.inspect === undefined) return;
+    const audit = await operators.begin(ACTION);
+    assert.equal((await run.store.cleaner.clean('audit', LATER, 10)).removed, 0);
+    const kept = await operators.begin(ACTION);
+    for (let cleaned = 1; cleaned > 0 && (await audited(operators, audit)) !== undefined;)
+      cleaned = (await run.store.cleaner.clean('audit', 0, 1)).removed;
+    assert.equal(await audited(operators, audit), undefined);
+    assert.notEqual(await audited(operators, kept), undefined);
   });
 }

@@ -1,10 +1,10 @@
+import { describeFence } from './fence.js';
 import { describeBulk } from './bulk.js';
 import { describeCancel } from './cancel.js';
 import { describeCleaning, describeSetup } from './keeping.js';
 import { describeCopies } from './copies.js';
 import { describeDead } from './dead.js';
 import { describeDedupKeys } from './dedup.js';
-import { describeEdge } from './edge.js';
 import { describeNamedIds } from './ids.js';
 import { describeInsert } from './insert.js';
 import { describeInspect } from './inspect.js';
@@ -44,7 +44,7 @@ export function describeStoreContract(
     describeInsert(run);
     describeLeases(run);
     describeReady(run);
-    if (harness.proof === 'snapshot') describeEdge(run);
+    if (harness.proof === 'snapshot') describeFence(run);
     describePayloads(run);
     describeParked(run);
     describeCopies(run);
@@ -54,9 +54,11 @@ export function describeStoreContract(
     describeDead(run);
     describeOperators(run);
     describeCancel(run);
-    describeInspect(run);
+    if (harness.changesAlone !== true) {
+      describeInspect(run);
+      describePauses(run);
+    }
     describeBulk(run);
-    describePauses(run);
     describeStates(run);
     describeDedupKeys(run);
     describeNamedIds(run);

@@ -105,16 +105,15 @@ function describeActions(run: StoreRun): void {
   });
 
   it('are each a row of what operators do to many', async () => {
-    const { bulk } = run.store;
-    if (bulk === undefined) return;
+    const { operators, inspect } = run.store;
+    if (operators === undefined || inspect === undefined) return;
     const owned = await run.owned();
     const id = await parkedCopies(owned);
-    const filter = { transport: owned.transport, states: ['dead'], ids: [id] } as const;
-    const bounds = await bulk.bounds();
-    const { rows } = await bulk.find({ filter, bounds, after: null, backwards: false, limit: 10, withErrors: false });
+    const { rows } = await inspect.find({ state: 'parked', ids: [id], after: null, limit: 10 });
     assert.equal(rows.length, 2);
-    const audit = await bulk.begin({ action: 'requeue', actor: 'a', filter: '{}' });
-    assert.deepEqual(await bulk.change(audit, 'requeue', ['dead'], rows.slice(1)), [id]);
+    const audit = await operators.begin({ action: 'requeue', actor: 'a', filter: '{}' });
+    const step = { do: 'requeue', states: ['dead'], rows: rows.slice(1) } as const;
+    assert.deepEqual((await operators.step(audit, step))?.ids, [id]);
     assert.deepEqual(
       (await owned.take()).messages.map(({ seq }) => seq),
       rows.slice(1).map(({ seq }) => seq),
@@ -126,7 +125,7 @@ function describeLooks(run: StoreRun): void {
   const { it } = run.runner;
 
   it('are all shown by their id, in the order of their numbers', async () => {
-    const { inspect, edits } = run.store;
+    const { inspect } = run.store;
     if (inspect === undefined) return;
     const owned = await run.owned();
     const id = await parkedCopies(owned);
@@ -135,11 +134,10 @@ function describeLooks(run: StoreRun): void {
     assert.deepEqual(rows.map(({ state }) => state).sort(), ['dead', 'dead', 'ready']);
     const dead = rows.filter(({ state }) => state === 'dead').map(({ rowId }) => rowId as string);
     assert.equal(new Set(dead).size, 2);
-    if (edits === undefined) return;
-    const places = await edits.places(id);
+    const parked = await inspect.find({ state: 'parked', ids: [id], after: null, limit: 10 });
     assert.deepEqual(
-      places.map(({ rowId }) => rowId),
-      dead.sort((a, b) => Number(a) - Number(b)),
+      parked.rows.map(({ rowId }) => rowId),
+      dead.sort((one, other) => Number(one) - Number(other)),
     );
   });
 

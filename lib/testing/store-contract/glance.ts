@@ -1,26 +1,21 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import type { TransportGlance } from '../../store/admin-store.js';
+import type { TransportStats } from '../../store/admin-store.js';
 import type { OwnedTransport, StoreRun } from './harness.js';
 
 /** Milliseconds in which a busy server has time for one look. */
 const PATIENCE = 60_000;
 
-/** What a probe asks. A store without `glance` leaves it to `stats`. */
+/** What a probe asks. */
 export function describeGlance(run: StoreRun): void {
   const { describe, it } = run.runner;
-  /** A store that has no time left answers nothing; the next look may get through. */
-  const look = async (owned: OwnedTransport, after = '0', limit = 1_000): Promise<TransportGlance | undefined> => {
-    const until = Date.now() + PATIENCE;
-    while (run.store.admin.glance !== undefined && Date.now() < until) {
-      const glances = await run.store.admin.glance({ limit, buckets: owned.allBuckets, after: () => after });
-      if (glances !== undefined) return glances.find(({ transport }) => transport === owned.transport);
-    }
-    return undefined;
+  const look = async (owned: OwnedTransport, after = '0', limit = 1_000): Promise<TransportStats> => {
+    const request = { limit, look: { buckets: owned.allBuckets, after: () => after }, within: PATIENCE };
+    const all = await run.store.admin.stats(request);
+    return all.find(({ transport }) => transport === owned.transport) as TransportStats;
   };
-  describe('glance', () => {
+  describe('a look', () => {
     run.inOrder('counts by state as stats does, and names the first ready message of each bucket', async () => {
-      if (run.store.admin.glance === undefined) return;
       const owned = await run.owned();
       await owned.insert({ key: 'a' }, { key: 'a' }, { key: 'b', delay: 3_600_000 });
       const [dead, behind] = await owned.ready();
@@ -28,7 +23,7 @@ export function describeGlance(run: StoreRun): void {
       await owned.park([dead, behind].slice(1) as never, { state: 'blocked', delay: null });
       await owned.parked({ key: null }, { delay: 3_600_000 });
       const [first] = (await owned.insert({ bucket: 1 }, { bucket: 1 }, { bucket: 3 })) as [string];
-      const found = (await look(owned)) as TransportGlance;
+      const found = await look(owned);
       assert.deepEqual(
         [found.name, found.scheduled, found.waiting, found.blocked, found.dead, found.blockedKeys, found.atLeast],
         [owned.name, 1, 1, 1, 1, 1, undefined],
@@ -45,7 +40,7 @@ export function describeGlance(run: StoreRun): void {
       assert.ok((heads[0]?.age as number) >= 0 && (heads[0]?.age as number) < 60_000);
       const rows = await owned.ready();
       assert.equal(heads[0]?.seq, rows.find(({ id }) => id === first)?.seq);
-      const later = (await look(owned, heads[0]?.seq)) as TransportGlance;
+      const later = await look(owned, heads[0]?.seq);
       assert.equal(
         later.heads.some(({ id }) => id === first),
         false,
@@ -53,8 +48,6 @@ export function describeGlance(run: StoreRun): void {
     });
 
     run.inOrder('counts what waits by topic, and what is behind it, each up to a limit', async () => {
-      const { parkedByTopic } = run.store.admin;
-      if (parkedByTopic === undefined) return;
       const owned = await run.owned();
       await owned.insert({ key: 'a', topic: 'A' }, { key: 'a', topic: 'a' });
       const [first, behind] = await owned.ready();
@@ -63,8 +56,11 @@ export function describeGlance(run: StoreRun): void {
       await owned.parked({ key: null, topic: 'A' }, { delay: 3_600_000 });
       await owned.parked({ key: null, topic: 'A' }, { state: 'dead', delay: null });
       await owned.insert({ topic: 'A' }, { topic: 'A', delay: 3_600_000 });
-      const counted = async (limit: number) =>
-        [...(await parkedByTopic.call(run.store.admin, owned.transport, limit))].sort(([a], [b]) => (a < b ? -1 : 1));
+      const counted = async (limit: number) => {
+        const all = await run.store.admin.stats({ limit, topicsOf: [owned.transport] });
+        const { topics } = all.find(({ transport }) => transport === owned.transport) as TransportStats;
+        return [...(topics ?? [])].sort(([a], [b]) => (a < b ? -1 : 1));
+      };
       assert.deepEqual(await counted(1_000), [
         ['A', 2],
         ['a', 1],
@@ -73,11 +69,10 @@ export function describeGlance(run: StoreRun): void {
     });
 
     it('says whose lease a bucket has, and whether its owner lives', async () => {
-      if (run.store.admin.glance === undefined) return;
       const owned = await run.owned();
       await owned.insert({ bucket: 1 });
       const owner = run.owner;
-      const lease = async () => (await look(owned))?.heads[0]?.lease;
+      const lease = async () => (await look(owned)).heads[0]?.lease;
       await run.store.leases.leave(owner);
       assert.deepEqual({ ...(await lease()), remaining: 0 }, { owner, remaining: 0, alive: false });
       await run.store.leases.beat({ owner, transports: [owned.transport], info: '' }, 60_000);
@@ -90,14 +85,13 @@ export function describeGlance(run: StoreRun): void {
     });
 
     it('stops each count near the limit, and says so', async () => {
-      if (run.store.admin.glance === undefined) return;
       const owned = await run.owned();
       const { length } = owned.allBuckets;
       const most = 3 * length;
       const each = Array.from({ length: most + length }, () => ({ key: randomUUID() }));
       await owned.insert(...each.map((fields) => ({ ...fields, delay: 3_600_000 })));
       await owned.insert(...each);
-      const found = (await look(owned, '0', length)) as TransportGlance;
+      const found = await look(owned, '0', length);
       assert.equal(found.heads[0]?.ready, 1);
       if (found.atLeast === undefined) return; // exact, in a store where that costs nothing
       assert.ok(found.atLeast.includes('scheduled') && found.scheduled <= most, String(found.scheduled));

@@ -36,6 +36,8 @@ export interface StoreHarness {
    * Default: none does.
    */
   readonly dedupConflicts?: boolean;
+  /** Whether the store has nothing of `operators` and `inspect` but what changes messages that wait. */
+  readonly changesAlone?: boolean;
   /**
    * Takes what is left of these transports, by number, out of all tables: the tests that had them are over. Without it they stay,
    * and what looks at each transport takes longer from test to test.

@@ -30,7 +30,7 @@ async function walked(
 ): Promise<StoredRow[]> {
   const rows: StoredRow[] = [];
   for (let after: string | null = null, pages = 0; ; pages++) {
-    const page = await inspect.page({ ...filter, state, transport, after, limit });
+    const page = await inspect.find({ ...filter, state, transport, after, limit });
     assert.ok(page.rows.length <= limit && pages < 100);
     rows.push(...page.rows);
     if (page.next === null) return rows;
@@ -116,7 +116,7 @@ function describePages(run: StoreRun): void {
     if (inspect === undefined) return;
     const { transport } = await run.owned({ leased: false });
     for (const after of ['', '[]', '["1; select 1"]', '{}', '["x","y","z"]'])
-      await assert.rejects(inspect.page({ state: 'ready', transport, after, limit: 1 }), { code: 'INVALID_MESSAGE' });
+      await assert.rejects(inspect.find({ state: 'ready', transport, after, limit: 1 }), { code: 'INVALID_MESSAGE' });
   });
 }
 
@@ -262,25 +262,21 @@ function describeRest(run: StoreRun): void {
     const owned = await run.owned();
     const [bucket = 0, other = 0] = owned.allBuckets.slice(-2);
     const first = await owned.insert({ key: null, bucket }, { key: null, bucket: other }, { key: null, bucket });
-    const highest = (await inspect.highestReady()) as string;
+    const [last] = (await inspect.find({ state: 'ready', after: null, limit: 1, backwards: true })).rows;
+    assert.equal(last?.id, first[2]);
     await owned.insert({ key: null, bucket }, { key: null, bucket: other });
     const rows = (await owned.ready()).filter(({ id }) => first.includes(id));
+    const rest = async (transport?: number) =>
+      (await inspect.buckets(transport, last?.seq)).filter((row) => row.ready > 0 && row.transport === owned.transport);
     const of = (place: number) => rows.filter((row) => row.bucket === place).map(({ seq }) => seq);
-    const rest = (await inspect.readyUpTo(highest, owned.transport)).sort((a, b) => a.bucket - b.bucket);
     const expected = [...new Set([bucket, other])].sort((a, b) => a - b);
-    assert.deepEqual(
-      rest,
-      expected.map((place) => ({
-        transport: owned.transport,
-        bucket: place,
-        first: of(place)[0],
-        count: of(place).length,
-      })),
-    );
-    const all = await inspect.readyUpTo(highest);
-    assert.deepEqual(all.filter(({ transport }) => transport === owned.transport).length, rest.length);
+    for (const transport of [owned.transport, undefined])
+      assert.deepEqual(
+        (await rest(transport)).map((row) => [row.bucket, row.first, row.ready]),
+        expected.map((place) => [place, of(place)[0], of(place).length]),
+      );
     await owned.settle(rows, 'delete');
-    assert.deepEqual(await inspect.readyUpTo(highest, owned.transport), []);
+    assert.deepEqual(await rest(owned.transport), []);
   });
 }
 

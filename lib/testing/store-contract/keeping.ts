@@ -12,10 +12,10 @@ export function describeCleaning(run: StoreRun): void {
       const owned = await run.owned();
       await owned.insert({}, {}, {});
       await owned.settle(await owned.ready(), 'archive');
-      assert.equal(await run.store.cleaner.cleanArchive(AGES, 100), 0);
-      assert.equal(await run.store.cleaner.cleanArchive(0, 2), 2);
-      while ((await run.store.cleaner.cleanArchive(0, 100)) > 0);
-      assert.equal(await run.store.cleaner.cleanArchive(0, 100), 0);
+      assert.equal((await run.store.cleaner.clean('archive', AGES, 100)).removed, 0);
+      assert.equal((await run.store.cleaner.clean('archive', 0, 2)).removed, 2);
+      while ((await run.store.cleaner.clean('archive', 0, 100)).removed > 0);
+      assert.equal((await run.store.cleaner.clean('archive', 0, 100)).removed, 0);
     });
 
     inOrder('removes dead messages only, and lets their keys go on', async () => {
@@ -25,8 +25,8 @@ export function describeCleaning(run: StoreRun): void {
       await owned.park(ready.slice(0, 1), { state: 'dead', delay: null });
       await owned.park(ready.slice(1, 2), { state: 'blocked', delay: null });
       await owned.park(ready.slice(2, 3), { state: 'waiting', delay: AGES });
-      assert.equal(await run.store.cleaner.cleanDead(AGES, 100, false), 0);
-      while ((await run.store.cleaner.cleanDead(0, 100, false)) > 0);
+      assert.equal((await run.store.cleaner.clean('dead', AGES, 100)).removed, 0);
+      while ((await run.store.cleaner.clean('dead', 0, 100)).removed > 0);
       assert.deepEqual(
         (await owned.take()).messages.map(({ id }) => id),
         [ready[1]?.id],
@@ -42,7 +42,7 @@ export function describeCleaning(run: StoreRun): void {
       const letters = await run.store.parked.unannouncedDead([owned.transport], 10);
       const told = letters.find(({ message }) => message.key === null);
       await run.store.parked.markAnnounced(told === undefined ? [] : [told]);
-      while ((await run.store.cleaner.cleanDead(0, 100, true)) > 0);
+      while ((await run.store.cleaner.clean('announced', 0, 100)).removed > 0);
       const left = async () =>
         (await run.store.admin.stats()).find(({ transport }) => transport === owned.transport)?.dead;
       assert.equal(await left(), 1);
@@ -50,7 +50,7 @@ export function describeCleaning(run: StoreRun): void {
         (await run.store.parked.unannouncedDead([owned.transport], 10)).map(({ message }) => message.key),
         ['recheck'],
       );
-      while ((await run.store.cleaner.cleanDead(0, 100, false)) > 0);
+      while ((await run.store.cleaner.clean('dead', 0, 100)).removed > 0);
       assert.equal(await left(), 0);
     });
 
@@ -66,12 +66,12 @@ export function describeCleaning(run: StoreRun): void {
         return [...report.duplicates.keys()];
       };
       const clean = async () => {
-        while ((await run.store.cleaner.cleanDedup(0, 100)).looked === 100);
+        while ((await run.store.cleaner.clean('dedup', 0, 100)).looked === 100);
         return duplicates();
       };
       assert.deepEqual(await clean(), [0, 1]);
       await owned.settle(await owned.ready());
-      assert.deepEqual(await run.store.cleaner.cleanDedup(AGES, 100), { removed: 0, looked: 0 });
+      assert.deepEqual(await run.store.cleaner.clean('dedup', AGES, 100), { removed: 0, looked: 0 });
       assert.deepEqual(await clean(), [1]);
       await owned.settle((await owned.take()).messages);
       assert.deepEqual(await eventually('clean', clean), []);

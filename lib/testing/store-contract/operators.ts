@@ -107,7 +107,7 @@ export function describeOperators(run: StoreRun): void {
       await owned.park(messages.slice(3), { state: 'dead', delay: null });
       assert.deepEqual((await run.operator.discard({ ids: [ids[2] as string] })).changed, [ids[2]]);
       assert.deepEqual((await run.operator.cancel({ ids: [ids[1] as string] })).changed, [ids[1]]);
-      while ((await run.store.cleaner.cleanDead(0, 100, false)) > 0);
+      while ((await run.store.cleaner.clean('dead', 0, 100)).removed > 0);
       assert.deepEqual((await owned.due()).rows, []);
     });
 
@@ -159,9 +159,11 @@ function describeStats(run: StoreRun): void {
         rowsHidden = false,
         failingOften = 0,
         mostAttempts = 0,
+        heads,
+        readOnly: _,
         ...counts
       } = stats as TransportStats;
-      assert.deepEqual([missingLeases, rowsHidden, failingOften, mostAttempts], [0, false, 0, 0]);
+      assert.deepEqual([missingLeases, rowsHidden, failingOften, mostAttempts, heads.length], [0, false, 0, 0, 2]);
       assert.deepEqual(
         { ...counts, oldestReadyAge: null },
         {

@@ -1,35 +1,55 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import type { ActReport, OperatorStore, PauseStep } from '../../store/operator-store.js';
 import type { StoreRun } from './harness.js';
 
 const MINUTE = 60_000;
 const ACTION = { actor: `o'brien "ops"@höst \\`, filter: '{"transport":"ключ"}' } as const;
 const REASON = `it's "an" audit \\ \u{1F4A5}`;
 
-/** What operators pause, and how relays hear of it. A store without `pauses` has none. */
+function pausing(operators: OperatorStore) {
+  const act = async (
+    what: 'pause' | 'resume',
+    scope: PauseStep['scope'],
+    actor: string,
+    reason: string,
+  ): Promise<ActReport> => {
+    const filter = ACTION.filter;
+    const report = await operators.act({ action: what, actor, filter }, { do: what, scope, actor, reason });
+    return report as ActReport;
+  };
+  return {
+    pause: (scope: PauseStep['scope'], actor: string = ACTION.actor, reason = REASON) =>
+      act('pause', scope, actor, reason),
+    resume: (scope: PauseStep['scope']) => act('resume', scope, ACTION.actor, ''),
+  };
+}
+
+/** What operators pause, and how relays hear of it. A store without `operators` has none. */
 export function describePauses(run: StoreRun): void {
   const { describe, it } = run.runner;
   describe('pauses', () => {
     it('pauses and resumes once, keeps the first reason, and writes each call into the audit', async () => {
-      const { pauses, bulk } = run.store;
-      if (pauses === undefined) return;
+      const { operators } = run.store;
+      if (operators === undefined) return;
+      const pauses = pausing(operators);
       const { transport, name } = await run.owned({ leased: false });
       const scope = { transport, topic: null, key: null };
-      const mine = async () => (await pauses.list()).filter((pause) => pause.transport === transport);
-      assert.equal((await pauses.resume({ scope, ...ACTION })).changed, false);
+      const mine = async () => (await operators.pauses()).filter((pause) => pause.transport === transport);
+      assert.equal((await pauses.resume(scope)).done, 0);
       const before = Date.now();
-      const first = await pauses.pause({ scope, ...ACTION, reason: REASON });
-      assert.equal(first.changed, true);
-      const again = await pauses.pause({ scope, actor: 'another', filter: '{}', reason: 'another' });
-      assert.equal(again.changed, false);
+      const first = await pauses.pause(scope);
+      assert.equal(first.done, 1);
+      const again = await pauses.pause(scope, 'another', 'another');
+      assert.equal(again.done, 0);
       const [pause, ...more] = await mine();
       assert.deepEqual(more, []);
       assert.deepEqual({ ...pause, since: 0 }, { ...scope, since: 0, actor: ACTION.actor, reason: REASON, name });
       assert.ok(Math.abs((pause?.since.getTime() ?? 0) - before) < MINUTE);
-      const ended = await pauses.resume({ scope, ...ACTION });
-      assert.equal(ended.changed, true);
+      const ended = await pauses.resume(scope);
+      assert.equal(ended.done, 1);
       assert.deepEqual(await mine(), []);
-      const rows = (await bulk?.audit(null, 100)) ?? [];
+      const rows = await operators.audit({ before: null, limit: 100 });
       const told = [first, again, ended].map(({ audit }) => rows.find(({ id }) => id === audit));
       assert.deepEqual(
         told.map((row) => [row?.action, row?.done, row?.outcome, row?.error]),
@@ -43,8 +63,9 @@ export function describePauses(run: StoreRun): void {
     });
 
     it('keeps a transport, a topic of it and a key of it apart', async () => {
-      const { pauses } = run.store;
-      if (pauses === undefined) return;
+      const { operators } = run.store;
+      if (operators === undefined) return;
+      const pauses = pausing(operators);
       const { transport } = await run.owned({ leased: false });
       const scopes = [
         { transport, topic: null, key: null },
@@ -55,20 +76,21 @@ export function describePauses(run: StoreRun): void {
         { transport, topic: `IT'S \u{1F4A5}`, key: null },
         { transport, topic: ' ', key: null },
       ];
-      for (const scope of scopes) await pauses.pause({ scope, ...ACTION, reason: REASON });
+      for (const scope of scopes) await pauses.pause(scope);
       const mine = async () =>
-        (await pauses.list())
+        (await operators.pauses())
           .filter((pause) => pause.transport === transport)
           .map(({ topic, key }) => ({ transport, topic, key }));
       assert.deepEqual(await mine(), scopes);
-      for (const scope of scopes.slice(0, 3)) await pauses.resume({ scope, ...ACTION });
+      for (const scope of scopes.slice(0, 3)) await pauses.resume(scope);
       assert.deepEqual(await mine(), scopes.slice(3));
-      for (const scope of scopes.slice(3)) await pauses.resume({ scope, ...ACTION });
+      for (const scope of scopes.slice(3)) await pauses.resume(scope);
     });
 
     it('tells them with each heartbeat, said or only heard', async () => {
-      const { pauses } = run.store;
-      if (pauses === undefined) return;
+      const { operators } = run.store;
+      if (operators === undefined) return;
+      const pauses = pausing(operators);
       const { transport } = await run.owned({ leased: false });
       const scope = { transport, topic: null, key: null };
       const instance = { owner: randomUUID(), transports: [transport], info: 'a' };
@@ -79,11 +101,11 @@ export function describePauses(run: StoreRun): void {
         return (answer.pauses ?? []).filter((pause) => pause.transport === transport);
       };
       assert.deepEqual([await heard('beat'), await heard('living')], [[], []]);
-      await pauses.pause({ scope, ...ACTION, reason: REASON });
-      const [listed] = (await pauses.list()).filter((pause) => pause.transport === transport);
+      await pauses.pause(scope);
+      const [listed] = (await operators.pauses()).filter((pause) => pause.transport === transport);
       const { name: _, ...pause } = listed as NonNullable<typeof listed>;
       for (const how of ['beat', 'living'] as const) assert.deepEqual(await heard(how), [pause]);
-      await pauses.resume({ scope, ...ACTION });
+      await pauses.resume(scope);
       assert.deepEqual([await heard('beat'), await heard('living')], [[], []]);
       await run.other.leases.leave(instance.owner);
     });

@@ -137,7 +137,7 @@ export function describeRaces(run: StoreRun): void {
 
     it('settles a message once, whoever says so', async () => {
       const owned = await run.owned();
-      while ((await run.store.cleaner.cleanArchive(0, 100)) > 0);
+      while ((await run.store.cleaner.clean('archive', 0, 100)).removed > 0);
       for (let round = 0; round < ROUNDS / 2; round++) {
         await owned.insert({}, {}, {});
         const messages = (await owned.ready()).map(({ id, bucket, seq }) => ({
@@ -154,7 +154,7 @@ export function describeRaces(run: StoreRun): void {
           reports.reduce((sum, { affected }) => sum + affected, 0),
           3,
         );
-        assert.equal(await run.store.cleaner.cleanArchive(0, 100), 3);
+        assert.equal((await run.store.cleaner.clean('archive', 0, 100)).removed, 3);
       }
     });
   });

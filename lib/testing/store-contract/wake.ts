@@ -8,7 +8,7 @@ const REMOVALS: Readonly<Record<string, Remove>> = {
   discard: ({ operator }, { id }) => operator.discard({ ids: [id] }),
   cancel: ({ operator }, { id }) => operator.cancel({ ids: [id] }),
   cleanDead: async ({ other }) => {
-    while ((await other.cleaner.cleanDead(0, 100, false)) > 0);
+    while ((await other.cleaner.clean('dead', 0, 100)).removed > 0);
   },
   settle: ({ other }, message, { transport }) => other.ready.settle(transport, [settled(message)], 'delete'),
 };

@@ -1,6 +1,8 @@
 import { OutboxModule, OutboxService, type OutboxOptions } from '../../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../../support/databases.js';
 import type { DatabaseKind } from '../../support/services.js';
+import { Cli } from './cli.js';
+import { useWarmCli } from './warm-cli.js';
 import { Applications, build, MoodyTransport, quiet, typeOrm, until } from '../../nest/support/app.js';
 
 /** An application that stood still: its relay is gone, and its messages are where a relay left them. */
@@ -60,6 +62,24 @@ export class Stuck {
     await this.applications.close();
     await this.database.drop();
   }
+}
+
+/**
+ * One for the tests of a `describe`, and the command line on its database. Both are filled by a hook.
+ * @param warm whether one process runs the commands: not where a test ends one, or types into its terminal
+ */
+export function useStuck(kind: DatabaseKind, warm = true): { readonly stuck: Stuck; readonly cli: Cli } {
+  const [stuck, cli] = [Object.create(Stuck.prototype) as Stuck, Object.create(Cli.prototype) as Cli];
+  const process = warm ? useWarmCli() : undefined;
+  beforeAll(async () => {
+    Object.assign(stuck, await Stuck.create(kind));
+    Object.assign(cli, await Cli.create(stuck.env, process));
+  });
+  afterAll(async () => {
+    if (cli.folder !== undefined) await cli.remove();
+    if (stuck.database !== undefined) await stuck.remove();
+  });
+  return { stuck, cli };
 }
 
 export interface Message {

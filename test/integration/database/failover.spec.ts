@@ -48,7 +48,7 @@ describe('E2: a server that becomes read-only under a running relay', () => {
 
   /** Of a process that only enqueues, before it does. */
   async function healthBesideNoRelay(): Promise<OutboxHealth> {
-    const probe = new Probe(patient(harness.store).admin, {
+    const probe = new Probe(patient(harness.store), {
       lease: 10_000,
       buckets: 4,
       ids: new Map([['default', 0]]),

@@ -1,20 +1,19 @@
 // @tier gate
 import type { QueryRunner } from 'typeorm';
 import type { OutboxService } from '../../../lib/index.js';
-import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
+import { useEnqueueDatabase } from '../../support/enqueue-database.js';
 import { describeWith } from '../../support/services.js';
 
 const plain = (type: string) => ({ type, payload: 1 });
 
 describeWith('postgres', 'after the commit', () => {
-  let db: EnqueueDatabase;
+  const db = useEnqueueDatabase('postgres');
   let outbox: OutboxService;
   let nudges = 0;
   let announced: (readonly string[])[] = [];
   let dropped: (readonly string[])[] = [];
 
   beforeAll(async () => {
-    db = await createEnqueueDatabase('postgres');
     outbox = db.outbox({
       committed: () => void nudges++,
       hooks: { has: () => true, emit: (_, event) => void announced.push((event as { ids: readonly string[] }).ids) },
@@ -23,9 +22,7 @@ describeWith('postgres', 'after the commit', () => {
   });
   beforeEach(async () => {
     [nudges, announced, dropped] = [0, [], []];
-    await db.clear();
   });
-  afterAll(() => db?.drop());
 
   const withRunner = async (work: (runner: QueryRunner) => Promise<void>): Promise<void> => {
     const runner = db.dataSource.createQueryRunner();
@@ -95,25 +92,6 @@ describeWith('postgres', 'after the commit', () => {
       await runner.commitTransaction();
       delete client.getTransactionStatus;
       expect([await db.types(), nudges, announced, dropped]).toEqual([[], 0, [], [[id]]]);
-    });
-  });
-
-  it('a savepoint’s release tells nobody; its rollback drops its ids only', async () => {
-    await withRunner(async (runner) => {
-      await runner.startTransaction();
-      const outer = await enqueue(runner, 'outer');
-      await runner.startTransaction();
-      const kept = await enqueue(runner, 'kept');
-      await runner.startTransaction();
-      const lost = await enqueue(runner, 'lost');
-      await runner.rollbackTransaction();
-      await runner.commitTransaction();
-      expect([nudges, dropped]).toEqual([0, [[lost]]]);
-      await runner.startTransaction();
-      await runner.rollbackTransaction(); // must not take `kept`, which belongs to the outer one now
-      await runner.commitTransaction();
-      expect([nudges, announced]).toEqual([1, [[outer, kept]]]);
-      expect(await db.types()).toEqual(['kept', 'outer']);
     });
   });
 

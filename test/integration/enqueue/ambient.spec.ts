@@ -3,7 +3,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { defer, from, lastValueFrom, map, mergeMap, type Observable } from 'rxjs';
 import type { EntityManager } from 'typeorm';
 import type { OutboxService } from '../../../lib/index.js';
-import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
+import { createEnqueueDatabase, useEnqueueDatabase } from '../../support/enqueue-database.js';
 import { refusal } from '../../support/enqueue.js';
 import { describeOnEach } from '../../support/services.js';
 
@@ -18,17 +18,12 @@ const ISOLATION = {
 };
 
 describeOnEach([], 'the ambient transaction', (kind) => {
-  let db: EnqueueDatabase;
+  const db = useEnqueueDatabase(kind, 1); // a pool of one: anything that takes a second connection hangs
   let outbox: OutboxService;
   /** Another library's ambient transaction. */
   const foreign = new AsyncLocalStorage<EntityManager>();
 
-  beforeAll(async () => {
-    db = await createEnqueueDatabase(kind, 1); // a pool of one: anything that takes a second connection hangs
-    outbox = db.outbox({ options: { currentManager: () => foreign.getStore() } });
-  });
-  beforeEach(() => db.clear());
-  afterAll(() => db?.drop());
+  beforeAll(() => void (outbox = db.outbox({ options: { currentManager: () => foreign.getStore() } })));
 
   it('commits what was enqueued anywhere below, with a pool of one connection', async () => {
     const service = async (): Promise<string> => outbox.enqueue(plain('deep'));

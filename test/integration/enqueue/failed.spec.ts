@@ -1,6 +1,6 @@
 import type { QueryRunner } from 'typeorm';
 import type { OutboxService } from '../../../lib/index.js';
-import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
+import { useEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
 import { describeWith, describeOnMysqlFamily } from '../../support/services.js';
 
 /** In strict order what has a key takes another way: its key is locked, or it is staged first. */
@@ -30,14 +30,9 @@ async function whileLocked(
 
 describe.each(ORDERINGS)('ordering %s: an enqueue of which a statement is undone', (ordering) => {
   describeOnMysqlFamily('while the transaction goes on', (kind) => {
-    let db: EnqueueDatabase;
+    const db = useEnqueueDatabase(kind, 4, ordering);
     let outbox: OutboxService;
-    beforeAll(async () => {
-      db = await createEnqueueDatabase(kind, 4, ordering);
-      outbox = db.outbox({ options: { maxPayloadBytes: 64 * 1024 * 1024 } });
-    });
-    beforeEach(() => db.clear());
-    afterAll(() => db?.drop());
+    beforeAll(() => void (outbox = db.outbox({ options: { maxPayloadBytes: 64 * 1024 * 1024 } })));
 
     /** Those tried again have no limit. MySQL waits for a second at least, and limits the time of reads alone. */
     const LIMITS = {
@@ -65,84 +60,23 @@ describe.each(ORDERINGS)('ordering %s: an enqueue of which a statement is undone
       });
       expect([await db.types(), await db.things()]).toEqual([['paid'], 1]);
     });
-
-    it('H2: leaves its dedup key free when it is too large: a smaller one is written', async () => {
-      const [{ packet }] = (await db.dataSource.query('select @@max_allowed_packet + 0 as packet')) as [
-        { packet: string },
-      ];
-      await db.dataSource.transaction(async (manager) => {
-        const large = message('large', { dedupKey: 'order 1', payload: Buffer.alloc(Number(packet)) });
-        await expect(outbox.enqueue(large, { manager })).rejects.toMatchObject({ code: 'PAYLOAD_TOO_LARGE' });
-      });
-      await db.dataSource.transaction((manager) =>
-        outbox.enqueue(message('small', { dedupKey: 'order 1' }), { manager }),
-      );
-      expect(await db.types()).toEqual(['small']);
-    });
-
-    it('H3: leaves nothing of an array whose second statement failed: tried again each is written once', async () => {
-      const many = Array.from({ length: 1_100 }, () => message('now'));
-      await whileLocked(db, 'select * from outbox_parked where transport = 0 for update', async (unlock) => {
-        await db.dataSource.transaction(async (manager) => {
-          await manager.query('set innodb_lock_wait_timeout = 0');
-          for (const now of [many, [message('now'), message('now')]]) {
-            const enqueue = () => outbox.enqueue([...now, message('later', { delay: '1h' })], { manager });
-            await expect(enqueue()).rejects.toThrow(/lock wait/i);
-          }
-          expect(await manager.query('select count(*) as n from outbox_ready')).toMatchObject([{ n: '0' }]);
-          await unlock();
-          await manager.query('set innodb_lock_wait_timeout = 50');
-          await outbox.enqueue([message('now'), message('now'), message('later', { delay: '1h' })], { manager });
-        });
-      });
-      expect(await db.types()).toEqual(['later', 'now', 'now']);
-    });
-
-    if (ordering === 'key') return;
-
-    it('H2: leaves its dedup key free when somebody holds its key for too long: tried again it is written', async () => {
-      const other = db.dataSource.createQueryRunner();
-      await other.startTransaction();
-      await outbox.enqueue(message('in front'), { manager: other });
-      await db.dataSource.transaction(async (manager) => {
-        await db.addThing(manager);
-        await manager.query(`set innodb_lock_wait_timeout = ${kind === 'mariadb' ? 0 : 1}`);
-        const paid = [
-          message('free', { key: null, delay: '1h', dedupKey: 'order 0' }),
-          message('paid', { dedupKey: 'order 1' }),
-        ];
-        const enqueue = () => outbox.enqueue(paid, { manager });
-        await expect(enqueue()).rejects.toMatchObject({ code: 'TRANSACTION_CONFLICT' });
-        expect(await manager.query('select count(*) as n from outbox_dedup')).toMatchObject([{ n: '0' }]);
-        await other.commitTransaction();
-        await manager.query(`set ${RESET[kind]}`);
-        await enqueue();
-      });
-      await other.release();
-      expect([await db.types(), await db.things()]).toEqual([['free', 'in front', 'paid'], 1]);
-    });
   });
 });
 
 describe.each(ORDERINGS)('ordering %s: an enqueue that failed on this side', (ordering) => {
   describeWith('postgres', 'in a transaction that PostgreSQL has not aborted', () => {
     const table = ordering === 'strict' ? 'outbox_staged' : 'outbox_ready';
-    let db: EnqueueDatabase;
+    const db = useEnqueueDatabase('postgres', 4, ordering);
     let outbox: OutboxService;
     let runner: QueryRunner;
-    beforeAll(async () => {
-      db = await createEnqueueDatabase('postgres', 4, ordering);
-      outbox = db.outbox();
-    });
+    beforeAll(() => void (outbox = db.outbox()));
     beforeEach(async () => {
-      await db.clear();
       runner = db.dataSource.createQueryRunner();
     });
     afterEach(async () => {
       await runner.release();
       expect(await db.staged()).toBe(0);
     });
-    afterAll(() => db?.drop());
 
     /** As `extra: { query_timeout }` of a DataSource. */
     async function givingUpAfter(ms: number | undefined): Promise<void> {

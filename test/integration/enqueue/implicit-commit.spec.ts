@@ -1,15 +1,11 @@
 import type { QueryRunner } from 'typeorm';
-import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
+import { useEnqueueDatabase } from '../../support/enqueue-database.js';
 import { describeOnEach, dialectOf } from '../../support/services.js';
 
 describeOnEach([], 'H13: a commit that no COMMIT tells of', (kind) => {
-  let db: EnqueueDatabase;
+  const db = useEnqueueDatabase(kind);
   let nudges = 0;
   const announced: unknown[] = [];
-  beforeAll(async () => {
-    db = await createEnqueueDatabase(kind);
-  });
-  afterAll(() => db?.drop());
 
   const nudgesOf = async (
     work: (runner: QueryRunner, enqueue: () => Promise<unknown>) => Promise<unknown>,

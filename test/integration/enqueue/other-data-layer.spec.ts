@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { Client, Pool, type PoolClient } from 'pg';
+// From inside: the entries load TypeORM.
 import { OutboxService } from '../../../lib/enqueue/outbox.service.js';
-import { createRuntime, type OutboxRuntime } from '../../../lib/nest/runtime.js';
 import { RecordingTransport } from '../../../lib/testing/recording-transport.js';
+import { createRuntime, type OutboxRuntime } from '../../../lib/nest/runtime.js';
 import { PgLayer } from '../../support/pg-layer.js';
 import { describeWith, requiredUrl } from '../../support/services.js';
 

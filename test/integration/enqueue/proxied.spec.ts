@@ -1,5 +1,5 @@
 import type { EntityManager } from 'typeorm';
-import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
+import { useEnqueueDatabase } from '../../support/enqueue-database.js';
 import { describeOnEach } from '../../support/services.js';
 
 const message = { type: 'm', payload: 1 };
@@ -13,15 +13,12 @@ async function turns(count: number): Promise<void> {
 
 describeOnEach([], 'an application whose query runners are Proxies (retries, tenants, traces)', (kind) => {
   describe('and an enqueue beside the end of its transaction', () => {
-    let db: EnqueueDatabase;
+    const db = useEnqueueDatabase(kind);
     beforeAll(async () => {
-      db = await createEnqueueDatabase(kind);
       const { dataSource } = db;
       const create = dataSource.createQueryRunner.bind(dataSource);
       dataSource.createQueryRunner = (mode) => new Proxy(create(mode), {});
     });
-    beforeEach(() => db.clear());
-    afterAll(() => db?.drop());
 
     it.each(['rolls back', 'commits'])('H11: that %s: a call that was refused wrote nothing', async (end) => {
       const outbox = db.outbox();

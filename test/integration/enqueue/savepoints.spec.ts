@@ -1,7 +1,7 @@
 // @tier fast
 import type { EntityManager } from 'typeorm';
 import type { PayloadEncryption, OutboxService } from '../../../lib/index.js';
-import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
+import { useEnqueueDatabase } from '../../support/enqueue-database.js';
 import { describeOnEach } from '../../support/services.js';
 
 const FAILED = new Error('business');
@@ -20,12 +20,11 @@ const slowly: PayloadEncryption = {
 };
 
 describeOnEach([], 'savepoints', (kind) => {
-  let db: EnqueueDatabase;
+  const db = useEnqueueDatabase(kind);
   let outbox: OutboxService;
   let encrypting: OutboxService;
   let told: { committed: string[]; rolledBack: string[] };
   beforeAll(async () => {
-    db = await createEnqueueDatabase(kind);
     const parts = {
       hooks: {
         has: () => true,
@@ -38,9 +37,7 @@ describeOnEach([], 'savepoints', (kind) => {
   });
   beforeEach(async () => {
     told = { committed: [], rolledBack: [] };
-    await db.clear();
   });
-  afterAll(() => db?.drop());
 
   const ids = async () => (await db.rows()).map(({ id }) => id).sort();
   const dedupKeys = async () => Number((await db.dataSource.query('select count(*) as n from outbox_dedup'))[0].n);

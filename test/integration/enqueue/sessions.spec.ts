@@ -2,7 +2,7 @@ import type { QueryRunner } from 'typeorm';
 import type { OutboxService } from '../../../lib/index.js';
 import { TypeOrm } from '../../../lib/data-layers/typeorm/typeorm.js';
 import type { SqlExecutor } from '../../../lib/store/executor.js';
-import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
+import { createEnqueueDatabase, useEnqueueDatabase } from '../../support/enqueue-database.js';
 import { describeWith, describeOnMysqlFamily } from '../../support/services.js';
 import { until } from '../../support/until.js';
 
@@ -43,14 +43,9 @@ describeWith('postgres', 'an array of large messages', () => {
 });
 
 describeOnMysqlFamily('dedup keys under settings of the session, and under conflicts', (kind) => {
-  let db: EnqueueDatabase;
+  const db = useEnqueueDatabase(kind);
   let outbox: OutboxService;
-  beforeAll(async () => {
-    db = await createEnqueueDatabase(kind);
-    outbox = db.outbox();
-  });
-  beforeEach(() => db.clear());
-  afterAll(() => db?.drop());
+  beforeAll(() => void (outbox = db.outbox()));
 
   it('H9: are all seen with sql_select_limit = 1: nothing is written twice', async () => {
     const once = (): Promise<string[]> =>

@@ -1,19 +1,15 @@
 import type { OutboxService } from '../../../lib/index.js';
-import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
+import { useEnqueueDatabase } from '../../support/enqueue-database.js';
 import { refusal } from '../../support/enqueue.js';
 import { describeWith } from '../../support/services.js';
 
 describeWith('postgres', 'The arguments of outbox.transaction', () => {
-  let db: EnqueueDatabase;
+  const db = useEnqueueDatabase('postgres', 1);
   let outbox: OutboxService;
   let runs = 0;
   const work = async (): Promise<void> => void runs++;
 
-  beforeAll(async () => {
-    db = await createEnqueueDatabase('postgres', 1);
-    outbox = db.outbox();
-  });
-  afterAll(() => db?.drop());
+  beforeAll(() => void (outbox = db.outbox()));
 
   it.each<[string, unknown, unknown, RegExp]>([
     ['a name that it does not know', work, { nestd: true }, /unknown option 'nestd'.*Did you mean 'nested'\?/s],
@@ -32,19 +28,5 @@ describeWith('postgres', 'The arguments of outbox.transaction', () => {
     expect(error.message).toMatch(text);
     const joined = await outbox.transaction(() => refusal(() => outbox.transaction(given as never, options as never)));
     expect([joined.code, runs]).toEqual(['INVALID_OPTIONS', 0]);
-  });
-
-  it('takes what it knows, and undefined for what is left out', async () => {
-    const level = await outbox.transaction(
-      async (manager) => {
-        const read = (): Promise<{ level: string }[]> =>
-          manager.query(`select current_setting('transaction_isolation') as level`);
-        return [(await read())[0]?.level, await outbox.transaction(async () => 'nested', { nested: true })];
-      },
-      { isolation: 'SERIALIZABLE' },
-    );
-    expect(level).toEqual(['serializable', 'nested']);
-    const left = { nested: undefined, isolation: undefined } as never;
-    expect(await outbox.transaction(async () => 'left out', left)).toBe('left out');
   });
 });

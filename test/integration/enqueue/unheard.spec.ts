@@ -1,6 +1,6 @@
 import type { OutboxService } from '../../../lib/index.js';
-import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
-import { describeWith, dialectOf, DATABASES } from '../../support/services.js';
+import { useEnqueueDatabase } from '../../support/enqueue-database.js';
+import { dialectOf, describeOnEach } from '../../support/services.js';
 
 const message = (n: number) => ({ type: 'm', payload: n });
 const FAILED = 'business';
@@ -33,12 +33,13 @@ const ENDS = {
 } as const;
 
 /** TypeORM takes the transaction for active, and sends its ROLLBACK later. */
-describe.each(DATABASES)('a statement that ends the transaction and does not look like it, on %s', (kind) => {
-  describeWith(kind, 'and what is enqueued behind it', () => {
-    let db: EnqueueDatabase;
+describeOnEach(
+  [],
+  'a statement that ends the transaction and does not look like it,, and what is enqueued behind it',
+  (kind) => {
+    const db = useEnqueueDatabase(kind);
     let outbox: OutboxService;
     beforeAll(async () => {
-      db = await createEnqueueDatabase(kind);
       outbox = db.outbox();
       await db.dataSource.query('create table scratch (id int)');
       if (kind === 'postgres') return;
@@ -48,8 +49,6 @@ describe.each(DATABASES)('a statement that ends the transaction and does not loo
         'create procedure truncates_and_reads() begin truncate table scratch; select 1 as one; end',
       );
     });
-    beforeEach(() => db.clear());
-    afterAll(() => db?.drop());
 
     const ends = [...ENDS[dialectOf(kind)], ...(kind === 'mariadb' ? ["execute immediate 'commit'"] : [])];
     it.each(ends)('A8: is refused, and not committed by itself: %j', async (sql) => {
@@ -133,5 +132,5 @@ describe.each(DATABASES)('a statement that ends the transaction and does not loo
       });
       expect(await db.rows()).toHaveLength(1);
     });
-  });
-});
+  },
+);

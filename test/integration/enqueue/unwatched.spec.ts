@@ -1,6 +1,6 @@
 import type { QueryRunner } from 'typeorm';
 import type { OutboxService } from '../../../lib/index.js';
-import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
+import { useEnqueueDatabase } from '../../support/enqueue-database.js';
 import { describeWith, DATABASES } from '../../support/services.js';
 
 const message = { type: 'm', key: 'k', payload: 1 };
@@ -28,17 +28,15 @@ describe.each(EACH)(
   'a statement past runner.query that ends it, on $kind, ordering $ordering',
   ({ kind, ordering }) => {
     describeWith(kind, 'and what is enqueued behind it', () => {
-      let db: EnqueueDatabase;
+      const db = useEnqueueDatabase(kind, 4, ordering);
       let outbox: OutboxService;
       let runner: QueryRunner;
       let client: Raw;
       beforeAll(async () => {
-        db = await createEnqueueDatabase(kind, 4, ordering);
         outbox = db.outbox();
         await db.dataSource.query('create table scratch (id int)');
       });
       beforeEach(async () => {
-        await db.clear();
         runner = db.dataSource.createQueryRunner();
         client = (await runner.connect()) as Raw;
       });
@@ -48,7 +46,6 @@ describe.each(EACH)(
         await runner.release();
         expect(await db.staged()).toBe(0);
       });
-      afterAll(() => db?.drop());
 
       const enqueue = (): Promise<string> => outbox.enqueue(message, { manager: runner });
       async function begin(): Promise<void> {

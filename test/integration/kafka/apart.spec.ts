@@ -1,6 +1,7 @@
 import type { OutboxDispatcher } from '../../../lib/index.js';
 import { kafka } from '../../../lib/transports/kafka/index.js';
-import { kafkaConfig, messages, publish, TestTopics } from '../../support/kafka.js';
+import { publish } from '../../support/publish.js';
+import { kafkaConfig, messages, TestTopics } from '../../support/kafka.js';
 import { KafkaNode } from '../../support/kafka-node.js';
 import { createHarness, type Harness, type RecordedHooks } from '../../support/relay.js';
 import { describeUnlessMissing, describeWith } from '../../support/services.js';

@@ -2,9 +2,8 @@
 import { Kafka } from 'kafkajs';
 import type { OutboxMessage, OutboxTransport, PublishResult } from '../../../lib/index.js';
 import { kafka, type KafkaOptions } from '../../../lib/transports/kafka/index.js';
-import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
-import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';
-import { eventually, kafkaThrough, messages, publish, TestTopics } from '../../support/kafka.js';
+import { contractMessage, probePublish, publish } from '../../support/publish.js';
+import { eventually, kafkaThrough, messages, TestTopics } from '../../support/kafka.js';
 import { describeWith, requiredUrl } from '../../support/services.js';
 import { TcpProxy } from '../../support/tcp-proxy.js';
 
@@ -83,22 +82,6 @@ describeWith('kafka', 'kafka() behind a broken network', () => {
     });
   });
 
-  it('C6, C9: nothing that waits in the kernel’s buffer is sent when its publish has failed', async () => {
-    const topic = await topics.create();
-    const transport = await open();
-    expect(verdicts(await publish(transport, messages(topic, 1)))).toEqual(['ok']);
-    proxy.stall();
-    const large = messages(topic, 90, () => ({ payload: 'x'.repeat(10_000) }));
-    expect(new Set(codes(await publish(transport, large, 500)))).toEqual(new Set(['PUBLISH_TIMEOUT']));
-    const { bytesUp } = proxy;
-    proxy.resume();
-    await eventually('the sockets are closed', () => proxy.open === 0);
-    // What the other side's kernel had taken is on its way, and is less than the request.
-    expect(proxy.bytesUp - bytesUp).toBeLessThan(450_000);
-    expect(verdicts(await publish(transport, messages(topic, 1)))).toEqual(['ok']);
-    expect(await topics.total(topic)).toBe(2);
-  });
-
   it('C7: a connection that breaks after the broker stored the batch: repeated by itself, stored once, also without keys', async () => {
     const topic = await topics.create(4);
     const transport = await open({ producers: 1 });
@@ -127,23 +110,6 @@ describeWith('kafka', 'kafka() behind a broken network', () => {
       ),
     ).toEqual(['ok']);
     expect(new Set(await ids(topic, 22)).size).toBe(22);
-  });
-
-  it('a lost reply of one batch does not touch the others', async () => {
-    const topic = await topics.create(3);
-    const transport = await open();
-    // Two producers are connected, then one batch loses its reply; the next ones go through what is left or new.
-    await Promise.all([publish(transport, messages(topic, 1)), publish(transport, messages(topic, 1))]);
-    const lost = messages(topic, 4);
-    expect(verdicts(await publishWithoutReply(transport, topic, lost))).toEqual(['transport']);
-    proxy.heal();
-    proxy.cut();
-    const batches = Array.from({ length: 6 }, () => messages(topic, 5));
-    const results = await Promise.all(batches.map((batch) => publish(transport, batch)));
-    expect(results.map(verdicts)).toEqual(batches.map(() => ['ok']));
-    const stored = await ids(topic, 36);
-    expect(stored).toHaveLength(36);
-    expect(new Set(stored).size).toBe(36);
   });
 
   it.each(['fin', 'rst'] as const)('a connection that ends while idle (%s) fails nothing', async (how) => {

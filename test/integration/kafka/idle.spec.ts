@@ -1,7 +1,8 @@
 import { Kafka } from 'kafkajs';
 import type { OutboxTransport } from '../../../lib/index.js';
 import { kafka, type KafkaOptions } from '../../../lib/transports/kafka/index.js';
-import { eventually, messages, publish, TestTopics } from '../../support/kafka.js';
+import { publish } from '../../support/publish.js';
+import { eventually, messages, TestTopics } from '../../support/kafka.js';
 import { KafkaNode } from '../../support/kafka-node.js';
 import { describeUnlessMissing } from '../../support/services.js';
 

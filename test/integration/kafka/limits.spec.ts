@@ -1,10 +1,10 @@
 import { Kafka, type IHeaders } from 'kafkajs';
-import type { OutboxTransport } from '../../../lib/index.js';
+import { type OutboxTransport, OutboxMessageError } from '../../../lib/index.js';
 import { MAX_HEADER_VALUES } from '../../../lib/enqueue/headers.js';
 import { kafka, type KafkaOptions } from '../../../lib/transports/kafka/index.js';
-import { OutboxMessageError } from '../../../lib/outbox.errors.js';
+import { publish } from '../../support/publish.js';
 import { enqueued } from '../../support/enqueue.js';
-import { kafkaConfig, publish, TestTopics, type ReadRecord } from '../../support/kafka.js';
+import { kafkaConfig, TestTopics, type ReadRecord } from '../../support/kafka.js';
 import { describeWith } from '../../support/services.js';
 
 const long = (length: number): string => 'x'.repeat(length);

@@ -4,8 +4,7 @@ import { Logger } from '@nestjs/common';
 import { type ISocketFactoryArgs, Kafka } from 'kafkajs';
 import { kafka } from 'nestjs-outbox/kafka';
 import type { OutboxTransport } from '../../../lib/index.js';
-import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
-import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';
+import { contractMessage, probePublish } from '../../support/publish.js';
 import { FakeKafka } from '../../support/fake-kafka.js';
 
 beforeAll(() => Logger.overrideLogger(false));

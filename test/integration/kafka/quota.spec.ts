@@ -1,7 +1,6 @@
 import 'reflect-metadata';
 import { Logger } from '@nestjs/common';
-import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
-import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';
+import { contractMessage, probePublish } from '../../support/publish.js';
 import { kafka } from '../../../lib/transports/kafka/index.js';
 import { TestTopics } from '../../support/kafka.js';
 import { KafkaNode } from '../../support/kafka-node.js';

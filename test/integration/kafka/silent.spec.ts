@@ -1,8 +1,7 @@
 import { Kafka, logLevel, type KafkaConfig } from 'kafkajs';
 import type { OutboxTransport } from '../../../lib/index.js';
 import { kafka } from '../../../lib/transports/kafka/index.js';
-import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
-import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';
+import { contractMessage, probePublish } from '../../support/publish.js';
 import { KafkaNode } from '../../support/kafka-node.js';
 import { TestTopics } from '../../support/kafka.js';
 import { describeUnlessMissing } from '../../support/services.js';

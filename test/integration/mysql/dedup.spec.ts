@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { OutboxCleaner } from '../../../lib/clean/cleaner.js';
 import type { ConnectionRole, SqlConnection, SqlDatabase } from '../../../lib/store/executor.js';
 import { openMysqlDatabase } from '../../../lib/data-layers/typeorm/mysql.js';
-import { MysqlClean } from '../../../lib/store/mysql/ops/clean.js';
+import { MysqlDedupCleaner } from '../../../lib/store/mysql/ops/clean.js';
 import { MysqlStore } from '../../../lib/store/mysql/store.js';
 import { series } from '../../support/databases.js';
 import { MariaDbStores } from '../../support/mariadb-store.js';
@@ -94,7 +94,7 @@ describeOnMysqlFamily('dedup keys of messages that wait for a year', (kind) => {
 
   it('stay when somebody used the key again since it was looked at', async () => {
     await settled('again');
-    jest.spyOn(MysqlClean.prototype, 'unsettled').mockImplementationOnce(async () => {
+    jest.spyOn(MysqlDedupCleaner.prototype, 'ready').mockImplementationOnce(async () => {
       // Another instance cleans it, and an application enqueues.
       await stores.application.query('delete from outbox_dedup');
       await stores.application.query(

@@ -1,4 +1,5 @@
 import type { MysqlStore } from '../../../lib/store/mysql/store.js';
+import type { MysqlWake } from '../../../lib/store/mysql/parked/wake.js';
 import { StoreRun } from '../../../lib/testing/store-contract/harness.js';
 import { repark } from '../../../lib/testing/store-contract/parked.js';
 import { MariaDbStores } from '../../support/mariadb-store.js';
@@ -20,7 +21,7 @@ describeOnMysqlFamily('waking a key', (kind) => {
     const [first, second] = await owned.ready();
     await owned.park([first as never], { state: 'blocked', delay: null });
     await owned.park([second as never], { state: 'dead', delay: null });
-    const { wake } = (run.other as MysqlStore).admin.parts;
+    const wake = (run.other as MysqlStore).operators.parts.wake as MysqlWake;
     const look = wake.first.bind(wake);
     jest.spyOn(wake, 'first').mockImplementationOnce(async (...args) => {
       const heads = await look(...args);

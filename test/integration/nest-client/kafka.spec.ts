@@ -1,17 +1,20 @@
 import 'reflect-metadata';
 import { randomBytes } from 'node:crypto';
 import { connect as connectTcp } from 'node:net';
-import { Controller, type INestMicroservice, Logger, Module } from '@nestjs/common';
-import { NestFactory } from '@nestjs/core';
-import { ClientKafka, Ctx, EventPattern, KafkaContext, Payload, Transport } from '@nestjs/microservices';
+import { Logger } from '@nestjs/common';
+import { ClientKafka } from '@nestjs/microservices';
 import { type Consumer, Kafka, type KafkaMessage, logLevel } from 'kafkajs';
 import { clientProxy } from 'nestjs-outbox/client-proxy';
 import type { MessageHeaders, OutboxTransport } from '../../../lib/index.js';
-import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
-import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';
-import { assertAllOk } from '../../../lib/testing/transport-contract/run.js';
-import { describeTransportContract } from '../../../lib/testing/transport-contract/contract.js';
-import type { ReceivedMessage } from '../../../lib/testing/transport-contract/harness.js';
+import {
+  contractMessage,
+  probePublish,
+  type ReceivedMessage,
+  faultsOf,
+  publish,
+  expectAllOk,
+} from '../../support/publish.js';
+import { describeTransportContract } from '../../../lib/testing/index.js';
 import { TestTopics } from '../../support/kafka.js';
 import { until } from '../../support/until.js';
 import { describeWith, requiredUrl } from '../../support/services.js';
@@ -106,20 +109,7 @@ describeWith('kafka', 'clientProxy() over ClientKafka', () => {
         headers: headers as MessageHeaders,
       })),
     poison: (topic) => ({ topic, payload: Buffer.alloc(1_100_000, 'x') }),
-    faults: {
-      cut: async () => {
-        await proxy.refuse();
-        proxy.cut();
-      },
-      loseRequests: () => proxy.set({ up: 'drop' }),
-      loseReplies: () => proxy.set({ down: 'drop' }),
-      stall: () => proxy.stall(),
-      heal: async () => {
-        proxy.resume();
-        await proxy.accept();
-        proxy.heal();
-      },
-    },
+    faults: faultsOf(() => proxy),
   });
 
   it('sends key, headers and timestamp of an event that has a key and a value of its own', async () => {
@@ -132,7 +122,7 @@ describeWith('kafka', 'clientProxy() over ClientKafka', () => {
       payload: '{"key":"trap","value":1}',
       headers: { traceparent: 'tp' },
     });
-    assertAllOk(await probePublish(transport, [message], { timeout: 60_000 }));
+    expectAllOk(await publish(transport, [message]));
     const [record] = await topics.read(topic, 1);
     expect(record!.key!.toString()).toBe('o-1');
     expect(record!.value!.toString()).toBe('{"key":"trap","value":1}');
@@ -174,7 +164,7 @@ describeWith('kafka', 'clientProxy() over ClientKafka', () => {
       const transport = await transportOf(client, { record });
       await client.connect();
       await client.emit(topic, record()).toPromise();
-      assertAllOk(await probePublish(transport, [contractMessage({ topic })], { timeout: 60_000 }));
+      expectAllOk(await publish(transport, [contractMessage({ topic })]));
       await transport.close?.();
       await client.close();
     }
@@ -206,56 +196,11 @@ describeWith('kafka', 'clientProxy() over ClientKafka', () => {
       contractMessage({ topic: 'unused', type: topic, key: 'bad' }),
       contractMessage({ topic: 'unused', type: `${topic}-missing`, key: 'lost' }),
     ];
-    const { results } = await probePublish(transport, batch, { timeout: 60_000 });
+    const results = await publish(transport, batch);
     const lost = { ok: false, suspect: 'destination', destination: `topic "${topic}-missing"` };
     expect(results).toMatchObject([{ ok: true }, { ok: false, blame: 'message' }, lost]);
     expect(results.every((result) => result.ok || result.final === undefined)).toBe(true);
     expect(transport.destinationOf!(batch[0]!)).toBe(`topic "${topic}"`);
     await transport.close?.();
-  });
-});
-
-const pattern = `outbox-proxy-${random()}`;
-const seen: { data: unknown; key: unknown; id: unknown }[] = [];
-
-@Controller()
-class OrderEvents {
-  @EventPattern<string>(pattern)
-  onPlaced(@Payload() data: unknown, @Ctx() context: KafkaContext): void {
-    const { key, headers } = context.getMessage();
-    seen.push({ data, key, id: headers?.['id'] });
-  }
-}
-@Module({ controllers: [OrderEvents] })
-class ConsumerModule {}
-
-describeWith('kafka', 'a Nest Kafka consumer', () => {
-  it('gets the event as an object, with key and headers', async () => {
-    const topics = new TestTopics();
-    await topics.start();
-    await topics.create(2, {}, pattern);
-    const groupId = `outbox-proxy-${random()}`;
-    const app: INestMicroservice = await NestFactory.createMicroservice(ConsumerModule, {
-      logger: false,
-      transport: Transport.KAFKA,
-      options: {
-        client: { brokers: brokers(), logLevel: logLevel.NOTHING },
-        consumer: { groupId },
-        subscribe: { fromBeginning: true },
-      },
-    });
-    await app.listen();
-    const transport = await transportOf(kafkaClient());
-    const batch = Array.from({ length: 100 }, (_, n) =>
-      contractMessage({ topic: pattern, key: `k-${n}`, payload: JSON.stringify({ n }) }),
-    );
-    assertAllOk(await probePublish(transport, batch, { timeout: 60_000 }));
-    const byId = () => new Map(seen.map((each) => [each.id, each]));
-    await until(() => byId().size === batch.length);
-    expect(byId()).toEqual(new Map(batch.map(({ id, key }, n) => [id, { data: { n }, key, id }])));
-    await transport.close?.();
-    await app.close();
-    await topics.admin.deleteGroups([`${groupId}-server`]).catch(() => undefined);
-    await topics.stop();
   });
 });

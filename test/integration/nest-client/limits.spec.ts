@@ -2,10 +2,8 @@ import 'reflect-metadata';
 import { Logger } from '@nestjs/common';
 import { ClientKafka, ClientRMQ } from '@nestjs/microservices';
 import { clientProxy } from 'nestjs-outbox/client-proxy';
-import type { OutboxMessage, OutboxTransport } from '../../../lib/index.js';
-import { OutboxMessageError } from '../../../lib/outbox.errors.js';
-import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
-import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';
+import { type OutboxMessage, type OutboxTransport, OutboxMessageError } from '../../../lib/index.js';
+import { contractMessage, publish } from '../../support/publish.js';
 import { enqueued } from '../../support/enqueue.js';
 import { kafkaConfig, TestTopics } from '../../support/kafka.js';
 import { RabbitMqObserver } from '../../support/rabbitmq.js';
@@ -18,7 +16,7 @@ beforeAll(() => Logger.overrideLogger(false));
 async function verdict(client: ClientRMQ | ClientKafka, transport: OutboxTransport, input: object): Promise<string> {
   const message = enqueued({ type: 'x', payload: 'y', ...input }, clientProxy({ client }));
   if (message instanceof OutboxMessageError) return 'refused';
-  const { results } = await probePublish(transport, [message as OutboxMessage], { timeout: 60_000 });
+  const results = await publish(transport, [message as OutboxMessage]);
   expect(results).toEqual([{ ok: true }]);
   return 'delivered';
 }
@@ -59,9 +57,7 @@ describeWith('rabbitmq', 'what ClientRMQ can carry', () => {
       const input = { options: { rabbitmq: options } };
       expect(await verdict(client, transport, input)).toBe('refused');
       // Rows of other programs, and those for a client that is named by its token, are checked by nobody before.
-      const { results } = await probePublish(transport, [contractMessage({ topic: 't', ...input })], {
-        timeout: 60_000,
-      });
+      const results = await publish(transport, [contractMessage({ topic: 't', ...input })]);
       expect(results).toMatchObject([{ ok: false, blame: 'message', final: true, error: { code: 'INVALID_MESSAGE' } }]);
     },
   );
@@ -78,7 +74,7 @@ describeWith('rabbitmq', 'what ClientRMQ can carry', () => {
       definition,
     ) as OutboxMessage;
     const byPattern = await definition.create();
-    const { results } = await probePublish(byPattern, [message], { timeout: 60_000 });
+    const results = await publish(byPattern, [message]);
     expect(results).toEqual([{ ok: true }]);
     expect(await observer.depth(bound)).toBe(1);
     await byPattern.close!();
@@ -89,7 +85,7 @@ describeWith('rabbitmq', 'what ClientRMQ can carry', () => {
     'C3: what AMQP cannot carry is dead, and the next message gets through: %#',
     async (fields) => {
       const batch = [contractMessage({ topic: 't', ...fields }), contractMessage({ topic: 't' })];
-      const { results } = await probePublish(transport, batch, { timeout: 60_000 });
+      const results = await publish(transport, batch);
       expect(results).toMatchObject([{ ok: false, blame: 'message', final: true }, { ok: true }]);
     },
   );

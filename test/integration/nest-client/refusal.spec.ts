@@ -11,9 +11,7 @@ import {
 import { createServer, type Server, type Socket } from 'node:net';
 import { once } from 'node:events';
 import { clientProxy } from 'nestjs-outbox/client-proxy';
-import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
-import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';
-import { assertAllOk } from '../../../lib/testing/transport-contract/run.js';
+import { contractMessage, expectAllOk, publish } from '../../support/publish.js';
 import { OwnClient } from '../../support/own-client.js';
 import { until } from '../../support/until.js';
 
@@ -96,11 +94,7 @@ describe('clientProxy() and clients that confirm nothing', () => {
       allowUnconfirmed: true,
       pattern: (message) => ({ event: message.topic }),
     }).create();
-    assertAllOk(
-      await probePublish(transport, [contractMessage({ topic: 'order.placed', payload: '{"n":1}' })], {
-        timeout: 60_000,
-      }),
-    );
+    expectAllOk(await publish(transport, [contractMessage({ topic: 'order.placed', payload: '{"n":1}' })]));
     await until(() => received.length > 0);
     const packet = '{"pattern":"{\\"event\\":\\"order.placed\\"}","data":{"n":1}}';
     expect(Buffer.concat(received).toString()).toBe(`${packet.length}#${packet}`);

@@ -1,16 +1,17 @@
 import 'reflect-metadata';
-import { randomBytes } from 'node:crypto';
-import { Controller, Logger, type INestMicroservice, Module } from '@nestjs/common';
-import { NestFactory } from '@nestjs/core';
-import { ClientRMQ, Ctx, EventPattern, Payload, RmqContext, RmqRecord, Transport } from '@nestjs/microservices';
-import amqp from 'amqplib';
+import { Logger } from '@nestjs/common';
+import { ClientRMQ, RmqRecord } from '@nestjs/microservices';
 import { clientProxy } from 'nestjs-outbox/client-proxy';
 import type { OutboxTransport } from '../../../lib/index.js';
-import { assertAllOk } from '../../../lib/testing/transport-contract/run.js';
-import { describeTransportContract } from '../../../lib/testing/transport-contract/contract.js';
-import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
-import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';
-import type { ContractRunner, ReceivedMessage } from '../../../lib/testing/transport-contract/harness.js';
+import {
+  contractMessage,
+  type ContractRunner,
+  type ReceivedMessage,
+  faultsOf,
+  publish,
+  expectAllOk,
+} from '../../support/publish.js';
+import { describeTransportContract } from '../../../lib/testing/index.js';
 import { describeWith, requiredUrl } from '../../support/services.js';
 import { RabbitMqObserver } from '../../support/rabbitmq.js';
 import { QueueReader } from '../../support/queue-reader.js';
@@ -18,8 +19,6 @@ import { TcpProxy } from '../../support/tcp-proxy.js';
 import { until } from '../../support/until.js';
 
 beforeAll(() => Logger.overrideLogger(false));
-
-const random = (): string => randomBytes(6).toString('hex');
 
 function rmqClient(queue: string, url = requiredUrl('rabbitmq'), more: object = {}): ClientRMQ {
   return new ClientRMQ({
@@ -65,20 +64,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
     },
     // A body that is labelled JSON and is none cannot go into Nest's JSON packet.
     poison: (topic: string) => ({ topic, payload: '{"cut' }),
-    faults: {
-      cut: async () => {
-        await proxy.refuse();
-        proxy.cut();
-      },
-      loseRequests: () => proxy.set({ up: 'drop' }),
-      loseReplies: () => proxy.set({ down: 'drop' }),
-      stall: () => proxy.stall(),
-      heal: async () => {
-        proxy.resume();
-        await proxy.accept();
-        proxy.heal();
-      },
-    },
+    faults: faultsOf(() => proxy),
   };
   // The payload travels as a value inside Nest's packet, not as bytes: own tests below.
   const runner = {
@@ -108,7 +94,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
         headers: { traceparent: 'tp', 'x-bytes': Uint8Array.of(0, 255) },
         options: { rabbitmq: { priority: 3, expiration: 60_000, correlationId: 'c-1' } },
       });
-      assertAllOk(await probePublish(transport, [message], { timeout: 60_000 }));
+      expectAllOk(await publish(transport, [message]));
       await until(() => reader.messages.length === 1);
       const { properties } = reader.messages[0]!;
       expect(reader.packets()[0]).toEqual({ pattern: 'order.placed', data: { key: 'trap', value: 1, orderId: 'o-1' } });
@@ -141,7 +127,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
         contractMessage({ topic: 't', payload: Uint8Array.of(0, 255), contentType: 'application/octet-stream' }),
         contractMessage({ topic: 't', payload: null }),
       ];
-      for (const message of batch) assertAllOk(await probePublish(transport, [message], { timeout: 60_000 }));
+      for (const message of batch) expectAllOk(await publish(transport, [message]));
       await until(() => reader.messages.length === 3);
       expect(reader.packets().map(({ data }) => data)).toEqual(['plain', { type: 'Buffer', data: [0, 255] }, null]);
     });
@@ -149,7 +135,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
     it('N6: the application sends through the same client beside it, and after its end', async () => {
       const client = rmqClient(reader.queue);
       const own = await transportOf(client);
-      assertAllOk(await probePublish(own, [contractMessage({ topic: 'ours' })], { timeout: 60_000 }));
+      expectAllOk(await publish(own, [contractMessage({ topic: 'ours' })]));
       await client.emit('mine', { plain: true }).toPromise();
       await own.close?.();
       await client.emit('later', { plain: true }).toPromise();
@@ -192,7 +178,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
       const exchange = options.exchange ?? options.queue;
       if (exchange !== undefined) await reader.bind(exchange, 'order.placed');
       await client.emit('order.placed', make()).toPromise();
-      assertAllOk(await probePublish(transport, [contractMessage({ topic: 'order.placed' })], { timeout: 60_000 }));
+      expectAllOk(await publish(transport, [contractMessage({ topic: 'order.placed' })]));
       await until(() => reader.messages.length === 2);
       const [nest, ours] = reader.messages.map(({ content, properties, fields: { exchange: to, routingKey } }) => ({
         content: content.toString(),
@@ -211,47 +197,5 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
       await observer.close();
       await reader.stop();
     });
-  });
-});
-
-interface Seen {
-  data: unknown;
-  id: unknown;
-  key: unknown;
-}
-const pattern = `order.placed.${random()}`;
-const seen: Seen[] = [];
-
-@Controller()
-class OrderEvents {
-  @EventPattern<string>(pattern)
-  onPlaced(@Payload() data: unknown, @Ctx() context: RmqContext): void {
-    const { headers } = (context.getMessage() as amqp.ConsumeMessage).properties;
-    seen.push({ data, id: headers?.['id'], key: headers?.['key'] });
-  }
-}
-@Module({ controllers: [OrderEvents] })
-class ConsumerModule {}
-
-describeWith('rabbitmq', 'a Nest RMQ consumer', () => {
-  it('gets the event as an object', async () => {
-    const queue = `outbox-proxy-${random()}`;
-    const app: INestMicroservice = await NestFactory.createMicroservice(ConsumerModule, {
-      logger: false,
-      transport: Transport.RMQ,
-      options: { urls: [requiredUrl('rabbitmq')], queue, queueOptions: { durable: true } },
-    });
-    await app.listen();
-    const transport = await transportOf(rmqClient(queue));
-    const batch = Array.from({ length: 200 }, (_, n) =>
-      contractMessage({ topic: pattern, key: `k-${n}`, payload: JSON.stringify({ n, total: 1.5 }) }),
-    );
-    assertAllOk(await probePublish(transport, batch, { timeout: 60_000 }));
-    const byId = () => new Map(seen.map(({ id, data }) => [id, (data as { n: number }).n]));
-    await until(() => byId().size === batch.length);
-    expect(byId()).toEqual(new Map(batch.map(({ id }, n) => [id, n])));
-    await transport.close?.();
-    await app.close();
-    await (await new QueueReader(queue).start(false)).stop();
   });
 });

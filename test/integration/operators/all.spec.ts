@@ -38,7 +38,7 @@ describe.each(DATABASES)('Operators on %s', (kind) => {
       const ids = await outbox.enqueueOutsideTransaction([{ type: 'a', payload: 1, delay: LATER }]);
       const { auditId } = await outbox.cancel({ ids }, { by: 'ann' });
       const released = await outbox.release('nobody');
-      const rows = (await db.store.bulk?.audit(null, 2)) ?? [];
+      const rows = await db.store.operators?.audit({ before: null, limit: 2 });
       expect(rows).toMatchObject([
         { id: released.auditId, action: 'release', done: 0, outcome: 'done' },
         { id: auditId, action: 'cancel', actor: 'ann', filter: JSON.stringify({ ids }), done: 1, outcome: 'done' },
@@ -51,7 +51,7 @@ describe.each(DATABASES)('Operators on %s', (kind) => {
       await before.enqueueOutsideTransaction(messages, { transport: 'other' });
       const left = new Map([...db.transportIds].filter(([name]) => name !== 'other'));
       const after = db.outbox({ transportIds: left });
-      expect((await readStats(db.store.admin, left)).transports['other']).toMatchObject({
+      expect((await readStats(db.store, left)).transports['other']).toMatchObject({
         ready: 600,
         configured: false,
       });

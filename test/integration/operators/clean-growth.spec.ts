@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { OutboxCleaner } from '../../../lib/clean/cleaner.js';
-import type { DedupReport } from '../../../lib/store/admin-store.js';
+import type { CleanReport } from '../../../lib/store/admin-store.js';
 import { createHarness, RecordedHooks, type Harness } from '../../support/relay.js';
 import { describeWith, DATABASES } from '../../support/services.js';
 
@@ -37,9 +37,9 @@ describe.each(DATABASES)('cleaning, by its cost', (kind) => {
     };
 
     const MOST_CALLS = 20;
-    async function cleanAll(): Promise<DedupReport[]> {
-      const reports: DedupReport[] = [];
-      do reports.push(await harness.store.cleaner.cleanDedup(HOUR, PAGE));
+    async function cleanAll(): Promise<CleanReport[]> {
+      const reports: CleanReport[] = [];
+      do reports.push(await harness.store.cleaner.clean('dedup', HOUR, PAGE));
       while (reports.at(-1)?.looked === PAGE && reports.length < MOST_CALLS);
       return reports;
     }

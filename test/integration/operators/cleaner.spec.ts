@@ -11,7 +11,7 @@ import {
 } from '../../../lib/index.js';
 import { overridesToken } from '../../../lib/outbox.tokens.js';
 import type { ResolvedOptions } from '../../../lib/outbox.options.js';
-import type { CleanStore } from '../../../lib/store/admin-store.js';
+import type { Cleaning, CleanStore } from '../../../lib/store/admin-store.js';
 import type { Lease } from '../../../lib/store/lease-store.js';
 import type { ParkEntry } from '../../../lib/store/ready-store.js';
 import { Applications, build, quiet, typeOrm } from '../../nest/support/app.js';
@@ -72,10 +72,10 @@ describe.each(DATABASES)('OutboxCleaner', (kind) => {
       const ages: number[] = [];
       const store = { ...harness.store, cleaner: Object.create(harness.store.cleaner) as CleanStore };
       const clock = new FakeClock();
-      store.cleaner.cleanArchive = async (each, limit) => {
+      store.cleaner.clean = async (_, each, limit) => {
         ages.push(each);
         jest.spyOn(Date, 'now').mockReturnValue(Date.now() + 60_000);
-        return ages.length < 3 ? limit : 0;
+        return { removed: limit, looked: ages.length < 3 ? limit : 0 };
       };
       const retention = { ...harness.options.retention, pause: 0 };
       await new OutboxCleaner(store, hooks, retention, false, clock).runOnce({ before: new Date(before) });
@@ -176,13 +176,11 @@ describe.each(DATABASES)('OutboxCleaner', (kind) => {
       await publish(await ready());
       const batches: number[] = [];
       const store = {
-        cleanArchive: async (older: number, limit: number) => {
-          const deleted = await harness.store.cleaner.cleanArchive(older, limit);
-          batches.push(deleted);
-          return deleted;
+        clean: async (what: Cleaning, older: number, limit: number) => {
+          const report = await harness.store.cleaner.clean(what, older, limit);
+          if (what === 'archive') batches.push(report.removed);
+          return report;
         },
-        cleanDead: harness.store.cleaner.cleanDead.bind(harness.store.cleaner),
-        cleanDedup: harness.store.cleaner.cleanDedup.bind(harness.store.cleaner),
       };
       const retention = { ...harness.options.retention, published: HOUR };
       const report = await new OutboxCleaner({ cleaner: store }, hooks, retention, false).runOnce();

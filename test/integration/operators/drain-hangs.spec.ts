@@ -66,8 +66,8 @@ describeWith('postgres', 'a wait for the end, while a table is locked', () => {
   it('what is asked for the report has its time, too', async () => {
     let locked: Promise<unknown> | undefined;
     const { inspect } = admin;
-    const look = inspect.readyUpTo.bind(inspect);
-    inspect.readyUpTo = async (...asked) => {
+    const look = inspect.buckets.bind(inspect);
+    inspect.buckets = async (...asked) => {
       const ready = await look(...asked);
       await (locked ??= lock('outbox_leases'));
       return ready;

@@ -5,7 +5,7 @@ import { bucketOf } from '../../../lib/message/bucket-of.js';
 import { uuidV7 } from '../../../lib/message/uuid-v7.js';
 import type { ConnectionRole, SqlConnection, SqlDatabase, SqlExecutor } from '../../../lib/store/executor.js';
 import { openPostgresDatabase } from '../../../lib/data-layers/typeorm/postgres.js';
-import type { TransportGlance } from '../../../lib/store/admin-store.js';
+import type { TransportStats } from '../../../lib/store/admin-store.js';
 import { PostgresStore } from '../../../lib/store/postgres/store.js';
 import { statement, type Sql } from '../../../lib/store/sql.js';
 import { series } from '../../support/databases.js';
@@ -49,11 +49,10 @@ async function expectFewReadsOfHealth(
   reads: (call: () => Promise<unknown>) => Promise<number>,
 ): Promise<void> {
   const buckets = Array.from({ length: SETTINGS.buckets }, (_, bucket) => bucket);
-  let glances: readonly TransportGlance[] | undefined;
-  const read = await reads(
-    async () => (glances = await store.admin.glance?.({ limit: 64, buckets, after: () => '0' })),
-  );
-  expect(glances?.map(({ heads, atLeast }) => [heads.length, atLeast])).toEqual([
+  let stats: readonly TransportStats[] = [];
+  const look = { buckets, after: () => '0' };
+  const read = await reads(async () => (stats = await store.admin.stats({ limit: 64, within: 1_000, look })));
+  expect(stats.map(({ heads, atLeast }) => [heads.length, atLeast])).toEqual([
     [SETTINGS.buckets, expect.arrayContaining(['scheduled', 'dead'])],
   ]);
   expect(read).toBeLessThan(ROWS / 10);

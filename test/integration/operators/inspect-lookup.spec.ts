@@ -69,7 +69,7 @@ describe.each(DATABASES)('the way by the time in an id, on %s', (kind) => {
 
     it('says that the content of a message could not be read in time, not that the message is gone', async () => {
       const inspect = harness.store.inspect as Inspection;
-      const { rows } = await inspect.page({ state: 'ready', after: null, limit: 1 });
+      const { rows } = await inspect.find({ state: 'ready', after: null, limit: 1 });
       const runner = harness.dataSource.createQueryRunner();
       const [lock, unlock] =
         kind === 'postgres'

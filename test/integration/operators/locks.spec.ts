@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { QueryRunner } from 'typeorm';
 import type { Named } from '../../../lib/testing/store-contract/harness.js';
-import { revisionOf } from '../../../lib/store/edit/revision.js';
+import { revisionOf } from '../../../lib/store/edit.js';
+import type { StoredRow } from '../../../lib/store/inspect-store.js';
 import type { PostgresStore } from '../../../lib/store/postgres/store.js';
 import { series } from '../../support/databases.js';
 import { MariaDbStores } from '../../support/mariadb-store.js';
@@ -122,11 +123,13 @@ describeWith('postgres', 'PostgreSQL operators change many rows', () => {
     release: async () => [{ released: await operatorOf(store).release('k') }, { released: 1 }],
     'cancel of what is ready': async (_, id) => [await operatorOf(store).cancel({ ids: [id] }), { changed: [id] }],
     edit: async (id) => {
-      const { edits } = store;
-      const [{ rowId } = { rowId: '' }] = await edits.places(id);
-      const row = await edits.read(rowId);
-      const request = { rowId, changes: { topic: 'other' }, requeue: true, actor: 'ann', filter: '{}' };
-      return [await edits.edit({ ...request, revision: revisionOf(row as never) }), { outcome: 'edited' }];
+      const { operators, inspect } = store;
+      const [row] = (await inspect.find({ state: 'parked', ids: [id], after: null, limit: 1 })).rows as unknown as [
+        StoredRow,
+      ];
+      const revision = revisionOf({ ...row, ...(await inspect.content(row, 0)) } as never);
+      const step = { do: 'edit', row, revision, changes: { topic: 'other' }, requeue: true } as const;
+      return [await operators.act({ action: 'edit', actor: 'ann', filter: '{}' }, step), { done: 1 }];
     },
   };
 

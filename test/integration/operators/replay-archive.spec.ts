@@ -3,7 +3,7 @@ import { uuidV7 } from '../../../lib/message/uuid-v7.js';
 import type { MysqlStore } from '../../../lib/store/mysql/store.js';
 import { TimedSelect } from '../../../lib/store/mysql/inspect/select.js';
 import { TimedReads } from '../../../lib/store/postgres/inspect/timed-reads.js';
-import { BULK_LOOK, type ArchivePage, type ReplayFilter, type ReplayStore } from '../../../lib/store/bulk-store.js';
+import { PAGE_LOOK, type InspectStore, type RowPage, type RowRequest } from '../../../lib/store/inspect-store.js';
 import { statement } from '../../../lib/store/sql.js';
 import { series } from '../../support/databases.js';
 import { nodesOf, type PlanNode } from '../../support/explaining-database.js';
@@ -15,18 +15,20 @@ const SECOND = 1_000;
 const FIRST = new Date('2026-01-01T00:00:00.000Z');
 /** When the n-th row was published. */
 const at = (n: number): Date => new Date(FIRST.getTime() + n * SECOND);
-const ALL: ReplayFilter = { from: null, before: new Date('2027-01-01T00:00:00Z') };
+const BEFORE = new Date('2027-01-01T00:00:00Z');
+
+type Filter = Pick<RowRequest, 'ids' | 'type'> & { readonly from?: Date; readonly before?: Date };
 
 /** The archive as a replay reads it: one row was published each second. */
 describe.each(DATABASES)('the archive of a replay, on %s', (kind) => {
   describeWith(kind, kind, () => {
     const isPostgres = kind === 'postgres';
     let harness: Harness;
-    let replay: ReplayStore;
+    let inspect: InspectStore;
 
     beforeAll(async () => {
       harness = await createHarness(kind, { buckets: 4 });
-      replay = harness.store.replay as ReplayStore;
+      inspect = harness.store.inspect as InspectStore;
       const time = isPostgres
         ? `timestamptz '${FIRST.toISOString()}' + s.seq * interval '1 second'`
         : `timestamp '2026-01-01 00:00:00' + interval s.seq second`;
@@ -38,13 +40,22 @@ describe.each(DATABASES)('the archive of a replay, on %s', (kind) => {
     afterAll(() => harness?.close());
 
     /** Numbers of what a filter means, page by page. */
-    async function walked(filter: Partial<ReplayFilter>, limit = 4_000): Promise<{ seqs: number[]; pages: number }> {
+    async function walked(
+      { from, before = BEFORE, ...filter }: Filter,
+      limit = 4_000,
+    ): Promise<{ seqs: number[]; pages: number }> {
       const seqs: number[] = [];
       let [after, pages]: [string | null, number] = [null, 0];
       do {
-        const page: ArchivePage = await replay.find({ filter: { ...ALL, ...filter }, after, limit });
+        const page: RowPage = await inspect.find({
+          ...filter,
+          state: 'published',
+          published: { from: from ?? null, before },
+          after,
+          limit,
+        });
         expect(page.rows.length).toBeLessThanOrEqual(limit);
-        seqs.push(...page.rows.map(({ row }) => Number(row.seq)));
+        seqs.push(...page.rows.map(({ seq }) => Number(seq)));
         after = page.next;
         pages += 1;
       } while (after !== null);
@@ -57,7 +68,7 @@ describe.each(DATABASES)('the archive of a replay, on %s', (kind) => {
       expect((await walked({ from: at(100), before: at(300) }, 7)).seqs).toEqual(upTo(100, 300));
       const rare = await walked({ type: 'rare' });
       expect(rare.seqs).toEqual([10_000, 20_000, 30_000, 40_000, 50_000]);
-      expect(rare.pages).toBe(Math.ceil(ROWS / BULK_LOOK)); // each looks at a bounded number of rows
+      expect(rare.pages).toBe(Math.ceil(ROWS / PAGE_LOOK)); // each looks at a bounded number of rows
       expect(await walked({ ids: [uuidV7(), randomUUID()], from: at(ROWS - 100) })).toEqual({ seqs: [], pages: 1 });
     });
 
@@ -77,9 +88,9 @@ describe.each(DATABASES)('the archive of a replay, on %s', (kind) => {
         values ${values.join(', ')}`);
       const messages = ids.map((id, n) => ({ bucket: 1, seq: String(1_000 + n), id, attempts: 0, parkedId: null }));
       await harness.store.ready.settle(0, messages, 'archive');
-      const filter = { ...ALL, from: at(ROWS + 1), type: 'batch' };
-      const { rows } = await replay.find({ filter, after: null, limit: 100 });
-      expect(rows.map(({ row }) => row.id)).toEqual(ids);
+      const published = { from: at(ROWS + 1), before: BEFORE };
+      const { rows } = await inspect.find({ state: 'published', type: 'batch', published, after: null, limit: 100 });
+      expect(rows.map(({ id }) => id)).toEqual(ids);
     });
   });
 });
@@ -134,6 +145,7 @@ async function explainedOnMysql(work: () => Promise<unknown>, harness: Harness):
   await work();
   spy.mockRestore();
   const rowsOf = (row: readonly unknown[]): number => Math.max(...row.slice(8).map((cell) => Number(cell) || 0));
-  const used = found.map((row) => (row.includes('by_time') && row.includes('range') ? 'by_time' : row.join(' ')));
-  return { used: [...new Set(used)], rows: Math.max(...found.map(rowsOf)) };
+  const ofArchive = found.filter((row) => row.includes('outbox_archive'));
+  const used = ofArchive.map((row) => (row.includes('by_time') && row.includes('range') ? 'by_time' : row.join(' ')));
+  return { used: [...new Set(used)], rows: Math.max(...ofArchive.map(rowsOf)) };
 }

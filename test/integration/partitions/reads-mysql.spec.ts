@@ -32,7 +32,7 @@ describeOnMysqlFamily('reads of an archive in partitions', (kind) => {
   const touched = async (): Promise<number> => {
     const sql = `select sum(variable_value) from ${STATUS[kind]} where variable_name in ('Handler_read_first', 'Handler_read_key',
       'Handler_read_last', 'Handler_read_next', 'Handler_read_prev', 'Handler_read_rnd', 'Handler_read_rnd_next')`;
-    const { rows } = await store.partitions.database.connection('admin').run(statement(undefined, sql).bind());
+    const { rows } = await store.database.connection('admin').run(statement(undefined, sql).bind());
     return Number(rows[0]?.[0]);
   };
   async function expectCheap<T>(most: number, work: () => Promise<T>): Promise<T> {
@@ -47,8 +47,8 @@ describeOnMysqlFamily('reads of an archive in partitions', (kind) => {
     const { inspect } = store;
     for (const filter of [{}, { type: 'none' }]) {
       const page = { ...filter, state: 'published' as const, limit: 50 };
-      const { next } = await expectCheap(MOST_OF_PAGE, () => inspect.page({ ...page, after: null }));
-      if (next !== null) await expectCheap(MOST_OF_PAGE, () => inspect.page({ ...page, after: next }));
+      const { next } = await expectCheap(MOST_OF_PAGE, () => inspect.find({ ...page, after: null }));
+      if (next !== null) await expectCheap(MOST_OF_PAGE, () => inspect.find({ ...page, after: next }));
     }
   });
 
@@ -69,6 +69,6 @@ describeOnMysqlFamily('reads of an archive in partitions', (kind) => {
   });
 
   it('a batch of the cleaner', async () => {
-    expect(await expectCheap(3_000, () => store.cleaner.cleanArchive(DAY, 500))).toBe(500);
+    expect(await expectCheap(3_000, () => store.cleaner.clean('archive', DAY, 500))).toMatchObject({ removed: 500 });
   });
 });

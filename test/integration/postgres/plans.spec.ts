@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto';
+import type { PostgresDedupKeys } from '../../../lib/store/postgres/ready/dedup-keys.js';
 import { OutboxMessage } from '../../../lib/outbox-message.js';
 import { openPostgresDatabase } from '../../../lib/data-layers/typeorm/postgres.js';
 import type { Lease } from '../../../lib/store/lease-store.js';
+import { postgresRead, takeStatements } from '../../../lib/store/postgres/parked/take.js';
 import { PostgresStore } from '../../../lib/store/postgres/store.js';
 import { parkEntry, settled } from '../../../lib/testing/store-contract/harness.js';
 import { ExplainingDatabase, nodesOf, type Explained } from '../../support/explaining-database.js';
@@ -49,12 +51,13 @@ describeWith('postgres', 'PostgreSQL plans', () => {
     }
     await store.setup.registerTransports(['default'], 'default');
     await everyStatement(); // prepared on empty tables
-    const { joinOrder, heads, demote, send } = store.parked.sql; // not reached without rows
-    for (const inner of [joinOrder, heads, demote, send.text]) {
+    const { lock, first, join, demote, mark } = takeStatements(store.names, 'key'); // not reached without rows
+    for (const inner of [lock, first, join, demote, mark]) {
       await database.connection('settle').run(inner.bind(...inner.strings.slice(1).map(() => null)));
     }
-    const { lock, remove } = store.admin.keys;
-    for (const inner of [lock, remove]) await database.connection('admin').run(inner.bind(null));
+    await database.connection('settle').run(postgresRead(store.names, 'text').lock(0, []));
+    const keys = store.operators.parts.keys as PostgresDedupKeys;
+    for (const inner of [keys.lock, keys.remove]) await database.connection('admin').run(inner.bind(null));
     await load();
     leases = await store.leases.acquire({ owner, leaseMs: 36_000_000, transport: 0, limit: 100 });
     database.explaining = true;
@@ -113,8 +116,6 @@ describeWith('postgres', 'PostgreSQL plans', () => {
     const upTo = messages.at(-1)?.seq ?? '10';
     const everything = BUCKETS.map((bucket) => ({ bucket, after: '0', upTo }));
     const { places } = await store.ready.sweep(0, everything);
-    await store.ready.lowest(0, everything, 10_000);
-    await store.ready.edge();
     await store.ready.readPlaces(0, places, fetched.snapshot);
     await store.ready.settle(0, part(0, 200).map(settled), 'delete');
     await store.ready.settle(0, part(200, 300).map(settled), 'archive');
@@ -170,9 +171,9 @@ describeWith('postgres', 'PostgreSQL plans', () => {
     await store.leases.expire();
     const some = await fixture.application.query(`select id from outbox_parked where state = 1 limit 100`);
     await operatorOf(store).cancel({ ids: [randomUUID(), ...some.map(({ id }: { id: string }) => id)] });
-    await store.cleaner.cleanArchive(0, 500);
-    await store.cleaner.cleanDead(0, 500, false);
-    await store.cleaner.cleanDedup(0, 500);
+    await store.cleaner.clean('archive', 0, 500);
+    await store.cleaner.clean('dead', 0, 500);
+    await store.cleaner.clean('dedup', 0, 500);
     await store.ready.flush();
     if (leases === undefined) await store.leases.acquire({ owner: randomUUID(), leaseMs: 1, transport: 0, limit: 1 });
   }
@@ -186,7 +187,6 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       'outbox_announced',
       'outbox_archive',
       'outbox_archive_parked',
-      'outbox_beat',
       'outbox_blocked_among',
       'outbox_blocking_keys',
       'outbox_clean_archive',
@@ -194,8 +194,6 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       'outbox_clean_dedup',
       'outbox_demote',
       'outbox_due',
-      'outbox_edge',
-      'outbox_expire',
       'outbox_fetch_text',
       'outbox_flush',
       'outbox_free_keys',
@@ -205,16 +203,16 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       'outbox_join_order',
       'outbox_lock_due_text',
       'outbox_lock_keys',
+      'outbox_lock_parked',
       'outbox_lock_ready_text',
-      'outbox_lowest',
+      'outbox_mark',
       'outbox_park',
       'outbox_places_text',
-      'outbox_renew',
       'outbox_repark',
-      'outbox_send_text',
       'outbox_settle',
       'outbox_settle_parked',
       'outbox_sweep',
+      'outbox_take_text',
       'outbox_unannounced_text',
       'outbox_untried',
     ]);
@@ -247,7 +245,6 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       outbox_announced: byId,
       outbox_archive: ready,
       outbox_archive_parked: [...byKey, byMessage],
-      outbox_beat: [],
       outbox_blocked_among: byKey,
       outbox_blocking_keys: byKey,
       outbox_clean_archive: ['outbox_archive_pkey'],
@@ -255,24 +252,22 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       outbox_clean_dedup: ['outbox_dedup_created', byMessage, ...ready],
       outbox_demote: byId,
       outbox_due: ['outbox_parked_due'],
-      outbox_edge: [],
-      outbox_expire: [],
       outbox_fetch_text: ready,
       outbox_flush: [],
       outbox_free_keys: ['outbox_dedup_pkey', byMessage, ...ready],
       outbox_has_blocking: [...byKey, 'outbox_parked_due'],
       outbox_heads: byKey,
       outbox_lock_due_text: ['outbox_parked_due'],
+      outbox_lock_parked: byId,
+      outbox_mark: byId,
+      outbox_take_text: byId,
       outbox_lock_keys: ['outbox_dedup_id'],
       outbox_lock_ready_text: ready,
-      outbox_held: byId, // the rows that are due
+      outbox_held: [],
       outbox_join_order: byId,
-      outbox_lowest: ready,
       outbox_park: ready,
       outbox_places_text: ready,
-      outbox_renew: [],
       outbox_repark: byId,
-      outbox_send_text: byId,
       outbox_settle: ready,
       outbox_settle_parked: [...byKey, byMessage],
       outbox_sweep: ready,

@@ -67,22 +67,8 @@ describeWith('postgres', 'PostgreSQL schema', () => {
     expect(found).toEqual(expect.arrayContaining(['outbox_leases', 'outbox_parked', 'outbox_ready']));
   });
 
-  it('names what differs', async () => {
+  it('names the version', async () => {
     const store = fixture.store();
-    await db.query('alter table outbox_parked drop column attempts cascade; drop index outbox_parked_due');
-    await expect(store.setup.check(SETTINGS)).rejects.toMatchObject({
-      code: 'SCHEMA_MISMATCH',
-      message: expect.stringContaining('attempts is missing'),
-    });
-    for (const _each of db.migrations) await db.undoLastMigration();
-    await db.runMigrations();
-    await db.query('drop index outbox_parked_due');
-    await expect(store.setup.check(SETTINGS)).rejects.toMatchObject({
-      code: 'SCHEMA_MISMATCH',
-      message: expect.stringContaining('outbox_parked_due'),
-    });
-    await db.query(outboxSql('postgres').up);
-    await db.query('alter table outbox_ready alter column topic type varchar(10)').catch(() => undefined); // the view holds it
     await db.query(`update outbox_meta set value = '2' where name = 'version'`);
     await expect(store.setup.check(SETTINGS)).rejects.toMatchObject({
       code: 'SCHEMA_MISMATCH',

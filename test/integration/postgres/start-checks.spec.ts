@@ -27,81 +27,12 @@ import { until } from '../../support/until.js';
 
 describeWith('postgres', 'checks at start on PostgreSQL', () => {
   const fixture = new PostgresFixture();
-  let store: PostgresStore;
   const run = (sql: string) => fixture.application.query(sql);
   beforeAll(async () => {
     await fixture.start();
     await run(outboxSql('postgres').up);
-    store = fixture.store();
   });
   afterAll(() => fixture.stop());
-
-  const refusal = () =>
-    store.setup.check(SETTINGS).then(
-      () => 'accepted',
-      (error: { code: string; message: string }) => `${error.code} ${error.message}`,
-    );
-  const SEQUENCE = 'alter sequence outbox_ready_seq_seq';
-
-  it.each([
-    ['cache 10', 'has increment 1, cache 10'],
-    ['increment 2', 'has increment 2, cache 1'],
-    ['cycle', 'cache 1, cycle'],
-  ])('A5: a sequence with %s is refused, with the statement that mends it', async (setting, words) => {
-    await run(`${SEQUENCE} ${setting}`);
-    expect(await refusal()).toMatch(
-      /^SCHEMA_MISMATCH .*run: alter sequence "public"\."outbox_ready_seq_seq" increment 1 cache 1 no cycle/,
-    );
-    expect(await refusal()).toContain(words);
-    await run(`${SEQUENCE} increment 1 cache 1 no cycle`);
-    await store.setup.check(SETTINGS);
-  });
-
-  const INDEX = `create index outbox_parked_due on outbox_parked`;
-  it.each([
-    ['an index is missing', 'drop index outbox_parked_due', 'outbox_parked_due" is missing'],
-    [
-      'an index has other columns',
-      `drop index outbox_parked_due; ${INDEX} (due_at) where due_at is not null`,
-      'is on (due_at), not (transport, bucket, due_at, seq)',
-    ],
-    [
-      'an index covers other rows',
-      `drop index outbox_parked_due; ${INDEX} (transport, bucket, due_at, seq)`,
-      'not (transport, bucket, due_at, seq) where',
-    ],
-    [
-      'an index failed to be built',
-      `update pg_index set indisvalid = false where indexrelid = 'outbox_parked_due'::regclass`,
-      'is not valid (run: reindex index',
-    ],
-    ['a column refuses null', 'alter table outbox_parked alter last_error set not null', 'last_error refuses null'],
-    ['a column takes null', 'alter table outbox_ready alter topic drop not null', 'topic takes null'],
-    ['a default is gone', 'alter table outbox_ready alter created_at drop default', 'created_at has no default'],
-    [
-      'a column of somebody else must be given',
-      'alter table outbox_ready add tenant int not null',
-      'tenant is not ours, and refuses null',
-    ],
-    [
-      'a column is longer',
-      'alter table outbox_leases alter owner type varchar(100)',
-      'owner is character varying(100), not text',
-    ],
-    [
-      'keys are sorted by a language',
-      'alter table outbox_leases alter owner type text collate "default"',
-      'owner is not collated "C"',
-    ],
-  ])('E10: %s: refused', async (_name, change, words) => {
-    await run(change);
-    await expect(store.setup.check(SETTINGS)).rejects.toMatchObject({
-      code: 'SCHEMA_MISMATCH',
-      message: expect.stringContaining(words),
-    });
-    await run(outboxSql('postgres').down + outboxSql('postgres').up);
-    await store.setup.check(SETTINGS);
-  });
 
   const session = async (settings: string, look: (own: PostgresStore) => Promise<void>) => {
     const options = { ...fixture.database.options, extra: { options: settings } } as DataSourceOptions;

@@ -1,11 +1,9 @@
 import amqp from 'amqplib';
-import type { OutboxDispatcher, OutboxTransport, PublishResult } from '../../../lib/index.js';
+import type { OutboxTransport, PublishResult } from '../../../lib/index.js';
 import { rabbitmq, type RabbitMqOptions } from '../../../lib/transports/rabbitmq/index.js';
-import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
-import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';
-import { AmqpRefusals, type AmqpRefusal } from '../../support/amqp-refusals.js';
+import { contractMessage, probePublish } from '../../support/publish.js';
+import { AmqpRefusals } from '../../support/amqp-refusals.js';
 import { RabbitMqObserver } from '../../support/rabbitmq.js';
-import { createHarness, type Harness } from '../../support/relay.js';
 import { describeWith, requiredUrl } from '../../support/services.js';
 import { TcpProxy } from '../../support/tcp-proxy.js';
 import { until } from '../../support/until.js';
@@ -17,26 +15,13 @@ const SUSPICION = ['collateral', 'transport'] as const;
 const DESTINATION = ['collateral', 'transport'] as const;
 const NOBODY = ['transport', 'transport'] as const;
 type Charged = readonly ['collateral' | 'transport', 'message' | 'transport'];
-/** All reply codes of AMQP 0-9-1: when it closed the channel, when it closed the connection. */
+/** One reply code of AMQP of each kind; all of them: test/unit/transports/amqp/blame.spec.ts. When it closed the channel, the connection. */
 const CODES: readonly (readonly [code: number, channel: Charged, connection: Charged])[] = [
-  [200, NOBODY, NOBODY],
-  [311, MESSAGE, MESSAGE],
-  [312, MESSAGE, MESSAGE],
   [313, MESSAGE, MESSAGE],
   [320, NOBODY, NOBODY],
-  [402, NOBODY, NOBODY],
-  [403, DESTINATION, NOBODY],
   [404, DESTINATION, NOBODY],
   [405, SUSPICION, NOBODY],
   [406, MESSAGE, NOBODY],
-  [501, MESSAGE, MESSAGE],
-  [502, MESSAGE, MESSAGE],
-  [503, SUSPICION, SUSPICION],
-  [504, SUSPICION, SUSPICION],
-  [505, SUSPICION, SUSPICION],
-  [506, NOBODY, NOBODY],
-  [530, NOBODY, NOBODY],
-  [540, SUSPICION, SUSPICION],
   [541, SUSPICION, SUSPICION],
 ];
 const ROWS = CODES.flatMap(([code, channel, connection]) =>
@@ -47,7 +32,7 @@ const ROWS = CODES.flatMap(([code, channel, connection]) =>
 
 /** With whatever `amqplib` is in the file that calls it. */
 export function describeRabbitMqCodes(client: string): void {
-  describeWith(['rabbitmq', 'postgres'], `every reply code of AMQP, ${client}`, () => {
+  describeWith(['rabbitmq', 'postgres'], `reply codes of AMQP, ${client}`, () => {
     let observer: RabbitMqObserver;
     let proxy: TcpProxy;
     let queue: string;
@@ -135,52 +120,6 @@ export function describeRabbitMqCodes(client: string): void {
       expect(said((await publish(transport, [queue]))[0])).toMatch(/^transport .*\(405 RESOURCE_LOCKED\)/);
       await other.close();
       expect((await publish(transport, [queue])).map(said)).toEqual(['ok']);
-    });
-
-    describe('in a relay', () => {
-      let harness: Harness;
-      let running: OutboxDispatcher | undefined;
-      beforeAll(async () => {
-        harness = await createHarness('postgres', { retry: { maxAttempts: 1 } });
-      });
-      afterEach(() => running?.stop());
-      afterAll(() => harness?.close());
-
-      const relayOf = async (refusal: AmqpRefusal) => {
-        refusals.refusal = refusal;
-        const { dispatcher, hooks } = harness.relay({ default: await open() });
-        running = dispatcher;
-        const neighbours = Array.from({ length: 10 }, (_, n) => ({ topic: queue, key: `k${n % 3}` }));
-        const ids = await harness.enqueue(neighbours.toSpliced(5, 0, { topic: poison, key: 'poison' }));
-        await dispatcher.start();
-        return { hooks, culprit: ids[5]! };
-      };
-
-      it.each<AmqpRefusal>([
-        { code: 506, closes: 'connection' },
-        { code: 320, closes: 'channel' },
-        { code: 541, closes: 'connection' },
-        { code: 541, closes: 'channel' },
-      ])('C3, C16: $code closes the $closes: an outage, which charges nobody and ends', async (refusal) => {
-        const { hooks } = await relayOf(refusal);
-        expect((await hooks.until('circuitOpened')).error).toContain(String(refusal.code));
-        refusals.refusal = undefined;
-        await until(async () => (await harness.count('ready')) + (await harness.count('parked')) === 0);
-        expect([...hooks.of('dead'), ...hooks.of('retried')]).toEqual([]);
-      });
-
-      it.each<AmqpRefusal>([
-        { code: 313, closes: 'channel' },
-        { code: 502, closes: 'connection' },
-      ])('C3: $code closes the $closes: it alone is charged', async (refusal) => {
-        const { hooks, culprit } = await relayOf(refusal);
-        expect(await hooks.until('dead')).toMatchObject({ id: culprit, attempts: 1 });
-        refusals.refusal = undefined;
-        await until(async () => (await harness.count('ready')) === 0);
-        expect([hooks.of('dead').length, await harness.count('parked')]).toEqual([1, 1]);
-        expect(hooks.of('retried')).toEqual([]);
-        await harness.dataSource.query('delete from outbox_parked');
-      });
     });
   });
 }

@@ -3,8 +3,7 @@ import type { OutboxMessage, OutboxTransport, PublishResult } from '../../../lib
 import { rabbitmq, type RabbitMqOptions } from '../../../lib/transports/rabbitmq/index.js';
 import type { RabbitMqTransport } from '../../../lib/transports/rabbitmq/transport.js';
 import { systemClock } from '../../../lib/time/clock.js';
-import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
-import { probePublish, type ProbeOptions } from '../../../lib/testing/transport-contract/publish-probe.js';
+import { contractMessage, probePublish, type ProbeOptions } from '../../support/publish.js';
 import { RabbitMqNode } from '../../support/rabbitmq-node.js';
 import { RabbitMqObserver } from '../../support/rabbitmq.js';
 import { createHarness, type Harness } from '../../support/relay.js';

@@ -3,8 +3,7 @@ import type { OutboxMessage, OutboxTransport, PublishResult } from '../../../lib
 import { systemClock } from '../../../lib/time/clock.js';
 import { rabbitmq, type RabbitMqOptions } from '../../../lib/transports/rabbitmq/index.js';
 import type { RabbitMqTransport } from '../../../lib/transports/rabbitmq/transport.js';
-import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
-import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';
+import { contractMessage, probePublish } from '../../support/publish.js';
 import { RabbitMqObserver } from '../../support/rabbitmq.js';
 import { describeWith, requiredUrl } from '../../support/services.js';
 import { TcpProxy } from '../../support/tcp-proxy.js';
@@ -133,19 +132,6 @@ export function describeRabbitMqFaults(client: string): void {
       expect(await observer.depth(topic)).toBe(0);
     });
 
-    it('C6: nothing that waits in the kernel’s buffer is sent when its publish has failed', async () => {
-      const [topic, transport] = [await observer.queue(), await transportOf()];
-      proxy.stall();
-      const batch = many(topic, 5_000, 2_000);
-      const { results } = await probePublish(transport, batch, { timeout: 500 });
-      expect(blames(results)).toEqual(new Set(['transport']));
-      const { bytesUp } = proxy;
-      proxy.resume();
-      await until(() => proxy.left > 0);
-      // What the other side's kernel had taken is on its way: a tenth of what this one's takes.
-      expect(proxy.bytesUp - bytesUp).toBeLessThan(1_000_000);
-    });
-
     it('C16: charges nobody for what a broker that was away does not find yet, and believes it later', async () => {
       const [topic, transport] = [await observer.queue(), await transportOf()];
       const missing = `${topic}-not-loaded-yet`;
@@ -215,15 +201,6 @@ export function describeRabbitMqFaults(client: string): void {
       proxy.set({ delay: 200 }); // six times there and back until the channel is open: more than the two seconds to answer
       // A broker that is slow is asked again, over a connection that takes as long.
       await until(async () => (await publish(A_MINUTE))!.ok);
-    });
-
-    it('fails at once while connections are refused', async () => {
-      const [topic, transport] = [await observer.queue(), await transportOf()];
-      await proxy.refuse();
-      proxy.cut();
-      const outcome = await probePublish(transport, many(topic, 2), { timeout: FOR_EVER });
-      expect(blames(outcome.results)).toEqual(new Set(['transport']));
-      await expect(transport.connect?.(AbortSignal.timeout(A_MINUTE))).rejects.toThrow('ECONNREFUSED');
     });
   });
 }

@@ -1,9 +1,13 @@
-import type { HeaderValue, OutboxMessage, OutboxTransport, PublishResult } from '../../../lib/index.js';
+import {
+  type HeaderValue,
+  type OutboxMessage,
+  type OutboxTransport,
+  type PublishResult,
+  OutboxMessageError,
+} from '../../../lib/index.js';
 import { MAX_HEADER_VALUES } from '../../../lib/enqueue/headers.js';
-import { OutboxMessageError } from '../../../lib/outbox.errors.js';
 import { rabbitmq, type RabbitMqOptions } from '../../../lib/transports/rabbitmq/index.js';
-import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
-import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';
+import { contractMessage, probePublish } from '../../support/publish.js';
 import { enqueued } from '../../support/enqueue.js';
 import { RabbitMqObserver } from '../../support/rabbitmq.js';
 import { describeWith, requiredUrl } from '../../support/services.js';

@@ -3,8 +3,7 @@ import amqp from 'amqplib';
 import type { OutboxMessage, OutboxTransport, PublishFailure, PublishResult } from '../../../lib/index.js';
 import { keyText } from '../../../lib/message/key-bytes.js';
 import { rabbitmq, type RabbitMqOptions, type RabbitMqPublishError } from '../../../lib/transports/rabbitmq/index.js';
-import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
-import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';
+import { contractMessage, probePublish } from '../../support/publish.js';
 import { RabbitMqObserver } from '../../support/rabbitmq.js';
 import { describeWith, requiredUrl } from '../../support/services.js';
 
@@ -85,15 +84,6 @@ describeWith('rabbitmq', 'rabbitmq() on a real broker', () => {
     });
   });
 
-  it('C17: confirms what a limited queue drops: with drop-head, the default, an older message for each new one', async () => {
-    const topic = await observer.queue({ maxLength: 1 });
-    const transport = await transportOf();
-    const [older, newer] = [contractMessage({ topic, key: 'a' }), contractMessage({ topic, key: 'a' })];
-    for (const message of [older, newer]) expect(blames(await publish(transport, message))).toEqual(['ok']);
-    const [found] = await observer.received(topic, 1);
-    expect(found!.properties.messageId).toBe(newer.id);
-  });
-
   it('delivers a key of bytes that are no UTF-8 as text: their digits', async () => {
     const topic = await observer.queue();
     const keys = [Buffer.of(0xff, 1), Buffer.of(0xfe, 1)].map(keyText);
@@ -117,30 +107,6 @@ describeWith('rabbitmq', 'rabbitmq() on a real broker', () => {
   it('believes the broker when told not to be mandatory', async () => {
     const transport = await transportOf({ mandatory: false });
     expect(blames(await publish(transport, contractMessage({ topic: `${observer.prefix}-nowhere` })))).toEqual(['ok']);
-  });
-
-  it('finds who named a missing exchange, and publishes all its neighbours', async () => {
-    const topic = await observer.queue();
-    const transport = await transportOf();
-    const good = Array.from({ length: 99 }, () => contractMessage({ topic }));
-    const bad = contractMessage({ topic, options: { rabbitmq: { exchange: `${observer.prefix}-missing` } } });
-    const batch = [...good.slice(0, 50), bad, ...good.slice(50)];
-    const first = await publish(transport, ...batch);
-    expect(blames(first)).not.toContain('message');
-    expect(first[50]).toMatchObject({ blame: 'transport', certain: true });
-    const open = batch.filter((_, index) => !first[index]!.ok);
-    expect(open).toContain(bad);
-    // Also together: suspects are sent one by one, up to a hundred confirms after each other.
-    const { results: second } = await probePublish(transport, open, { timeout: 60_000 });
-    expect(blames(second)).toEqual(open.map((message) => (message === bad ? 'transport' : 'ok')));
-    // A known culprit takes nobody with it any more.
-    const neighbours = Array.from({ length: 20 }, () => contractMessage({ topic }));
-    const [again, others] = await Promise.all([publish(transport, bad), publish(transport, ...neighbours)]);
-    expect([...blames(again), ...new Set(blames(others))]).toEqual(['transport', 'ok']);
-    // Who was published before the channel ended and has no confirm comes twice.
-    const delivered = [...good, ...neighbours].map(({ id }) => id);
-    const found = await observer.receivedAll(topic, delivered);
-    expect(new Set(found.map(({ id }) => id))).toEqual(new Set(delivered));
   });
 
   it.each([

@@ -47,7 +47,7 @@ describeOnEach([], 'a look at everything while a snapshot is held that keeps dea
     });
     const floor =
       kind === 'postgres' ? new SnapshotLowWaterMark() : new ProbedLowWaterMark(() => systemClock.monotonic());
-    const reader = new Reader(store.ready, 0, floor, systemClock, () => undefined, 1);
+    const reader = new Reader(store.ready, 0, floor, systemClock, { fullScanEvery: 1 });
     const { scan } = reader.lateRows;
     const wide = 2n ** 24n;
     Object.assign(scan.reach, { first: wide, width: wide });

@@ -3,7 +3,7 @@ import { DataSource, type DataSourceOptions, type QueryRunner } from 'typeorm';
 import type { OutboxStore } from '../../../lib/index.js';
 import { errorText } from '../../../lib/observe/redact/error-text.js';
 import { openStore } from '../../support/open-store.js';
-import type { HeldSnapshot, HeldSnapshotReport, ReadyStore } from '../../../lib/store/ready-store.js';
+import type { DiagnoseStore, HeldSnapshot, HeldSnapshotReport } from '../../../lib/store/diagnose/diagnose-store.js';
 import { series } from '../../support/databases.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { until } from '../../support/until.js';
@@ -16,7 +16,8 @@ describeOnEach([], 'a snapshot that somebody holds', (kind) => {
   let harness: Harness;
   let dump: QueryRunner;
   const login = `outbox_held_${randomBytes(4).toString('hex')}`;
-  const snapshot = (): Promise<HeldSnapshotReport> => (harness.store.ready as Required<ReadyStore>).heldSnapshot();
+  const snapshot = (): Promise<HeldSnapshotReport> =>
+    (harness.store.diagnose as Required<DiagnoseStore>).heldSnapshot();
   /** What another login, with rights on the tables and no others, is told. */
   const asOther = async <T>(ask: (store: OutboxStore) => Promise<T>): Promise<T> => {
     const url = new URL(harness.database.url);
@@ -90,7 +91,7 @@ describeOnEach([], 'a snapshot that somebody holds', (kind) => {
 
   it('Q2: another login is told what it may know, and what it lacks', async () => {
     const session = await hold();
-    const held = await asOther(async (store) => store.ready.heldSnapshot?.());
+    const held = await asOther(async (store) => store.diagnose?.heldSnapshot?.());
     if (kind !== 'postgres') expect(held).toEqual({ needs: 'PROCESS' });
     else expect(held).toMatchObject({ holder: `session ${session}`, details: ['pg_dump'], age: undefined });
   });

@@ -105,7 +105,7 @@ describe.each(APPLICATIONS)('%s, with %j', (kind, driver) => {
       const hot = found.filter((row) => row.id.toLowerCase() !== id('later'));
       expect(new Set(hot.map((row) => row.seq)).size).toBe(7);
       expect(hot.some((row) => BigInt(row.seq) > 2n ** 53n)).toBe(true);
-      expect(await harness.store.cleaner.cleanArchive(0, 100)).toBe(8);
+      expect((await harness.store.cleaner.clean('archive', 0, 100)).removed).toBe(8);
     });
   });
 });

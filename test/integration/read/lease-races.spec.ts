@@ -20,7 +20,7 @@ describe.each(DATABASES)('%s: leases that change while they are waited for', (ki
       await harness.store.leases.acquire({ owner, leaseMs: 4_000, transport: 0, limit: 2 });
       const operator = await OpenTransaction.begin(harness);
       await operator.query(
-        `select 1 from outbox_leases where bucket = 0 ${kind === 'postgres' ? 'for share' : 'lock in share mode'}`,
+        `select crashes from outbox_leases where bucket = 0 ${kind === 'postgres' ? 'for share' : 'lock in share mode'}`,
       );
       const renewed = harness.store.leases.renew(owner, 60_000);
       expect(await waitsForLock(harness, renewed)).toBe(true);

@@ -62,7 +62,7 @@ describeOnEach([], 'destinations that are missing', (kind) => {
       expect(hooks.of('circuitOpened')).toEqual([]);
       const [transportRelay] = dispatcher.status().transports;
       expect(transportRelay?.away).toEqual([expect.objectContaining({ name: 'topic "missing"' })]);
-      const { away } = await readStats(harness.store.admin, harness.transportIds, {
+      const { away } = await readStats(harness.store, harness.transportIds, {
         statuses: dispatcher.status().transports,
         now: Date.now(),
       });

@@ -1,4 +1,5 @@
 import type { OutboxDispatcher, OutboxOptions, PublishResult } from '../../../lib/index.js';
+import { pausesOf } from '../../support/operator.js';
 import { PUBLISHED } from '../../../lib/transports/transport.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { describeWith, DATABASES } from '../../support/services.js';
@@ -34,11 +35,11 @@ describe.each(DATABASES)('a transport that is paused, on %s', (kind) => {
       // Row locks have few heartbeats: there a notification, or the bound, is what one waits for.
       const heard = (): void => relays.forEach((dispatcher) => dispatcher.lookAtLeases());
       const pause = async (part: object = {}) => (
-        await harness.store.pauses?.pause({ ...ACTION, scope: { ...ALL, ...part }, reason: 'audit' }),
+        await pausesOf(harness.store).pause({ ...ACTION, scope: { ...ALL, ...part }, reason: 'audit' }),
         heard()
       );
       const resume = async (part: object = {}) => (
-        await harness.store.pauses?.resume({ ...ACTION, scope: { ...ALL, ...part } }),
+        await pausesOf(harness.store).resume({ ...ACTION, scope: { ...ALL, ...part } }),
         heard()
       );
       const relay = (overrides: object = {}) => {
@@ -173,16 +174,18 @@ describe.each(DATABASES)('a transport that is paused, on %s', (kind) => {
           {},
           {
             wrapStore: (store) => {
-              const pauses = store.pauses as NonNullable<typeof store.pauses>;
-              const counted = { list: () => ((listed += 1), pauses.list()) };
-              return Object.assign(store, { pauses: Object.assign(Object.create(pauses) as typeof pauses, counted) });
+              const operators = store.operators as NonNullable<typeof store.operators>;
+              const counted = { pauses: () => ((listed += 1), operators.pauses()) };
+              return Object.assign(store, {
+                operators: Object.assign(Object.create(operators) as typeof operators, counted),
+              });
             },
           },
         );
         await dispatcher.start();
-        await harness.store.pauses?.pause({ ...ACTION, reason: 'audit' });
+        await pausesOf(harness.store).pause({ ...ACTION, reason: 'audit' });
         await until(() => hooks.of('paused').length === 1);
-        await harness.store.pauses?.resume(ACTION);
+        await pausesOf(harness.store).resume(ACTION);
         await until(() => hooks.of('resumed').length === 1);
         expect(listed).toBe(0);
       } finally {
@@ -196,7 +199,7 @@ describe.each(DATABASES)('a transport that is paused, on %s', (kind) => {
       try {
         const transport = new ScriptedTransport();
         const scope = { ...ALL, key: 'k' };
-        await harness.store.pauses?.pause({ ...ACTION, scope, reason: 'audit' });
+        await pausesOf(harness.store).pause({ ...ACTION, scope, reason: 'audit' });
         await harness.enqueue([{ key: 'k' }]);
         const since = Date.now();
         await until(() => Date.now() - since > maxAge);
@@ -204,7 +207,7 @@ describe.each(DATABASES)('a transport that is paused, on %s', (kind) => {
         await dispatcher.start();
         await until(async () => (await harness.count('parked')) === 1);
         expect([hooks.of('dead'), transport.attempted]).toEqual([[], []]);
-        await harness.store.pauses?.resume({ ...ACTION, scope });
+        await pausesOf(harness.store).resume({ ...ACTION, scope });
         await transport.until(() => transport.published.length === 1);
       } finally {
         await harness.close();
@@ -234,14 +237,14 @@ describe.each(DATABASES)('a transport that is paused, on %s', (kind) => {
             },
           },
         );
-        await harness.store.pauses?.pause({ ...ACTION, scope, reason: 'audit' });
+        await pausesOf(harness.store).pause({ ...ACTION, scope, reason: 'audit' });
         await harness.enqueue([{ key: 'k', topic: 'prices' }]);
         await dispatcher.start();
         await until(async () => (await harness.count('parked')) === 1);
         await until(() => dispatcher.status().transports[0]?.buckets.length === 4);
         await harness.dataSource.transaction(async (manager) => {
           await manager.query('select parked_id from outbox_parked for update');
-          await harness.store.pauses?.resume({ ...ACTION, scope });
+          await pausesOf(harness.store).resume({ ...ACTION, scope });
           await until(() => hooks.of('resumed').length === 1);
           await until(() => passes > 0);
           expect(transport.attempted).toEqual([]);
@@ -260,7 +263,7 @@ describe.each(DATABASES)('a transport that is paused, on %s', (kind) => {
         await dispatcher.start();
         await until(() => dispatcher.status().transports[0]?.buckets.length === 4);
         const scope = { transport: 0, topic: 'prices', key: null };
-        await harness.store.pauses?.pause({ ...ACTION, scope, reason: 'wrong prices' });
+        await pausesOf(harness.store).pause({ ...ACTION, scope, reason: 'wrong prices' });
         await until(() => hooks.of('paused').length === 1);
         const ids = await harness.enqueue(['a', 'b'].map((key) => ({ key, topic: 'prices' })));
         const left = new Set(ids);
@@ -269,7 +272,7 @@ describe.each(DATABASES)('a transport that is paused, on %s', (kind) => {
           for (const id of changed) left.delete(id);
           return left.size === 0;
         });
-        await harness.store.pauses?.resume({ ...ACTION, scope });
+        await pausesOf(harness.store).resume({ ...ACTION, scope });
         const [next] = await harness.enqueue([{ key: 'a', topic: 'prices' }]);
         await transport.until(() => transport.published.length === 1);
         expect(transport.published.map(({ id }) => id)).toEqual([next]);

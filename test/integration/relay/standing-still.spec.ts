@@ -158,9 +158,9 @@ describe.each(DATABASES)('%s: ready messages that stand still', (kind) => {
       const store = openStore(harness.dataSource, { ...settings, options: database, statementTimeout: 600_000 });
       let looks = 0;
       const { admin } = store;
-      const { glance } = admin;
-      const untilCounted = patient(store).admin.glance!;
-      admin.glance = (...given) => ((looks += 1), glance!.apply(admin, given));
+      const { stats } = admin;
+      const untilCounted = patient(store).admin.stats;
+      admin.stats = (...given) => ((looks += 1), stats.apply(admin, given));
       const ask = process(NO_RELAY, false, store);
       await owner([0, 1, 2, 3]);
       const runner = harness.dataSource.createQueryRunner();
@@ -173,7 +173,7 @@ describe.each(DATABASES)('%s: ready messages that stand still', (kind) => {
       expect(looks).toBe(1);
       await (kind === 'postgres' ? runner.rollbackTransaction() : runner.query('unlock tables'));
       await runner.release();
-      admin.glance = untilCounted;
+      admin.stats = untilCounted;
       expect(await ask(5_001)).toEqual(['up']);
       await store.close();
     });

@@ -138,18 +138,22 @@ export class Applications {
   }
 }
 
-/** Applications on a database of the suite's own. Called where its hooks belong. */
-export function useApplications(kind: DatabaseKind = 'postgres'): {
-  applications: Applications;
-  database: TestDatabase;
-} {
-  const used = { applications: new Applications() } as { applications: Applications; database: TestDatabase };
-  beforeAll(async () => {
-    used.database = await createTestDatabase(kind);
-  });
-  afterEach(() => used.applications.close());
-  afterAll(() => used.database.drop());
-  return used;
+/**
+ * Applications on a database of the suite's own, or of each test's. Called where its hooks belong; the database is there once they ran.
+ */
+export function useApplications(
+  kind: DatabaseKind = 'postgres',
+  of: 'suite' | 'test' = 'suite',
+): { readonly applications: Applications; readonly database: TestDatabase } {
+  const [applications, database] = [new Applications(), {} as TestDatabase];
+  const create = async (): Promise<void> => void Object.assign(database, await createTestDatabase(kind));
+  const drop = (): Promise<void> | undefined => database.drop?.();
+  if (of === 'suite') beforeAll(create);
+  else beforeEach(create);
+  afterEach(() => applications.close());
+  if (of === 'suite') afterAll(drop);
+  else afterEach(drop);
+  return { applications, database };
 }
 
 /** What a start fails with. */

@@ -2,9 +2,8 @@ import { bucketOf } from '../../../lib/message/bucket-of.js';
 import {
   perBucket,
   STATS_COUNT_LIMIT,
-  type GlanceRequest,
   type Head,
-  type TransportGlance,
+  type StatsRequest,
   type TransportStats,
 } from '../../../lib/store/admin-store.js';
 import { compareSeq, type ParkedState } from '../../../lib/outbox-message.js';
@@ -42,12 +41,13 @@ export function release(database: MemoryDatabase, filter: { key: string; transpo
   return { released };
 }
 
-export function stats(database: MemoryDatabase): TransportStats[] {
+/** With counts that are exact: nothing here is large. */
+export function stats(database: MemoryDatabase, request: StatsRequest = {}): TransportStats[] {
   const transports = [...database.transports].sort(([, a], [, b]) => a - b);
-  return transports.map(([name, transport]) => ({ name, ...statsOf(database, transport) }));
+  return transports.map(([name, transport]) => ({ name, ...statsOf(database, transport, request) }));
 }
 
-function statsOf(database: MemoryDatabase, transport: number): Omit<TransportStats, 'name'> {
+function statsOf(database: MemoryDatabase, transport: number, request: StatsRequest): Omit<TransportStats, 'name'> {
   const now = database.now();
   const buckets = Array.from({ length: database.settings.buckets }, (_, bucket) => bucket);
   const ready = buckets.flatMap((bucket) => database.readyRows(transport, bucket));
@@ -56,10 +56,14 @@ function statsOf(database: MemoryDatabase, transport: number): Omit<TransportSta
   const count = (state: ParkedState): number => parked.filter((row) => row.state === state).length;
   const blocking = parked.filter((row) => row.blocking);
   const leases = [...database.leases.values()].filter((lease) => lease.transport === transport);
+  const { limit = STATS_COUNT_LIMIT, look = { buckets, after: () => '0' }, topicsOf } = request;
   return {
     transport,
-    ready: Math.min(ready.length, STATS_COUNT_LIMIT),
-    readyIsExact: ready.length < STATS_COUNT_LIMIT,
+    heads: look.buckets.flatMap((bucket) =>
+      headOf(database, transport, bucket, look.after(transport, bucket), perBucket(limit, look.buckets)),
+    ),
+    ready: Math.min(ready.length, limit),
+    readyIsExact: ready.length < limit,
     scheduled: count('scheduled'),
     waiting: count('waiting'),
     blocked: blocking.filter((row) => row.state === 'blocked').length,
@@ -67,20 +71,20 @@ function statsOf(database: MemoryDatabase, transport: number): Omit<TransportSta
     blockedKeys: new Set(blocking.map(({ bucket, key }) => JSON.stringify([bucket, key]))).size,
     oldestReadyAge: ready.length === 0 ? null : Math.ceil(now - oldest),
     leasedBuckets: leases.filter(({ owner, expiresAt }) => owner !== null && expiresAt > now).length,
+    ...(topicsOf?.includes(transport) && { topics: topicsIn(parked, limit) }),
   };
 }
 
-/** With counts that are exact: nothing here is large. */
-export function glance(database: MemoryDatabase, request: GlanceRequest): TransportGlance[] {
-  return stats(database).map(({ ready: _, readyIsExact: _exact, oldestReadyAge: _age, ...counts }) => ({
-    ...counts,
-    heads: request.buckets.flatMap((bucket) => headOf(database, counts.transport, bucket, request)),
-  }));
+function topicsIn(parked: readonly ParkedRow[], limit: number): Map<string, number> {
+  const topics = new Map<string, number>();
+  for (const state of ['waiting', 'blocked'])
+    for (const { topic } of parked.filter((row) => row.state === state).slice(0, limit))
+      topics.set(topic, (topics.get(topic) ?? 0) + 1);
+  return topics;
 }
 
-function headOf(database: MemoryDatabase, transport: number, bucket: number, request: GlanceRequest): Head[] {
+function headOf(database: MemoryDatabase, transport: number, bucket: number, after: string, most: number): Head[] {
   const now = database.now();
-  const after = request.after(transport, bucket);
   const rows = database.readyRows(transport, bucket).filter(({ seq }) => compareSeq(seq, after) > 0);
   const [first] = rows.sort((a, b) => compareSeq(a.seq, b.seq));
   if (first === undefined) return [];
@@ -93,7 +97,7 @@ function headOf(database: MemoryDatabase, transport: number, bucket: number, req
       seq: first.seq,
       id: first.id,
       age: Math.ceil(now - first.createdAt),
-      ready: Math.min(rows.length, perBucket(request)),
+      ready: Math.min(rows.length, most),
       lease: owner === null ? null : { owner, remaining: (held?.expiresAt ?? now) - now, alive },
     },
   ];

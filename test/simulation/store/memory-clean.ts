@@ -1,12 +1,18 @@
-import type { DedupReport } from '../../../lib/store/admin-store.js';
+import type { Cleaning } from '../../../lib/store/admin-store.js';
 import { wakeNext } from './memory-admin.js';
 import { unsettled } from './memory-dedup.js';
 import type { MemoryDatabase } from './memory-database.js';
 import { isVisible } from './memory-rows.js';
 
-/** Deletes what is final and old, oldest first; each function is one statement. */
+/** Deletes what is final and old, oldest first; one statement. */
+export function clean(database: MemoryDatabase, what: Cleaning, age: number, limit: number): number {
+  if (what === 'audit') return 0;
+  if (what === 'archive') return cleanArchive(database, age, limit);
+  if (what === 'dedup') return cleanDedup(database, age, limit);
+  return cleanDead(database, age, limit, what === 'announced');
+}
 
-export function cleanArchive({ archive, now }: MemoryDatabase, age: number, limit: number): number {
+function cleanArchive({ archive, now }: MemoryDatabase, age: number, limit: number): number {
   const before = now() - age;
   const old = [...archive].filter(({ publishedAt }) => publishedAt < before).slice(0, limit);
   for (const row of old) archive.delete(row);
@@ -14,7 +20,7 @@ export function cleanArchive({ archive, now }: MemoryDatabase, age: number, limi
 }
 
 /** A key that waited for a dead message goes on. */
-export function cleanDead(database: MemoryDatabase, age: number, limit: number, announcedOnly: boolean): number {
+function cleanDead(database: MemoryDatabase, age: number, limit: number, announcedOnly: boolean): number {
   const now = database.now();
   const old = database
     .parkedRows()
@@ -27,10 +33,7 @@ export function cleanDead(database: MemoryDatabase, age: number, limit: number, 
   return old.length;
 }
 
-/** One statement comes past all that stay. */
-export const dedupReport = (removed: number): DedupReport => ({ removed, looked: removed });
-
-export function cleanDedup(database: MemoryDatabase, age: number, limit: number): number {
+function cleanDedup(database: MemoryDatabase, age: number, limit: number): number {
   const before = database.now() - age;
   const isUnsettled = unsettled(database);
   const old = [...database.dedup]

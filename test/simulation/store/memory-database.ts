@@ -1,5 +1,5 @@
 import type { OutboxMessage } from '../../../lib/index.js';
-import type { AuditRow } from '../../../lib/store/bulk-store.js';
+import type { AuditRow } from '../../../lib/store/operator-store.js';
 import { compareSeq } from '../../../lib/outbox-message.js';
 import { OutboxConfigurationError } from '../../../lib/outbox.errors.js';
 import type { Lease } from '../../../lib/store/lease-store.js';

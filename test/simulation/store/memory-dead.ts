@@ -67,9 +67,7 @@ export const A_SWEEP = 2.5;
 /** By statement. The first read of a take-over is one statement where reads prove nothing, and must get through: with 1.25 and more it would not. */
 const TIMES: Readonly<Record<string, number>> = {
   fetch: 1,
-  lowest: 1,
   lockRows: 1,
   sweep: A_SWEEP,
   probe: A_SWEEP,
-  'probe within': 1,
 };

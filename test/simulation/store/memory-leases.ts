@@ -61,10 +61,8 @@ export function beat(database: MemoryDatabase, instance: Instance, ttlMs: number
   return alive(database, (row) => row.owner === owner || row.expiresAt > now);
 }
 
-export const living = (database: MemoryDatabase): Beat =>
-  alive(database, ({ expiresAt }) => expiresAt > database.now());
-
-export const rows = (database: MemoryDatabase): Beat => alive(database, () => true);
+export const living = (database: MemoryDatabase, also?: 'gone'): Beat =>
+  alive(database, ({ expiresAt }) => also === 'gone' || expiresAt > database.now());
 
 function alive(database: MemoryDatabase, isAlive: (row: { owner: string; expiresAt: number }) => boolean): Beat {
   const instances = [...database.instances.values()]

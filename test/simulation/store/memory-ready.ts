@@ -13,20 +13,23 @@ import type { MemoryDatabase } from './memory-database.js';
 import type { MemoryStore } from './memory-store.js';
 import { bodyOf, type ParkedRow, type ReadyRow } from './memory-rows.js';
 import type { MemoryTransaction } from './memory-transaction.js';
-import type { MemoryStoreOptions } from './memory-wire.js';
 
 /** The ready table; each function is one statement, or a part of one that writes. */
 
 export type Read = Omit<FetchResult, 'session'>;
 
-/** @param relay who reads, and is told where numbers are with each read, unless it has to ask */
+/**
+ * @param relay who reads, and is told where numbers are with each read, unless that is a question of its own
+ * @param reach numbers of a bucket at which a limited read gets; a wider one is cancelled
+ */
 export function fetchReady(
   database: MemoryDatabase,
   request: Parameters<ReadyStore['fetch']>[0],
   relay: { readonly provesNothing: boolean },
+  reach: number,
 ): Read {
   if (!relay.provesNothing) database.numberSource(relay);
-  const { transport, positions, perBucket, limit, within = Infinity } = request;
+  const { transport, positions, perBucket, limit, within = Infinity, asksFence } = request;
   const rows = positions.flatMap(({ bucket, after, upTo }) => {
     const found = database
       .readyRows(transport, bucket)
@@ -35,12 +38,16 @@ export function fetchReady(
     database.dead?.walk(transport, bucket, after, found[perBucket - 1]?.seq ?? upTo);
     return found;
   });
-  if (database.dead?.exceeds('fetch', within) === true) throw cancelled();
-  return read(database, rows.slice(0, limit));
+  const end = (upTo = String(database.nextSeq)): number => Math.min(Number(upTo), Number(database.nextSeq));
+  const isWide = within < Infinity && positions.some(({ after, upTo }) => end(upTo) - Number(after) > reach);
+  if (database.dead?.exceeds('fetch', within) === true || isWide) throw cancelled(within);
+  const found = read(database, rows.slice(0, limit));
+  return asksFence === true ? { ...found, fence: database.write(({ id }) => String(id)) } : found;
 }
 
-const cancelled = (): Error =>
-  Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014' });
+/** @param took milliseconds until the server gave up */
+const cancelled = (took: number): Error =>
+  Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014', took });
 
 /** @param page places per range that one statement returns */
 export function sweep(
@@ -61,69 +68,18 @@ export function sweep(
   return { places: found.flat(), complete: found.every((places) => places.length < page) };
 }
 
-/**
- * Statements by which a bucket's beginning is looked for.
- * @param reach numbers at which one of them gets; a wider one is cancelled
- */
-export function looks(
-  store: MemoryStore,
-  { looks: reach = Infinity }: MemoryStoreOptions,
-): Pick<ReadyStore, 'edge' | 'lowest'> {
+/** Of a store whose reads prove nothing: the range of a bucket ends with the bucket. */
+export function probes(store: MemoryStore): Pick<ReadyStore, 'bucketsPerRead' | 'probe'> {
   const { database } = store;
-  return {
-    edge: () =>
-      store.call('edge', () => {
-        const source = database.numberSource(store);
-        const snapshot = database.snapshot();
-        return { source, snapshot, fence: database.write(({ id }) => String(id)), session: store.session };
-      }),
-    lowest: (transport, ranges, ms) =>
-      store.call('lowest', () => {
-        const { places } = sweep(database, transport, ranges, 1);
-        const isWide = ranges.some(({ after, upTo }) => BigInt(upTo) - BigInt(after) > reach);
-        if (database.dead?.exceeds('lowest', ms) === true || isWide) throw cancelled();
-        return { places, snapshot: database.snapshot() };
-      }),
-  };
-}
-
-/** Statements of a store whose reads prove nothing. Those with a limit read whole buckets, and cannot ask for less than one. */
-export function probes(
-  store: MemoryStore,
-  { looks: reach = Infinity }: MemoryStoreOptions,
-): Pick<ReadyStore, 'bucketsPerRead' | 'probe' | 'lowest' | 'numberSource'> {
-  const { database } = store;
-  const walkAll = (transport: number, ranges: readonly ReadRange[], ms: number): void => {
-    for (const { bucket } of ranges) database.dead?.walk(transport, bucket, '0');
-    const isWide = ms <= A_LOOK && ranges.length > 0 && Number(database.nextSeq) > reach;
-    if (database.dead?.exceeds('lowest', ms) === true || isWide) throw cancelled();
-  };
   return {
     bucketsPerRead: 1,
-    probe: (transport, ranges, ms) =>
-      store.call(ms === undefined ? 'probe' : 'probe within', () => {
-        if (ms === undefined)
-          for (const { bucket, after, upTo } of ranges) database.dead?.walk(transport, bucket, after, upTo);
-        else walkAll(transport, ranges, ms);
+    probe: (transport, ranges) =>
+      store.call('probe', () => {
+        for (const { bucket, after, upTo } of ranges) database.dead?.walk(transport, bucket, after, upTo);
         return probe(database, transport, ranges);
       }),
-    lowest: (transport, ranges, ms) =>
-      store.call('lowest', () => {
-        const places = ranges.flatMap((range) => first(database, transport, range) ?? []);
-        walkAll(transport, ranges, ms);
-        return { places, snapshot: undefined };
-      }),
-    numberSource: () => store.call('numberSource', () => database.numberSource(store)),
   };
 }
-
-function first(database: MemoryDatabase, transport: number, { bucket, after, upTo }: ReadRange): Place | undefined {
-  const row = database.readyRows(transport, bucket).find(({ seq }) => compareSeq(seq, after) > 0);
-  return row !== undefined && compareSeq(row.seq, upTo) <= 0 ? { bucket, seq: row.seq } : undefined;
-}
-
-/** Milliseconds that the first look has. */
-const A_LOOK = 50;
 
 /** Of each range whether no uncommitted insert is in it, as a dirty read beside a committed one tells. */
 export function probe(

@@ -1,8 +1,10 @@
 import type { OutboxStore } from '../../../lib/index.js';
 import type { NewMessage, Place } from '../../../lib/outbox-message.js';
-import type { DedupReport, GlanceRequest } from '../../../lib/store/admin-store.js';
+import type { Cleaning, CleanReport, StatsRequest } from '../../../lib/store/admin-store.js';
 import type { SqlExecutor } from '../../../lib/store/executor.js';
 import type { Acquired, Beat, HeldLease, Instance, Lease, LeaseStore } from '../../../lib/store/lease-store.js';
+import type { InspectStore } from '../../../lib/store/inspect-store.js';
+import type { OperatorStore } from '../../../lib/store/operator-store.js';
 import { LockTurns } from '../../../lib/store/lock-turns.js';
 import type { InsertReport, SchemaSettings } from '../../../lib/store/outbox-store.js';
 import type {
@@ -26,7 +28,7 @@ import type {
   WriteReport,
 } from '../../../lib/store/ready-store.js';
 import * as admin from './memory-admin.js';
-import { MemoryBulk } from './memory-bulk.js';
+import { MemoryOperators } from './memory-operators.js';
 import * as clean from './memory-clean.js';
 import type { MemoryDatabase } from './memory-database.js';
 import { MemoryInsert } from './memory-insert.js';
@@ -52,13 +54,14 @@ export class MemoryStore implements OutboxStore {
   readonly admin = this;
   readonly cleaner = this;
   readonly setup = this;
-  readonly bulk = new MemoryBulk(this);
+  readonly operators = new MemoryOperators(this) as unknown as OperatorStore;
+  readonly inspect = this.operators as unknown as InspectStore;
   session = 0;
   readonly bucketsPerRead?: number;
   readonly probe?: NonNullable<ReadyStore['probe']>;
-  readonly numberSource?: NonNullable<ReadyStore['numberSource']>;
-  readonly lowest?: NonNullable<ReadyStore['lowest']>;
-  readonly edge?: NonNullable<ReadyStore['edge']>;
+  /** When its numbers were asked for. */
+  private askedAt = -Infinity;
+  private readonly reach: number;
   /** @internal */ readonly wire: Wire;
   /** @internal */ readonly sweepPage: number;
   /** @internal */ readonly locked = new Set<MemoryLockedRows>();
@@ -72,7 +75,8 @@ export class MemoryStore implements OutboxStore {
     this.wire = wire;
     this.sweepPage = sweepPage;
     this.provesNothing = proof.floor === 'probe';
-    Object.assign(this, this.provesNothing ? ready.probes(this, proof) : ready.looks(this, proof));
+    this.reach = proof.looks ?? Infinity;
+    if (this.provesNothing) Object.assign(this, ready.probes(this));
   }
 
   /** The connections were lost: what they had locked is free, and readers start over. */
@@ -109,7 +113,8 @@ export class MemoryStore implements OutboxStore {
   }
   beat = (instance: Instance, ttlMs: number) =>
     this.write('beat', () => leases.beat(this.database, instance, ttlMs)).then((beat) => this.heard(beat));
-  living = () => this.call('living', () => leases.living(this.database)).then((beat) => this.heard(beat));
+  living = (also?: 'gone') =>
+    this.call('living', () => leases.living(this.database, also)).then((beat) => this.heard(beat));
   /** Of whoever has the store, with each answer that arrives. */
   heard = (beat: Beat): Beat => beat;
   leave = (owner: string) => this.write('leave', () => void this.database.instances.delete(owner));
@@ -119,20 +124,25 @@ export class MemoryStore implements OutboxStore {
   expire = () => this.writeFound('expire', () => leases.expire(this.database));
 
   fetch(request: Parameters<ReadyStore['fetch']>[0]): Promise<FetchResult> {
-    return this.call('fetch', () => this.found(ready.fetchReady(this.database, request, this)));
+    return this.found('fetch', () => ready.fetchReady(this.database, request, this, this.reach));
   }
   sweep(transport: number, ranges: readonly ReadRange[], known = 0): Promise<SweepResult> {
     return this.call('sweep', () => ready.sweep(this.database, transport, ranges, this.sweepPage + known));
   }
   readPlaces(transport: number, places: readonly Place[], visibleIn: Snapshot | undefined): Promise<FetchResult> {
-    return this.call('readPlaces', () => this.found(ready.readPlaces(this.database, transport, places, visibleIn)));
+    return this.found('readPlaces', () => ready.readPlaces(this.database, transport, places, visibleIn));
   }
   readPayloads(...args: Parameters<ReadyStore['readPayloads']>): ReturnType<ReadyStore['readPayloads']> {
     return this.call('readPayloads', () => ready.readPayloads(this.database, ...args));
   }
-  /** @internal */ found(read: ready.Read): FetchResult {
-    const proof = this.provesNothing ? { snapshot: undefined, source: undefined } : {};
-    return { ...read, ...proof, session: this.session };
+  /** Where reads prove nothing, numbers are a question of their own, some times a second. @internal */
+  async found(operation: string, work: () => ready.Read): Promise<FetchResult> {
+    const read = await this.call(operation, () => ({ ...work(), session: this.session }));
+    if (!this.provesNothing) return read;
+    const isDue = this.database.now() - this.askedAt >= ASK_EVERY;
+    if (isDue) this.askedAt = this.database.now();
+    const source = isDue ? await this.call('numberSource', () => this.database.numberSource(this)) : undefined;
+    return { ...read, snapshot: undefined, fence: undefined, source };
   }
   async flush(session?: number): Promise<void> {
     await this.write('flush', () => undefined);
@@ -226,18 +236,11 @@ export class MemoryStore implements OutboxStore {
     }
   }
 
-  stats = () => this.call('stats', () => admin.stats(this.database));
-  relays = () => this.call('relays', () => leases.rows(this.database));
-  glance = (request: GlanceRequest) => this.call('glance', () => admin.glance(this.database, request));
+  stats = (request?: StatsRequest) => this.call('stats', () => admin.stats(this.database, request));
 
-  cleanArchive(age: number, limit: number): Promise<number> {
-    return this.writeFound('cleanArchive', () => clean.cleanArchive(this.database, age, limit));
-  }
-  cleanDead(age: number, limit: number, announcedOnly: boolean): Promise<number> {
-    return this.writeFound('cleanDead', () => clean.cleanDead(this.database, age, limit, announcedOnly));
-  }
-  cleanDedup(age: number, limit: number): Promise<DedupReport> {
-    return this.writeFound('cleanDedup', () => clean.cleanDedup(this.database, age, limit)).then(clean.dedupReport);
+  async clean(what: Cleaning, age: number, limit: number): Promise<CleanReport> {
+    const removed = await this.writeFound('clean', () => clean.clean(this.database, what, age, limit));
+    return { removed, looked: removed }; // one statement comes past all that stay
   }
 
   create(settings: SchemaSettings): Promise<void> {
@@ -285,3 +288,6 @@ export class MemoryStore implements OutboxStore {
     }
   }
 }
+
+/** Milliseconds. */
+const ASK_EVERY = 100;

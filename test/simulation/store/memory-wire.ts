@@ -11,6 +11,6 @@ export interface MemoryStoreOptions {
   readonly sweepPage?: number;
   /** What it says of open transactions: snapshots, as PostgreSQL; or the answers to probes, as MySQL and MariaDB. */
   readonly floor?: 'snapshot' | 'probe';
-  /** Numbers of a bucket at which one look for its beginning gets. */
+  /** Numbers of a bucket at which one read with a limit gets, where reads return snapshots. */
   readonly looks?: number;
 }

@@ -1,4 +1,5 @@
-import { checkedPage, checkedQuery, readCursor, writeCursor } from '../../../lib/admin/message-query.js';
+import { checkedPage } from '../../../lib/admin/checks.js';
+import { checkedQuery, readCursor, writeCursor } from '../../../lib/admin/message-query.js';
 
 const ID = '01931d2f-0a5b-7c3d-8e4f-0123456789ab';
 
@@ -22,10 +23,10 @@ describe('the filter of find', () => {
     [null, 'a page must be an object'],
     [{ limit: 0 }, 'limit must be a whole number from 1 to 500'],
     [{ limit: 501 }, 'limit must be a whole number from 1 to 500'],
-    [{ after: 1 }, 'after is not a cursor of this filter'],
+    [{ after: 1 }, 'after must be next of the page before, not a number'],
     [{ before: '' }, "unknown field 'before'"],
   ])('refuses the page %j', (page, text) => {
-    expect(() => checkedPage(page as never)).toThrow(text);
+    expect(() => checkedPage('find', page as never)).toThrow(text);
   });
 
   it('means what is not published, unless a state or ids are named', () => {
@@ -37,7 +38,7 @@ describe('the filter of find', () => {
       states: ['dead', 'ready'],
       filter: { olderThan: 2_000 },
     });
-    expect(checkedPage({})).toEqual({ limit: 50, after: undefined });
+    expect(checkedPage('find', {})).toEqual({ limit: 50, after: undefined });
   });
 
   it('has cursors of its own, that no other filter takes', () => {

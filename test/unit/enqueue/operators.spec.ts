@@ -1,35 +1,38 @@
 import type { MessageSelection } from '../../../lib/index.js';
 import { OutboxService } from '../../../lib/enqueue/outbox.service.js';
-import type { BulkFilter, BulkRow, BulkStore, NewAction } from '../../../lib/store/bulk-store.js';
+import type { InspectStore, PageRow, RowRequest } from '../../../lib/store/inspect-store.js';
+import type { NewAction, OperatorStore, Step } from '../../../lib/store/operator-store.js';
 import { definition, enqueueOptions, enqueueRuntime, refusal } from '../../support/enqueue.js';
 
 const V7 = '01931d2f-0a5b-7c3d-8e4f-0123456789ab';
 const V4 = '01931D2F-0A5B-4C3D-8E4F-0123456789AB';
 
-const ROW: BulkRow = { rowId: '1', id: V7, transport: 0, bucket: 3, seq: '1', error: '' };
+const ROW = { rowId: '1', id: V7, transport: 0, bucket: 3, seq: '1' } as PageRow;
 
 /** @param changed ids of the rows that the store changes */
 function setup(changed: string[] = []) {
-  const filters: BulkFilter[] = [];
+  const filters: unknown[] = [];
   const begun: NewAction[] = [];
-  const released: unknown[] = [];
+  const released: Step[] = [];
   let nudges = 0;
-  const bulk: Partial<BulkStore> = {
+  const inspect: Partial<InspectStore> = {
     bounds: async () => ({ from: '1', upTo: '1', at: 'now', now: new Date() }),
-    find: async ({ filter }) => {
-      filters.push(filter);
+    find: async ({ state, parked, ids, transport, key, topic, type }: RowRequest) => {
+      if (state === 'ready') return { rows: [], next: null };
+      filters.push(JSON.parse(JSON.stringify({ ids, transport, key, topic, type, states: parked?.states })));
       return { rows: changed.length > 0 ? [ROW] : [], next: null };
     },
-    locate: async () => ({ rows: [], isComplete: true }),
+    byIds: async () => ({ rows: [], isComplete: true }),
+  };
+  const operators: Partial<OperatorStore> = {
     begin: async (action) => String(begun.push(action)),
-    change: async () => changed,
-    release: async (_, filter) => {
-      released.push(filter);
-      return 1;
+    step: async () => ({ done: changed.length, skipped: 0, ids: changed }),
+    act: async (action, step) => {
+      released.push(step);
+      return { audit: String(begun.push(action)), done: 1 };
     },
     end: async () => true,
   };
-  const inspect = { page: async () => ({ rows: [], next: null }) };
   const transportsThere = { transports: async () => new Map(Object.entries({ main: 0, audit: 1, former: 2 })) };
   const transports = new Map([
     ['main', definition()],
@@ -37,7 +40,7 @@ function setup(changed: string[] = []) {
   ]);
   const parts = {
     options: enqueueOptions({ transports }),
-    store: { bulk, inspect, setup: transportsThere } as never,
+    store: { operators, inspect, setup: transportsThere } as never,
     committed: () => void nudges++,
   };
   return {
@@ -94,7 +97,7 @@ describe('requeue, discard and cancel', () => {
         expect(await outbox[operation](selection, { dryRun: true })).toEqual({ count: 1 });
         expect(begun).toEqual([]);
         await outbox[operation](selection);
-        expect(filters.map((filter) => filter.states)).toEqual([states, states]);
+        expect(filters).toMatchObject([{ states }, { states }]);
       }
     },
   );
@@ -103,7 +106,10 @@ describe('requeue, discard and cancel', () => {
     const { outbox, filters } = setup();
     await outbox.cancel({ type: 'x' });
     await outbox.cancel({ type: 'x', state: ['scheduled', 'ready'] });
-    expect(filters.map(({ states }) => states)).toEqual([['scheduled', 'waiting', 'blocked', 'dead'], ['scheduled']]);
+    expect(filters).toEqual([
+      { type: 'x', states: ['scheduled', 'waiting', 'blocked', 'dead'] },
+      { type: 'x', states: ['scheduled'] },
+    ]);
   });
 
   it('takes the name of a transport that is in the tables only', async () => {
@@ -164,7 +170,13 @@ describe('release', () => {
     const { outbox, released, begun, nudges } = setup();
     await outbox.release('k');
     expect(await outbox.release('k', { transport: 'audit', by: 'ann' })).toEqual({ released: 1, auditId: '2' });
-    expect([released, nudges()]).toEqual([[{ key: 'k' }, { key: 'k', transport: 1 }], 2]);
+    expect([released, nudges()]).toEqual([
+      [
+        { do: 'release', key: 'k' },
+        { do: 'release', key: 'k', transport: 1 },
+      ],
+      2,
+    ]);
     expect(begun.map(({ action, actor }) => [action, actor])).toEqual([
       ['release', expect.stringContaining('@')],
       ['release', 'ann'],

@@ -1,13 +1,13 @@
 import type { EncryptionContext, PayloadEncryption, PublishResult } from '../../../lib/index.js';
 import { Destinations } from '../../../lib/enqueue/destinations.js';
 import { encryptPayloads } from '../../../lib/enqueue/encrypt-payloads.js';
-import { FakeClock } from '../../../lib/testing/fake-clock.js';
+import { FakeClock } from '../../../lib/testing/index.js';
 import { OutboxUndecryptableError } from '../../../lib/message/encryption.js';
 import { OutboxMessage, type StoredMessage } from '../../../lib/outbox-message.js';
-import { PayloadDecrypter } from '../../../lib/relay/publish/decrypt-payloads.js';
+import { decrypting } from '../../../lib/encryption/decrypt-payloads.js';
 import { OutboxTransport, PUBLISHED } from '../../../lib/transports/transport.js';
 import { resolveOptions } from '../../../lib/options/resolve.js';
-import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
+import { contractMessage } from '../../support/publish.js';
 import { newMessage } from '../../support/scripted.js';
 import { turn } from '../../support/transport-relay.js';
 
@@ -42,6 +42,14 @@ const message = (payload: string, keyId: string | null, more: Partial<StoredMess
   return new OutboxMessage({ ...contractMessage({ topic: 't', key: 'key', payload }), optionsJson, ...more });
 };
 
+const CONTEXT = { report: () => undefined, timeout: 1_000, signal: new AbortController().signal };
+const wrapped = async (
+  transport: Recorder,
+  encryption?: PayloadEncryption,
+  clock = new FakeClock(),
+  name = 'default',
+) => decrypting(encryption, clock)(name, { kind: 'custom', receipt: 'broker', create: async () => transport }).create();
+
 async function publish(
   transport: Recorder,
   batch: readonly OutboxMessage[],
@@ -50,12 +58,11 @@ async function publish(
   const results: (PublishResult | undefined)[] = batch.map(() => undefined);
   const report = (index: number, result: PublishResult): void => void (results[index] ??= result);
   const clock = new FakeClock();
-  const opener = new PayloadDecrypter('default', encryption, clock);
-  const context = { report, left: () => 1_000, signal: new AbortController().signal };
+  const before = await wrapped(transport, encryption, clock);
   // No time goes by before everything is opened that can be.
-  if (opener.concerns(batch))
-    await Promise.all([opener.publish([...batch], transport, context), turn().then(() => clock.advance(1_000))]);
-  else (await transport.publish(batch)).forEach((result, index) => report(index, result));
+  const published = before.publish([...batch], { ...CONTEXT, report });
+  await Promise.all([published, turn().then(() => clock.advance(1_000))]);
+  (await published)?.forEach((result, index) => report(index, result));
   return results.map((result) => (result?.ok === false ? `${result.blame}: ${String(result.error)}` : result?.ok));
 }
 
@@ -154,8 +161,7 @@ describe('opening a batch', () => {
 
   it('leaves what was decrypted in the place of what was read: errors of the transport may quote it', async () => {
     const batch = [message('owt', 'k'), message('one', null)];
-    const opener = new PayloadDecrypter('default', turning, new FakeClock());
-    await opener.publish(batch, new Recorder(), { report: () => undefined, left: () => 1_000, signal: new AbortController().signal }); // prettier-ignore
+    await (await wrapped(new Recorder(), turning)).publish(batch, CONTEXT);
     expect(batch.map(({ payload }) => String(payload))).toEqual(['two', 'one']);
   });
 });
@@ -188,10 +194,9 @@ describe('sealing payloads', () => {
     };
     const context = { id, type, version, topic, key, contentType, ...rest };
     expect(said).toEqual([{ ...context, transport: 'a' }, { ...context, transport: 'b' }]); // prettier-ignore
-    const opener = new PayloadDecrypter('b', telling, new FakeClock());
     const { headers: headersJson, options: optionsJson, payload: body } = sealed[1]!;
     const stored = new OutboxMessage({ ...message('', null), ...one, body: body as Buffer, headersJson, optionsJson });
-    await opener.publish([stored], new Recorder(), { report: () => undefined, left: () => 1_000, signal: new AbortController().signal }); // prettier-ignore
+    await (await wrapped(new Recorder(), telling, new FakeClock(), 'b')).publish([stored], CONTEXT);
     expect(said[2]).toEqual(said[1]);
   });
 

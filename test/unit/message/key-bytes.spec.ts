@@ -1,7 +1,7 @@
 import { keyBytes, keyText, recordKey } from '../../../lib/message/key-bytes.js';
 import { murmur2 } from '../../../lib/transports/kafka/partitioner.js';
 import { kafkaRecord } from '../../../lib/transports/nest-client/record.js';
-import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
+import { contractMessage } from '../../support/publish.js';
 
 describe('keys that the database holds as bytes', () => {
   const texts = ['a', 'Größe', '🙂', '\ufffd', '\ufffdff', '\ufeffa', ' a ', ''];

@@ -1,7 +1,7 @@
 import { jsonSerializer } from '../../../lib/message/json-serializer.js';
 import type { FoundHandler } from '../../../lib/nest/handler-checks.js';
 import { bindHandler } from '../../../lib/nest/handlers.js';
-import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
+import { contractMessage } from '../../support/publish.js';
 
 class OrderPlaced {
   constructor(readonly paid: number) {}

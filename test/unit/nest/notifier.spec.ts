@@ -1,5 +1,5 @@
 import { Notifier } from '../../../lib/nest/notifier.js';
-import { FakeClock } from '../../../lib/testing/fake-clock.js';
+import { FakeClock } from '../../../lib/testing/index.js';
 import { turn } from '../../support/transport-relay.js';
 
 describe('Notifier', () => {

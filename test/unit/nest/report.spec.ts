@@ -1,7 +1,7 @@
 import type { OutboxHealth } from '../../../lib/index.js';
 import { reportOf } from '../../../lib/nest/report.js';
 import type { TransportStats } from '../../../lib/store/admin-store.js';
-import { FakeClock } from '../../../lib/testing/fake-clock.js';
+import { FakeClock } from '../../../lib/testing/index.js';
 import { definition } from '../../support/enqueue.js';
 
 interface Asked {
@@ -15,10 +15,10 @@ function silent() {
   const asked: Asked[] = [];
   const store = {
     stats: () => new Promise((resolve, reject) => void asked.push({ resolve, reject })),
-    relays: async () => ({ instances: [], now: 0 }),
   };
+  const leases = { living: async () => ({ instances: [], now: 0 }) };
   const { stats, health } = reportOf({
-    store: { admin: store } as never,
+    store: { admin: store, leases } as never,
     dispatcher: { status: () => ({ running: true, storeDownFor: null, transports: [] }) as never, relays: [] },
     options: {
       relay: true,

@@ -1,7 +1,7 @@
 import type { OutboxEventMap, OutboxEventName } from '../../../lib/index.js';
 import { logEvents, type LogLevel } from '../../../lib/observe/log-events.js';
 import { OutboxEvents } from '../../../lib/observe/outbox-events.js';
-import { FakeClock } from '../../../lib/testing/fake-clock.js';
+import { FakeClock } from '../../../lib/testing/index.js';
 import { LineLogger } from '../../support/line-logger.js';
 
 const published = (id: string): OutboxEventMap['published'] => ({ transport: 't', ids: [id], batches: [1] });

@@ -3,7 +3,7 @@ import type { OutboxEventMap } from '../../../lib/index.js';
 import { errorText } from '../../../lib/observe/redact/error-text.js';
 import { logEvents } from '../../../lib/observe/log-events.js';
 import { OutboxEvents } from '../../../lib/observe/outbox-events.js';
-import { FakeClock } from '../../../lib/testing/fake-clock.js';
+import { FakeClock } from '../../../lib/testing/index.js';
 
 /** Escape and CSI of a terminal, backspace, DEL, ends of lines of Unicode, and what turns the direction of writing. */
 const OBEYED = ['\u001b', '\u009b', '\u0008', '\u007f', '\u0085', '\u2028', '\u2029', '\u061c', '\u202e', '\u2066'];

@@ -5,7 +5,7 @@ import { OutboxMessage } from '../../../lib/outbox-message.js';
 import { OutboxError } from '../../../lib/outbox.errors.js';
 import { errorCopy, errorText } from '../../../lib/observe/redact/error-text.js';
 import { mask, MOST_TAKEN_APART } from '../../../lib/observe/redact/secrets.js';
-import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
+import { contractMessage } from '../../support/publish.js';
 import { cpuCost } from '../../support/cpu-cost.js';
 
 const message = (payload: string, more: Partial<StoredMessage> = {}): OutboxMessage =>

@@ -1,9 +1,10 @@
+import { OutboxError } from '../../../lib/outbox.errors.js';
 import { RelayLoops } from '../../../lib/relay/relay-loops.js';
 import type { Counted } from '../../../lib/observe/health.js';
 import { Probe } from '../../../lib/observe/probe.js';
 import { Standing, type Stand } from '../../../lib/observe/standing.js';
 import { standstill, type Around } from '../../../lib/observe/standstill.js';
-import type { GlanceRequest, Head, TransportGlance } from '../../../lib/store/admin-store.js';
+import type { Head, StatsRequest, TransportStats } from '../../../lib/store/admin-store.js';
 
 const head = (bucket: number, seq: number, change: Partial<Head> = {}): Head => ({
   bucket,
@@ -14,7 +15,7 @@ const head = (bucket: number, seq: number, change: Partial<Head> = {}): Head => 
   lease: null,
   ...change,
 });
-const glance = (heads: readonly Head[]): TransportGlance => ({
+const glance = (heads: readonly Head[]): TransportStats => ({
   transport: 0,
   name: 'main',
   scheduled: 0,
@@ -23,6 +24,9 @@ const glance = (heads: readonly Head[]): TransportGlance => ({
   dead: 0,
   blockedKeys: 0,
   leasedBuckets: 0,
+  ready: 0,
+  readyIsExact: true,
+  oldestReadyAge: null,
   heads,
 });
 
@@ -115,9 +119,11 @@ describe('S9: where a look begins', () => {
     let now = 0;
     let answer: readonly Head[] | undefined = [];
     const asked: { buckets: number; from: number | undefined; after: string }[] = [];
-    const look = async ({ buckets: which, after }: GlanceRequest) => {
+    const look = async ({ look: asks }: StatsRequest) => {
+      const { buckets: which, after } = asks as NonNullable<typeof asks>;
       asked.push({ buckets: which.length, from: which[0], after: after(0, 0) });
-      return answer === undefined ? undefined : [glance(answer.filter(({ bucket }) => which.includes(bucket)))];
+      if (answer === undefined) throw new OutboxError('TIMEOUT', 'late');
+      return [glance(answer.filter(({ bucket }) => which.includes(bucket)))];
     };
     const settings = {
       lease: 1_000,
@@ -126,7 +132,7 @@ describe('S9: where a look begins', () => {
       now: () => now,
       goneUpTo: () => () => goneUpTo,
     };
-    const store = { glance: look, relays: async () => ({ instances: [], now: 0 }) };
+    const store = { admin: { stats: look }, leases: { living: async () => ({ instances: [], now: 0 }) } };
     const { ask } = ((made) => ({ ask: () => made.ask() }))(new Probe(store as never, settings));
     return {
       asked,

@@ -1,18 +1,20 @@
 import { readStats } from '../../../lib/observe/stats.js';
+import type { StatsRequest } from '../../../lib/store/admin-store.js';
 
 const NOW = Date.UTC(2030, 0, 1);
 const ids = new Map([
   ['default', 1],
   ['other', 2],
 ]);
-const EMPTY = { stats: async () => [], relays: async () => ({ instances: [], now: 0 }) };
+/** A store with one transport, whose messages are counted by topic where that is asked. */
 function createStore(...counts: [topic: string, count: number][]) {
   const asked: number[] = [];
-  const parkedByTopic = async (transport: number) => {
-    asked.push(transport);
-    return new Map(counts);
+  const stats = async ({ topicsOf = [] }: StatsRequest) => {
+    asked.push(...topicsOf);
+    return [{ transport: 1, name: 'default', topics: topicsOf.includes(1) ? new Map(counts) : undefined }];
   };
-  return { asked, store: { ...EMPTY, parkedByTopic } };
+  const leases = { living: async () => ({ instances: [], now: 0 }) };
+  return { asked, store: { admin: { stats }, leases } as never };
 }
 const relay = (transport: string, ...away: { name: string; topics: string[] | null }[]) => ({
   transport,
@@ -35,12 +37,14 @@ describe('stats() by destination', () => {
     expect(asked).toEqual([1]); // once, and not where nothing is away
   });
 
-  it('R7: says that a count is not known: of more topics than are kept, and in a store that does not count', async () => {
+  it('R7: says that a count is not known: of more topics than are kept, and of a transport that is not known', async () => {
     const relays = [relay('default', { name: 'exchange "x"', topics: null })];
     expect((await readStats(createStore().store, ids, { statuses: relays, now: NOW })).away).toMatchObject([
       { waiting: null },
     ]);
-    const few = [relay('default', { name: 'exchange "x"', topics: ['a'] })];
-    expect((await readStats(EMPTY, ids, { statuses: few, now: NOW })).away).toMatchObject([{ waiting: null }]);
+    const few = [relay('unknown', { name: 'exchange "x"', topics: ['a'] })];
+    expect((await readStats(createStore().store, ids, { statuses: few, now: NOW })).away).toMatchObject([
+      { waiting: null },
+    ]);
   });
 });

@@ -19,7 +19,7 @@ import type {
 import { followCalls } from '../../../lib/otel/process-spans.js';
 import { Spans } from '../../../lib/otel/spans.js';
 import { InProcessHandlers } from '../../../lib/transports/in-process/handlers.js';
-import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
+import { contractMessage } from '../../support/publish.js';
 
 const SUPPRESSED = Symbol.for('OpenTelemetry SDK Context Key SUPPRESS_TRACING');
 const SAMPLED = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';

@@ -2,8 +2,8 @@ import type { OutboxHealth, OutboxEventMap, OutboxEventName, OutboxStats } from 
 import { OutboxEvents } from '../../../lib/observe/outbox-events.js';
 import type { SnapshotAge } from '../../../lib/prometheus/gauges.js';
 import type { TransportWrapper } from '../../../lib/options/transport-wrapper.js';
-import { FakeClock } from '../../../lib/testing/fake-clock.js';
-import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
+import { FakeClock } from '../../../lib/testing/index.js';
+import { contractMessage } from '../../support/publish.js';
 import { InProcessHandlers } from '../../../lib/transports/in-process/handlers.js';
 import { inProcess } from '../../../lib/transports/in-process/in-process.js';
 

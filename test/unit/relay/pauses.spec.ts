@@ -47,6 +47,7 @@ describe('a pause of a transport', () => {
     await turn();
     expect(transport.attempted).toHaveLength(1);
     leases.pauses.heard([pause()]);
+    await relay.readOnce();
     expect(relay.ledger.held).toBe(1);
     expect(relay.usable(store.ready[1]?.bucket ?? 0)).toBe(false); // whose large payload is read now goes no further
     out.open(PUBLISHED);
@@ -174,7 +175,8 @@ describe('a pause of a topic or a key', () => {
       asked.push(topics),
       { hastened: 0, passed: 0, next: null }
     );
-    relay.outage.absence.freeing.drop(relay.outage.absence.freeing.jobs);
+    await relay.parkedOnce(); // what its former owner put off
+    asked.length = 0;
     leases.pauses.heard([pause({ topic: 'x' })]);
     leases.pauses.heard([]);
     await relay.parkedOnce();

@@ -5,6 +5,7 @@ import { ParkedKeys } from '../../../lib/relay/order/parked-keys.js';
 import { Circuit } from '../../../lib/relay/publish/circuit.js';
 import { DeadLetters } from '../../../lib/relay/settle/dead-letters.js';
 import type { Death } from '../../../lib/store/parked-store.js';
+import type { Cleaning } from '../../../lib/store/admin-store.js';
 import { OutboxCleaner } from '../../../lib/clean/cleaner.js';
 import { stored } from '../../support/transport-relay.js';
 import { RecordedHooks } from '../../support/scripted.js';
@@ -209,9 +210,8 @@ describe('the cleaner', () => {
   it('comes past dedup keys that stay, but in one pass not past all of them', async () => {
     let looked = 0;
     const store = {
-      cleanArchive: async () => 0,
-      cleanDead: async () => 0,
-      cleanDedup: async (_: number, limit: number) => ({ removed: (looked += limit) === 2_000 ? 1 : 0, looked: limit }),
+      clean: async (what: Cleaning, _: number, limit: number) =>
+        what === 'dedup' ? { removed: (looked += limit) === 2_000 ? 1 : 0, looked: limit } : { removed: 0, looked: 0 },
     };
     const retention = { published: 1, dead: 1, dedup: 1, audit: 1, every: 1, pause: 0 };
     const cleaner = new OutboxCleaner({ cleaner: store }, new RecordedHooks(), retention, false);

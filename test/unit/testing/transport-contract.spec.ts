@@ -1,7 +1,6 @@
-import type { TransportHarness } from 'nestjs-outbox/testing';
+import { type TransportHarness, describeTransportContract } from 'nestjs-outbox/testing';
 import type { OutboxMessage, PublishContext, PublishResult } from '../../../lib/index.js';
 import { OutboxTransport, PUBLISHED } from '../../../lib/transports/transport.js';
-import { describeTransportContract } from '../../../lib/testing/transport-contract/contract.js';
 import type { ReceivedMessage } from '../../../lib/testing/transport-contract/harness.js';
 
 /** The smallest broker: topics are arrays. */

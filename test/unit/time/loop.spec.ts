@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Loop } from '../../../lib/time/loop.js';
 import { systemClock } from '../../../lib/time/clock.js';
-import { FakeClock } from '../../../lib/testing/fake-clock.js';
+import { FakeClock } from '../../../lib/testing/index.js';
 import { gate, turn } from '../../support/transport-relay.js';
 import { until } from '../../support/until.js';
 
@@ -92,6 +92,25 @@ describe('a loop', () => {
     await turn();
     expect(runs).toBe(3);
     await loop.stop();
+  });
+
+  it('a run that nudges its loop before it waits for anything is followed by one more, and has none beside it', async () => {
+    let [running, most, runs] = [0, 0, 0];
+    const loop = new Loop(
+      new FakeClock(),
+      async () => {
+        most = Math.max(most, (running += 1));
+        if ((runs += 1) === 1) loop.nudge();
+        await turn();
+        running -= 1;
+        return Infinity;
+      },
+      () => 0,
+    );
+    loop.start(Infinity);
+    await loop.runNow();
+    await loop.stop();
+    expect([runs, most]).toEqual([2, 1]);
   });
 
   it('runs only when it is nudged where the delay is infinite', async () => {

@@ -42,7 +42,7 @@ export default defineConfig({
     sidebar: [
       ...groupsOfReadme(),
       { text: 'API reference', collapsed: true, items: entries().map(linkOf) },
-      group('To contribute', ['CONTRIBUTING.md', 'docs/figures.md', ...pagesIn('docs/internals'), ...pagesIn('bench')]),
+      group('To contribute', ['CONTRIBUTING.md', ...pagesIn('docs/internals'), ...pagesIn('bench')]),
     ],
     socialLinks: [{ icon: 'github', link: repository }],
   },

@@ -128,9 +128,13 @@ export class MysqlDiagnose implements DiagnoseStore {
 
   /** Without the right nothing is asked that the server would refuse. */
   async oldestSnapshot(): Promise<SnapshotFacts> {
-    const held = await this.holder.look();
+    const held = await this.heldSnapshot();
     if (held !== undefined && 'needs' in held) return { age: null, transactions: null };
     return { age: held === undefined ? 0 : (held.age ?? null), transactions: await this.unpurged() };
+  }
+
+  heldSnapshot(): ReturnType<MysqlHeldSnapshot['look']> {
+    return this.holder.look();
   }
 
   /** Of the disk on which the data are, as MariaDB's plugin `disks` tells. */

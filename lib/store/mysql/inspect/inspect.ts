@@ -15,7 +15,10 @@ export function inspectSql(names: TableNames, settings: StoreSettings): InspectS
   const place = `from ${ready} force index (primary) where transport = ? and bucket = ?`;
   return {
     ...lookupSql(names),
-    strip: (state, filter, where) => stripOf(state, filter, names, where),
+    strip: (request, where) => stripOf(request, names, where),
+    bounds: select(
+      `select (select min(parked_id) from ${parked}), (select max(parked_id) from ${parked}), utc_timestamp(6)`,
+    ),
     lease: (transport, bucket) =>
       select(
         `select ${LEASE_COLUMNS}, utc_timestamp(6) from (select 1 as one) o left join ${leases} l on l.transport = ? and l.bucket = ?`,
@@ -41,37 +44,21 @@ export function inspectSql(names: TableNames, settings: StoreSettings): InspectS
   };
 }
 
-type BucketSql = Pick<InspectSql, 'leasesOf' | 'counted' | 'firstUpTo' | 'countUpTo'>;
+type BucketSql = Pick<InspectSql, 'leasesOf' | 'counted'>;
 
 function bucketSql({ ready, leases }: TableNames): BucketSql {
   const place = `from ${ready} force index (primary) where transport = ? and bucket = ?`;
-  const inEach = (count: number, each: string): string => `select * from (${times(count, each, ' union all ')}) b`;
+  // By equality alone: with a bound of `seq` MySQL may read all of the table, where its statistics are those of an empty one.
+  const each = `(select ? as bucket, (select count(*) from (select seq ${place} order by seq limit ${BUCKET_READY_LIMIT}) c where c.seq <= ?) as ready,
+    (select seq ${place} order by seq limit 1) as first, (select created_at ${place} order by seq limit 1) as oldest)`;
   return {
     leasesOf: (transport) =>
       select(`select l.bucket, ${LEASE_COLUMNS} from ${leases} l where l.transport = ?`, transport),
-    counted: (transport, buckets) =>
+    counted: (transport, buckets, upTo = HIGHEST) =>
       select(
-        inEach(
-          buckets.length,
-          `(select ? as bucket, (select count(*) from (select 1 ${place} limit ${BUCKET_READY_LIMIT}) c) as ready,
-          (select created_at ${place} order by seq limit 1) as oldest)`,
-        ),
-        ...buckets.flatMap((bucket) => [bucket, transport, bucket, transport, bucket]),
-      ),
-    // By equality alone: with a bound of `seq` MySQL may read all of the table, where its statistics are those of an empty one.
-    firstUpTo: (transport, buckets, highest) =>
-      select(
-        `${inEach(buckets.length, `(select bucket, seq ${place} order by seq limit 1)`)} where b.seq <= ?`,
-        ...buckets.flatMap((bucket) => [transport, bucket]),
-        BigInt(highest),
-      ),
-    countUpTo: (transport, buckets, highest) =>
-      select(
-        inEach(
-          buckets.length,
-          `(select ? as bucket, count(*) from (select seq ${place} order by seq limit ${BUCKET_READY_LIMIT}) c where c.seq <= ?)`,
-        ),
-        ...buckets.flatMap((bucket) => [bucket, transport, bucket, BigInt(highest)]),
+        `select * from (${times(buckets.length, each, ' union all ')}) b`,
+        ...buckets.flatMap((bucket) => [bucket, transport, bucket, BigInt(upTo), transport, bucket, transport, bucket]),
       ),
   };
 }
+const HIGHEST = String(2n ** 64n - 1n);

@@ -1,4 +1,4 @@
-import { ROW_LIMITS } from '../../limits.js';
+import { fits, LIMITED_COLUMNS, ROW_LIMITS } from '../../limits.js';
 import type { TableNames } from '../../names.js';
 import type { LookupSql } from '../../sql/lookup.js';
 import { select } from '../../sql/timed-selects.js';
@@ -9,6 +9,8 @@ import { ROW_COLUMNS } from './rows.js';
 /** What is longer than anybody may write is left where it is. */
 const small = (column: 'headers' | 'options'): string =>
   `if(octet_length(${column}) > ${ROW_LIMITS[column]}, null, ${column})`;
+const FITS = `(${fits(LIMITED_COLUMNS, 'p.')}) is not false`;
+const PARKED = `case when ${FITS} then substring(payload, 1, ?) end, case when ${FITS} then sha2(payload, 256) end, ${FITS}`;
 const TIME = `timestampdiff(microsecond, '1970-01-01 00:00:00', created_at) div 1000`;
 
 export function lookupSql(names: TableNames): LookupSql {
@@ -49,14 +51,15 @@ export function lookupSql(names: TableNames): LookupSql {
 function contentSql({ ready, parked, archive }: TableNames): LookupSql['content'] {
   return ({ state, transport, bucket, seq, id, rowId }, preview) => {
     const errors = state === 'ready' || state === 'published' ? 'null' : 'errors';
-    const columns = `select ${small('headers')}, ${small('options')}, ${errors}, octet_length(payload), substring(payload, 1, ?)`;
+    const payload = state === 'ready' || state === 'published' ? 'substring(payload, 1, ?), null, true' : PARKED;
+    const columns = `select ${small('headers')}, ${small('options')}, ${errors}, octet_length(payload), ${payload}`;
     if (state === 'ready') {
       const place = 'transport = ? and bucket = ? and seq = ? and id = ?';
       const from = `${ready} force index (primary)`;
       return select(`${columns} from ${from} where ${place}`, preview, transport, bucket, BigInt(seq), id);
     }
     const [table, column] = state === 'published' ? [archive, 'archive_id'] : [parked, 'parked_id'];
-    const from = `${table} where ${column} = ? and id = ?`;
+    const from = `${table} p where ${column} = ? and id = ?`;
     return select(`${columns} from ${from}`, preview, BigInt(rowId ?? '0'), id);
   };
 }

@@ -1,6 +1,6 @@
 import { ERROR_LENGTH } from '../../inspect-store.js';
 import { readTime } from '../columns.js';
-import type { OrderColumn } from '../../sql/index-pages.js';
+import type { OrderColumn } from '../../sql/pages.js';
 import type { MessageColumns } from '../../sql/rows.js';
 
 const MESSAGE = ['transport', 'bucket', 'seq', 'id', 'topic', '`key`', 'type', 'version', 'content_type', 'created_at'];
@@ -33,8 +33,6 @@ export const ROW_COLUMNS: MessageColumns = {
     'archive_id',
   ]),
 };
-/** The archive in the order of {@link ARCHIVE_ORDER}. */
-export const archiveByTime = (archive: string): string => `${archive} o force index (by_time)`;
 export const ARCHIVE_ORDER: readonly OrderColumn[] = [
   { name: 'published_at', part: 'time' },
   { name: 'archive_id', part: 'number' },

@@ -1,10 +1,9 @@
-import type { RowFilter, StoredState } from '../../inspect-store.js';
+import type { RowRequest, StoredState } from '../../inspect-store.js';
 import type { TableNames } from '../../names.js';
 import { keyBytes } from '../../../message/key-bytes.js';
 import { DEAD, stateNumber } from '../../parked-state.js';
 import { allOf, ALWAYS, condition, whereOf, type Conditions } from '../../sql/conditions.js';
-import type { OrderColumn } from '../../sql/index-pages.js';
-import type { PartRead, Strip, StripPlaces } from '../../sql/pages.js';
+import { sortedBy, type OrderColumn, type PartRead, type Strip, type StripPlaces } from '../../sql/pages.js';
 import { select, type Select } from '../../sql/timed-selects.js';
 import { ARCHIVE_ORDER, ROW_COLUMNS } from './rows.js';
 
@@ -15,8 +14,7 @@ interface Part {
 }
 
 export function stripOf(
-  state: StoredState,
-  { key }: Pick<RowFilter, 'key'>,
+  { state, key, ids }: RowRequest,
   { ready, parked, archive }: TableNames,
   { transports, bucket }: StripPlaces,
 ): Strip {
@@ -34,6 +32,11 @@ export function stripOf(
     const parts = [{ from: `${archive} force index (by_time)`, where: ALWAYS }];
     return { ...all, columns: ROW_COLUMNS.archive, order: ARCHIVE_ORDER, ...merged(parts) };
   }
+  if (state === 'parked') {
+    const parts = [{ from: `${parked} force index (${ids === undefined ? 'primary' : 'by_id'})`, where: ALWAYS }];
+    const order: OrderColumn[] = [{ name: 'parked_id', part: 'number' }];
+    return { ...all, columns: ROW_COLUMNS.parked, order, isLong: ids === undefined, ...merged(parts) };
+  }
   const isOfKey = key !== undefined && bucket !== undefined;
   const parts = isOfKey
     ? transports.map((id) => ofKey(parked, id, bucket, key, state))
@@ -44,18 +47,17 @@ export function stripOf(
 }
 
 function merged(parts: readonly Part[]): Pick<Strip, 'parts' | 'read'> {
-  const read = ({ columns, where, order, limit: most, offset }: PartRead, limit: number): Select => {
+  const read = ({ columns, where, limit: most, offset, ...sorted }: PartRead, limit: number): Select => {
     const wheres = parts.map((part) => allOf([part.where, where]));
     const looks = parts.map(
       ({ from }, n) =>
-        `(select ${columns} from ${from}${whereOf(wheres[n] as Conditions)} order by ${order} limit ? offset ?)`,
+        `select ${columns} from ${from}${whereOf(wheres[n] as Conditions)}${sortedBy(sorted)} limit ? offset ?`,
     );
-    const keys = order.split(', ').map((_, n) => `k${n}`);
-    return select(
-      `select * from (${looks.join(' union all ')}) f order by ${keys.join(', ')} limit ?`,
-      ...wheres.flatMap(({ values }) => [...values, most, offset]),
-      limit,
-    );
+    const values = wheres.flatMap((part) => [...part.values, most, offset]);
+    if (parts.length === 1) return select(looks[0] as string, ...values);
+    const order = sorted.order.map((_, n) => `k${n}`);
+    const all = looks.map((look) => `(${look})`).join(' union all ');
+    return select(`select * from (${all}) f${sortedBy({ ...sorted, order })} limit ?`, ...values, limit);
   };
   return { parts: parts.length, read };
 }

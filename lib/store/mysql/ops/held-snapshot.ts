@@ -1,5 +1,5 @@
 import type { SqlDatabase, SqlResult } from '../../executor.js';
-import { LOOK_TIMEOUT, type HeldSnapshotReport } from '../../ready-store.js';
+import { LOOK_TIMEOUT, type HeldSnapshotReport } from '../../diagnose/diagnose-store.js';
 import type { TableNames } from '../../names.js';
 import { statement, type Statement } from '../../sql.js';
 import { capabilitiesOf, type MysqlCapabilities } from '../capabilities.js';

@@ -1,125 +1,76 @@
-import type { SqlDatabase } from '../../executor.js';
-import {
-  OFTEN,
-  OFTEN_LOOK_LIMIT,
-  RELAYS_LIMIT,
-  STATS_COUNT_LIMIT,
-  type AdminStore,
-  type TransportStats,
-} from '../../admin-store.js';
+import { OFTEN, OFTEN_LOOK_LIMIT } from '../../admin-store.js';
 import type { StoreSettings, TableNames } from '../../names.js';
-import { statement } from '../../sql.js';
-import { readTime, type Row } from '../columns.js';
 import { BLOCKED, DEAD, SCHEDULED, WAITING } from '../../parked-state.js';
-import { sized, times } from '../statements.js';
-import { INSTANCE, readInstances } from './leases.js';
+import type { ParkedSql, ReadySql, StatsSql } from '../../sql/stats.js';
+import { select } from '../../sql/timed-selects.js';
+import { isReadOnly, READ_ONLY } from '../schema/server.js';
+import { times } from '../statements.js';
 
-/** Counts for people and probes; every count of the hot table is bounded. */
-export class MysqlStats {
-  readonly sql: ReturnType<typeof statsStatements>;
+const NOW = 'utc_timestamp(6)';
+const MILLISECONDS = (from: string, to: string): string => `timestampdiff(microsecond, ${from}, ${to}) / 1000`;
 
-  constructor(
-    readonly database: SqlDatabase,
-    names: TableNames,
-    readonly settings: StoreSettings,
-  ) {
-    this.sql = statsStatements(names);
-  }
-
-  async stats(): Promise<TransportStats[]> {
-    const admin = this.database.connection('admin');
-    const transports = (await admin.run(this.sql.transports.bind())).rows;
-    const parked = (await admin.run(this.sql.parked.bind())).rows;
-    const blocked = perTransport((await admin.run(this.sql.blockedKeys.bind())).rows);
-    const { rows: leases } = await admin.run(this.sql.leases.bind(this.settings.buckets));
-    const leased = perTransport(leases);
-    const rows = perTransport(leases.map(([id, , count]) => [id, count]));
-    const all: TransportStats[] = [];
-    for (const [id, name] of transports) {
-      const transport = Number(id);
-      const of = (state: number): number =>
-        Number(parked.find(([t, s]) => Number(t) === transport && Number(s) === state)?.[2] ?? 0);
-      all.push({
-        transport,
-        name: (name as Buffer).toString('utf8'),
-        ...(await this.ready(transport)),
-        ...(await this.often(transport)),
-        scheduled: of(SCHEDULED),
-        waiting: of(WAITING),
-        blocked: of(BLOCKED),
-        dead: of(DEAD),
-        blockedKeys: blocked.get(transport) ?? 0,
-        leasedBuckets: leased.get(transport) ?? 0,
-        missingLeases: this.settings.buckets - (rows.get(transport) ?? 0),
-      });
-    }
-    return all;
-  }
-
-  async parkedByTopic(transport: number, limit: number): Promise<ReadonlyMap<string, number>> {
-    const sql = this.sql.byTopic.bind(transport, limit, transport, limit);
-    const { rows } = await this.database.connection('admin').run(sql);
-    return new Map(rows.map(([topic, count]) => [(topic as Buffer).toString('utf8'), Number(count)]));
-  }
-
-  async relays(): ReturnType<AdminStore['relays']> {
-    const { rows } = await this.database.connection('admin').run(this.sql.relays.bind());
-    return { instances: readInstances(rows), now: Number(rows[0]?.[3]) };
-  }
-
-  private async often(transport: number): Promise<Pick<TransportStats, 'failingOften' | 'mostAttempts'>> {
-    const { rows } = await this.database.connection('admin').run(this.sql.often.bind(transport));
-    return { failingOften: Number(rows[0]?.[0]), mostAttempts: Number(rows[0]?.[1]) };
-  }
-
-  private async ready(transport: number): Promise<Pick<TransportStats, 'ready' | 'readyIsExact' | 'oldestReadyAge'>> {
-    const admin = this.database.connection('admin');
-    const count = Number((await admin.run(this.sql.ready.bind(transport, STATS_COUNT_LIMIT))).rows[0]?.[0]);
-    const places = Array.from({ length: this.settings.buckets }, (_, bucket) => [transport, bucket]).flat();
-    const [first = []] = (await admin.run(this.sql.oldest(this.settings.buckets).bind(...places))).rows;
-    const created = first.slice(1).flatMap((text) => (text === null ? [] : [readTime(text)]));
-    return {
-      ready: count,
-      readyIsExact: count < STATS_COUNT_LIMIT,
-      oldestReadyAge: created.length === 0 ? null : Math.max(0, Math.round(readTime(first[0]) - Math.min(...created))),
-    };
-  }
-}
-
-function statsStatements({ ready, parked, leases, instances, transports }: TableNames) {
-  const some = (state: number): string =>
-    `(select cast(topic as binary) topic from ${parked} force index (by_state) where transport = ? and state = ${state} limit ?)`;
-  const oldest = `(select created_at from ${ready} force index (primary) where transport = ? and bucket = ? order by seq limit 1)`;
+export function statsSql(names: TableNames, settings: StoreSettings): StatsSql {
+  const { transports, leases } = names;
   return {
-    transports: statement('transports', `select id, name from ${transports} order by id`),
-    ready: statement('count ready', `select count(*) from (select 1 from ${ready} where transport = ? limit ?) r`),
-    oldest: sized((n) => `select utc_timestamp(6), ${times(n, oldest, ', ')}`),
-    parked: statement(
-      'count parked',
-      `select transport, state, count(*) from ${parked} force index (by_state) group by transport, state`,
+    transports: select(
+      `select t.id, convert(t.name using utf8mb4), coalesce(sum(l.owner is not null and l.expires_at > ${NOW}), 0), count(l.bucket)
+      from ${transports} t left join ${leases} l on l.transport = t.id and l.bucket < ${settings.buckets} group by t.id, t.name order by t.id`,
     ),
-    often: statement(
-      'count those that fail often',
-      `select count(*), coalesce(max(attempts), 0) from (select attempts from ${parked} force index (by_state)
-      where transport = ? and state = ${WAITING} limit ${OFTEN_LOOK_LIMIT}) w where attempts >= ${OFTEN}`,
-    ),
-    byTopic: statement(
-      'count parked by topic',
-      `select topic, count(*) from (${some(WAITING)} union all ${some(BLOCKED)}) s group by topic`,
-    ),
-    blockedKeys: statement(
-      'count blocked keys',
-      `select transport, count(*) from (select distinct transport, bucket, \`key\`
-      from ${parked} force index (by_key) where blocking = 1) k group by transport`,
-    ),
-    leases: statement(
-      'count leases',
-      `select transport, sum(owner is not null and expires_at > utc_timestamp(6)), count(*) from ${leases}
-      where bucket < ? group by transport`,
-    ),
-    relays: statement('relays', `select ${INSTANCE} from ${instances} order by expires_at desc limit ${RELAYS_LIMIT}`),
+    ...parkedSql(names, settings),
+    ...readySql(names),
   };
 }
 
-export const perTransport = (rows: readonly Row[]): Map<number, number> =>
-  new Map(rows.map(([id, count]) => [Number(id), Number(count)]));
+function parkedSql({ parked }: TableNames, { buckets }: StoreSettings): ParkedSql {
+  const counted = (state: number): string =>
+    `(select count(*) from (select 1 from ${parked} force index (by_state) where transport = ? and state = ${state} limit ?) c)`;
+  const keys = `(select bucket, \`key\` from ${parked} force index (by_key)
+    where transport = ? and bucket = ? and blocking = 1 limit ?)`;
+  const some = (state: number): string =>
+    `(select topic from ${parked} force index (by_state) where transport = ? and state = ${state} limit ?)`;
+  return {
+    counts: (transport, limit, ofBucket) =>
+      select(
+        `select c.scheduled, c.waiting, c.blocked, c.dead, k.n, f.often, f.most, 0,
+          c.scheduled >= ?, c.waiting >= ?, c.blocked >= ?, c.dead >= ?, k.most >= ?, ${READ_ONLY}
+        from (select ${counted(SCHEDULED)} scheduled, ${counted(WAITING)} waiting, ${counted(BLOCKED)} blocked, ${counted(DEAD)} dead) c
+        join (select coalesce(sum(e.n), 0) n, coalesce(max(e.looked), 0) most
+          from (select count(distinct b.\`key\`) + max(b.\`key\` is null) n, count(*) looked
+            from (${times(buckets, keys, ' union all ')}) b group by b.bucket) e) k
+        join (select count(*) often, coalesce(max(attempts), 0) most from (select attempts from ${parked} force index (by_state)
+          where transport = ? and state = ${WAITING} limit ?) w where attempts >= ${OFTEN}) f`,
+        ...[limit, limit, limit, limit, ofBucket],
+        ...[transport, limit, transport, limit, transport, limit, transport, limit],
+        ...Array.from({ length: buckets }, (_, bucket) => [transport, bucket, ofBucket]).flat(),
+        ...[transport, Math.min(limit, OFTEN_LOOK_LIMIT)],
+      ),
+    isReadOnly,
+    topics: (transport, limit) =>
+      select(
+        `select convert(topic using utf8mb4), count(*) from (select cast(topic as binary) topic from (${some(WAITING)} union all ${some(BLOCKED)}) a) s
+        group by topic`,
+        ...[transport, limit, transport, limit],
+      ),
+  };
+}
+
+function readySql({ ready, leases, instances }: TableNames): ReadySql {
+  const place = `from ${ready} force index (primary) where transport = ? and bucket = ? and seq > ? order by seq limit`;
+  const head = `(select bucket, seq, id, created_at, (select count(*) from (select 1 ${place} ?) c) waiting ${place} 1)`;
+  return {
+    ready: (transport, limit) =>
+      select(`select count(*) from (select 1 from ${ready} where transport = ? limit ?) r`, transport, limit),
+    heads: (transport, places, most) =>
+      select(
+        `select f.bucket, f.seq, f.id, ${MILLISECONDS('f.created_at', NOW)}, f.waiting, l.owner, ${MILLISECONDS(NOW, 'l.expires_at')},
+          exists (select 1 from ${instances} i where i.owner = l.owner and i.expires_at > ${NOW})
+        from (${times(places.length, head, ' union all ')}) f
+        left join ${leases} l on l.transport = ? and l.bucket = f.bucket and l.owner is not null and l.expires_at > ${NOW}`,
+        ...places.flatMap(([bucket, after]) => {
+          const from = [transport, bucket, BigInt(after)];
+          return [...from, most, ...from];
+        }),
+        transport,
+      ),
+  };
+}

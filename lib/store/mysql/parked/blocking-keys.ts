@@ -5,7 +5,8 @@ import type { TableNames } from '../../names.js';
 import { readKey } from '../columns.js';
 import { BLOCKED } from '../../parked-state.js';
 import { marks, sized, times } from '../statements.js';
-import type { BlockingRow, MysqlWake } from './wake.js';
+import type { BlockingRow } from '../../sql/take.js';
+import type { MysqlWake } from './wake.js';
 
 /** Index entries per bucket and round: many small keys come in one round, a key with many rows costs one round. */
 const PAGE = 50;

@@ -17,7 +17,7 @@ import type {
 import type { WriteReport } from '../../ready-store.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import { hastenPart } from '../../hasten.js';
-import type { MysqlBlockingKeys } from './blocking-keys.js';
+import { MysqlBlockingKeys } from './blocking-keys.js';
 import { readKey, readParked, readTime, type Row } from '../columns.js';
 import { stateName, stateNumber } from '../../parked-state.js';
 import { jsonRows, type JsonCell } from '../json-rows.js';
@@ -25,21 +25,29 @@ import type { MysqlFence } from '../ops/leases.js';
 import { parkedStatements } from './statements.js';
 import { inTransaction, retried } from '../../retry.js';
 import { microseconds, storable, storableError } from '../ready/settle.js';
-import type { MysqlTake } from './take.js';
+import { Take, type ReadSql } from '../../sql/take.js';
+import { MYSQL } from '../dialect.js';
+import { mysqlRead, mysqlTake } from './take.js';
+import type { MysqlWake } from './wake.js';
 
 /** Where messages wait for their time, their turn or a decision. */
 export class MysqlParked implements ParkedStore {
   private readonly sql: ReturnType<typeof parkedStatements>;
+  private readonly taker: Take;
+  private readonly reading: ReadSql;
+  private readonly keys: MysqlBlockingKeys;
 
   constructor(
     readonly database: SqlDatabase,
     names: TableNames,
     readonly fence: MysqlFence,
-    readonly taker: MysqlTake,
-    readonly keys: MysqlBlockingKeys,
+    wake: MysqlWake,
     readonly settings: Pick<StoreSettings, 'ordering' | 'errorHistory'>,
   ) {
     this.sql = parkedStatements(names, settings.errorHistory);
+    this.taker = new Take(MYSQL, mysqlTake(names, fence, wake), settings.ordering);
+    this.reading = mysqlRead(names);
+    this.keys = new MysqlBlockingKeys(names, wake);
   }
 
   async due(
@@ -102,7 +110,7 @@ export class MysqlParked implements ParkedStore {
   }
 
   take(request: TakeRequest): Promise<TakeResult> {
-    return inTransaction(this.database.connection('settle'), (tx) => this.taker.take(tx, request));
+    return inTransaction(this.database.connection('settle'), (tx) => this.taker.take(tx, request, this.reading));
   }
 
   async repark(owner: string, leases: readonly Lease[], entries: readonly ReparkEntry[]): Promise<WriteReport> {

@@ -1,30 +1,18 @@
 import { keyBytes } from '../../../message/key-bytes.js';
-import type { SqlExecutor } from '../../executor.js';
-import type { KeyInBucket } from '../../parked-store.js';
+import type { SqlExecutor, SqlResult } from '../../executor.js';
+import type { BlockingRow, KeyOfTransport } from '../../sql/take.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import { statement } from '../../sql.js';
+import type { Wake } from '../../sql/row-changes.js';
 import { BLOCKED, WAITING } from '../../parked-state.js';
+import { readKey } from '../columns.js';
 import { jsonRows, jsonTable, LEASES, lookUp, type JsonCell } from '../json-rows.js';
 import { sized, times } from '../statements.js';
 
-export interface KeyOfTransport extends KeyInBucket {
-  readonly transport: number;
-}
-
-/** One row among the blocking rows of a key, in the order that decides for the key. */
-export interface BlockingRow {
-  /** Index into the keys that were asked for. */
-  readonly key: number;
-  readonly parkedId: string;
-  readonly seq: string;
-  readonly state: number;
-  readonly due: boolean;
-  readonly sendingEpoch: string | null;
-}
 const KEYS_PER_STATEMENT = 64;
 
 /** Reads the first blocking rows of keys, and makes the due poll find a key again whose first row somebody removed. */
-export class MysqlWake {
+export class MysqlWake implements Wake {
   private readonly sql: ReturnType<typeof wakeStatements>;
 
   constructor(
@@ -39,12 +27,11 @@ export class MysqlWake {
     for (let from = 0; from < keys.length; from += KEYS_PER_STATEMENT) {
       const some = keys.slice(from, from + KEYS_PER_STATEMENT);
       const values = some.flatMap((key, i) => [from + i, ...this.placeOf(key), perKey]);
-      for (const [key, parkedId, seq, state, due, epoch] of (await tx.run(this.sql.first(some.length).bind(...values)))
+      for (const [key, parkedId, state, due, epoch] of (await tx.run(this.sql.first(some.length).bind(...values)))
         .rows) {
         all.push({
           key: Number(key),
           parkedId: String(parkedId),
-          seq: String(seq),
           state: Number(state),
           due: Number(due) === 1,
           sendingEpoch: epoch === null ? null : String(epoch),
@@ -61,6 +48,18 @@ export class MysqlWake {
   /** Whether the rows that stand behind this one are its key's, or in a global order all. */
   holds(blocking: unknown, key: unknown): boolean {
     return Number(blocking) === 1 && (key !== null || this.ordering === 'global');
+  }
+
+  /** Of rows that were deleted the keys that they held. Rows: anything, transport, bucket, key, blocking. */
+  wakeKeys(tx: SqlExecutor, rows: SqlResult['rows']): Promise<void> {
+    const held = rows.filter(([, , , key, blocking]) => this.holds(blocking, key));
+    const keys = held.map(([, transport, bucket, key]) => ({
+      transport: Number(transport),
+      bucket: Number(bucket),
+      key: readKey(key) ?? '',
+    }));
+    const unique = new Map(keys.map((key) => [`${key.transport} ${key.bucket} ${key.key}`, key]));
+    return this.wake(tx, [...unique.values()]);
   }
 
   /** The first row of each key is due now, if it only waited for the ones before it: one that waits for its next try has its time. */
@@ -110,7 +109,7 @@ const asItWas = ({ key, parkedId, state, sendingEpoch }: BlockingRow, keys: read
 function wakeStatements({ parked, leases }: TableNames, ordering: StoreSettings['ordering']) {
   // A global order has no index of its own: it sorts what blocks.
   const ofKey = ordering === 'global' ? '' : 'and `key` = ?';
-  const branch = `(select ? as k, parked_id, seq, state, due_at <= utc_timestamp(6), sending_epoch
+  const branch = `(select ? as k, parked_id, state, due_at <= utc_timestamp(6), sending_epoch
     from ${parked} force index (by_key) where transport = ? and bucket = ? and blocking = 1 ${ofKey}
     order by seq, parked_id limit ?)`;
   const seen = jsonTable({ p: 'bigint unsigned', s: 'tinyint', e: 'bigint unsigned', h: 'varchar(510)' });

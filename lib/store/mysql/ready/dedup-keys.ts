@@ -3,6 +3,8 @@ import type { SqlDatabase, SqlExecutor } from '../../executor.js';
 import type { TableNames } from '../../names.js';
 import { statement } from '../../sql.js';
 import type { Lookup } from '../../sql/lookup.js';
+import type { DedupKeys } from '../../sql/operators.js';
+import type { RowPlace } from '../../sql/row-changes.js';
 import { updateOf } from '../capabilities.js';
 import { ID, jsonRows, jsonTable, lookUp } from '../json-rows.js';
 import { DEADLOCK, errnoOf, inTransaction } from '../../retry.js';
@@ -15,20 +17,15 @@ const SEARCH_TIMEOUT = 2_000;
 /** Ids of one look-up. */
 const PAGE = 500;
 
-export interface RowOfMessage {
-  readonly id: string;
-  readonly transport: number;
-  readonly bucket: number;
-}
 /** `claim` tells the row from a later one with the same key. */
-interface DedupKey {
+export interface DedupKey {
   readonly key: string;
   readonly claim: string;
   readonly id: string;
 }
 
 /** A dedup key ends with what an operator deletes: with its last row that waits, whatever was published or archived before. */
-export class MysqlDedupKeys {
+export class MysqlDedupKeys implements DedupKeys<readonly DedupKey[]> {
   private readonly sql: ReturnType<typeof statements>;
 
   constructor(
@@ -43,7 +40,7 @@ export class MysqlDedupKeys {
    * Of rows that are to be deleted, the keys that may be free then: no other transport has the message ready. Asked before the
    * transaction, which must not look through a backlog: nothing becomes ready again. What is parked is looked at in it.
    */
-  async before(rows: readonly RowOfMessage[]): Promise<DedupKey[]> {
+  async before(rows: readonly RowPlace[]): Promise<DedupKey[]> {
     const keys = await this.of(rows.map(({ id }) => id));
     if (keys.length === 0) return keys;
     const ids = new Set(keys.map(({ id }) => id));
@@ -52,7 +49,7 @@ export class MysqlDedupKeys {
   }
 
   /** Of messages in these rows, those that another transport has ready, or may have: there was no time to look. */
-  private async readyElsewhere(rows: readonly RowOfMessage[]): Promise<Set<string>> {
+  private async readyElsewhere(rows: readonly RowPlace[]): Promise<Set<string>> {
     const deadline = systemClock.monotonic() + SEARCH_TIMEOUT;
     const ours = new Set(rows.map(({ id, transport }) => `${transport} ${id}`));
     const held = new Set<string>();
@@ -68,27 +65,24 @@ export class MysqlDedupKeys {
   /**
    * Behind the deletion, in its transaction. Waits for nobody: renewals of leases wait for this one, and an enqueue that found a
    * key taken holds it until its own transaction ends. {@link after} has those that somebody holds.
+   * @returns how many keys are free now
    */
-  async free(
-    tx: SqlExecutor,
-    before: readonly DedupKey[],
-    deleted: readonly Pick<RowOfMessage, 'id'>[],
-  ): Promise<void> {
+  async free(tx: SqlExecutor, before: readonly DedupKey[], deleted: readonly Pick<RowPlace, 'id'>[]): Promise<number> {
     const ids = new Set(deleted.map(({ id }) => id));
     const keys = before.filter(({ id }) => ids.has(id));
-    if (keys.length === 0) return;
+    if (keys.length === 0) return 0;
     const wanted = jsonRows(keys.map(({ key, claim }) => [key, claim]));
     const locked = (await tx.run(this.sql.lock.bind(wanted))).rows.map(
       ([key, id]) => [String(key), String(id)] as const,
     );
-    if (locked.length > 0) await this.remove(tx, locked);
+    return locked.length > 0 ? this.remove(tx, locked) : 0;
   }
 
   /**
    * Behind the commit: keys that somebody held, or whose message two deleted at once, one transport each. One key after the
    * other: whoever holds one lock alone is in nobody's way. A transaction that goes on for longer than that keeps its key.
    */
-  async after(deleted: readonly RowOfMessage[]): Promise<void> {
+  async after(deleted: readonly RowPlace[]): Promise<void> {
     const deadline = systemClock.monotonic() + PATIENCE;
     for (let from = 0; from < deleted.length; from += PAGE) {
       const some = deleted.slice(from, from + PAGE);
@@ -112,11 +106,11 @@ export class MysqlDedupKeys {
   }
 
   /** Of keys that are locked, those whose message nobody has parked. */
-  private async remove(tx: SqlExecutor, locked: readonly (readonly [key: string, id: string])[]): Promise<void> {
+  private async remove(tx: SqlExecutor, locked: readonly (readonly [key: string, id: string])[]): Promise<number> {
     const ids = [...new Set(locked.map(([, id]) => id))];
     const parked = new Set((await tx.run(this.sql.parked.bind(idRows(ids)))).rows.map(([id]) => String(id)));
     const free = locked.filter(([, id]) => !parked.has(id)).map(([key]) => [key]);
-    if (free.length > 0) await tx.run(this.sql.remove.bind(jsonRows(free)));
+    return free.length > 0 ? (await tx.run(this.sql.remove.bind(jsonRows(free)))).affected : 0;
   }
 
   async of(ids: readonly string[]): Promise<DedupKey[]> {

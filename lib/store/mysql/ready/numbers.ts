@@ -20,14 +20,14 @@ export class MysqlNumbers {
     this.sql = numberStatements(names);
   }
 
-  async draw(tx: SqlExecutor, transport: number, count: number): Promise<bigint[]> {
-    const drawn: bigint[] = [];
+  async draw(tx: SqlExecutor, transport: number, count: number): Promise<string[]> {
+    const drawn: string[] = [];
     while (drawn.length < count) {
       const ids = Array.from({ length: Math.min(ROWS, count - drawn.length) }, () => randomUUID());
       await tx.run(this.sql.insert(ids.length).bind(...ids.flatMap((id) => [transport, BUCKET, id])));
       const [first, step] = ((await tx.run(this.sql.first.bind())).rows[0] as unknown[]).map((n) => BigInt(String(n)));
-      const numbers = ids.map((_, i) => (first as bigint) + BigInt(i) * (step as bigint)); // of one INSERT: in a row
-      const places = numbers.map((seq, i) => ({ bucket: BUCKET, seq: String(seq), id: ids[i] as string }));
+      const numbers = ids.map((_, i) => String((first as bigint) + BigInt(i) * (step as bigint))); // of one INSERT: in a row
+      const places = numbers.map((seq, i) => ({ bucket: BUCKET, seq, id: ids[i] as string }));
       const { affected } = await tx.run(this.sql.remove.bind(placeRows(places), transport));
       if (affected !== ids.length) throw new Error('Numbers were not given out in a row.'); // none of these may stay
       drawn.push(...numbers);

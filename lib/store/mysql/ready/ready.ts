@@ -13,23 +13,21 @@ import type {
   SweepResult,
 } from '../../ready-store.js';
 import type { StoreSettings, TableNames } from '../../names.js';
-import { statement, type Statement } from '../../sql.js';
+import { statement } from '../../sql.js';
 import { BoundedReads } from './bounded-reads.js';
-import { capabilitiesOf } from '../capabilities.js';
 import { messageFrom, readMessage, readTime, type Row } from '../columns.js';
 import { lookUp, placeRows, PLACES } from '../json-rows.js';
 import { retried } from '../../retry.js';
-import type { MysqlHeldSnapshot } from '../ops/held-snapshot.js';
 import type { MysqlServer } from '../schema/server.js';
 import type { MysqlPayloads } from './payloads.js';
 import type { MysqlSettle } from './settle.js';
 import { sized, times } from '../statements.js';
 
-type Lowest = Awaited<ReturnType<NonNullable<ReadyStore['lowest']>>>;
-
 /** Few rows are read with one range scan over all buckets, in 0.25 ms where a branch per bucket takes 0.7. */
 const FEW = 64;
 const SWEEP_PAGE = 5_000;
+/** Milliseconds between two questions about numbers. */
+const ASK_EVERY = 100;
 
 /** The hot table. All reads go by the primary key; `force index` because the optimizer likes the key on `seq`. */
 export class MysqlReady implements ReadyStore {
@@ -39,6 +37,8 @@ export class MysqlReady implements ReadyStore {
   /** transports whose last fetch found more than {@link FEW} rows */
   private readonly backlog = new Set<number>();
   readonly bounded = new BoundedReads(() => systemClock.monotonic());
+  /** Milliseconds, by transport: when its numbers were asked for. */
+  private readonly askedAt = new Map<number, number>();
   private flushed = false;
   private readonly flushRow = `flush:${randomUUID()}`;
 
@@ -51,7 +51,6 @@ export class MysqlReady implements ReadyStore {
     readonly parts: {
       readonly payloads: MysqlPayloads;
       readonly settle: MysqlSettle;
-      readonly holder: MysqlHeldSnapshot;
     },
   ) {
     this.sql = readyStatements(names);
@@ -73,10 +72,6 @@ export class MysqlReady implements ReadyStore {
     return this.parts.settle.park(...args);
   }
 
-  heldSnapshot(): ReturnType<MysqlHeldSnapshot['look']> {
-    return this.parts.holder.look();
-  }
-
   async fetch(request: {
     transport: number;
     positions: readonly ReadPosition[];
@@ -85,14 +80,14 @@ export class MysqlReady implements ReadyStore {
   }): Promise<FetchResult> {
     const { transport, positions, perBucket, limit } = request;
     const most = Math.min(perBucket, limit);
-    if (positions.length === 0 || most <= 0) return this.result([]);
+    if (positions.length === 0 || most <= 0) return this.result(transport, []);
     const branches = positions.flatMap(({ bucket, after: seq }) => [transport, bucket, BigInt(seq), most]);
     const rows = await this.bounded.measure((bounded) =>
       bounded
         ? this.read(this.sql.fetchBounded(positions.length).bind(...branches, ...ofAll(positions, limit)))
         : this.fetchRanges(transport, positions, branches, { most, limit }),
     );
-    return this.result(rows);
+    return this.result(transport, rows);
   }
 
   private async fetchRanges(
@@ -113,10 +108,10 @@ export class MysqlReady implements ReadyStore {
   }
 
   async readPlaces(transport: number, places: readonly Place[]): Promise<FetchResult> {
-    if (places.length === 0) return this.result([]);
+    if (places.length === 0) return this.result(transport, []);
     const sorted = [...places].sort((a, b) => a.bucket - b.bucket || compareSeq(a.seq, b.seq));
     const read = this.sql.readPlaces.bind(placeRows(sorted), transport);
-    const { messages, ...rest } = await this.result(await this.read(read));
+    const { messages, ...rest } = await this.result(transport, await this.read(read));
     messages.sort((a, b) => a.bucket - b.bucket || compareSeq(a.seq, b.seq));
     return { messages, ...rest };
   }
@@ -142,18 +137,16 @@ export class MysqlReady implements ReadyStore {
    * nobody wait; a locking NOWAIT read also fails on the open row of a neighbour, because InnoDB locks the row behind the range.
    * A commit or a settle between the two reads gives a `false` too much, which only means to ask again.
    */
-  async probe(transport: number, ranges: readonly ReadRange[], ms?: number): Promise<ProbeResult> {
+  async probe(transport: number, ranges: readonly ReadRange[]): Promise<ProbeResult> {
+    const bounded = this.bounded.areOn;
     const { sums: ofRanges, sumsBounded } = this.sql;
-    const bounded = ms !== undefined || this.bounded.areOn;
-    const all = (bounded ? sumsBounded : ofRanges)(ranges.length);
-    const text = ms === undefined ? all : await this.within(ms, all);
+    const sums = (bounded ? sumsBounded : ofRanges)(ranges.length).bind(...within(transport, ranges));
     const read = this.database.connection('read');
-    const sums = text.bind(...within(transport, ranges));
     const { generation } = read;
     const began = this.bounded.now();
     // Called in one go, so that no other statement can get between the setting and the read it is for.
     const [, dirty, committed] = await Promise.all([read.run(this.sql.dirty.bind()), read.run(sums), read.run(sums)]);
-    if (ms === undefined) this.bounded.took(bounded, (this.bounded.now() - began) / 2);
+    this.bounded.took(bounded, (this.bounded.now() - began) / 2);
     const before = byBucket(dirty.rows);
     const after = byBucket(committed.rows);
     const same = read.generation === generation;
@@ -164,17 +157,11 @@ export class MysqlReady implements ReadyStore {
     };
   }
 
-  async lowest(transport: number, ranges: readonly ReadRange[], ms: number): Promise<Lowest> {
-    if (ranges.length === 0) return { places: [], snapshot: undefined };
-    const sql = await this.within(ms, this.sql.lowest(ranges.length));
-    const rows = await this.read(sql.bind(...within(transport, ranges)));
-    return {
-      places: rows.map(([bucket, seq]) => ({ bucket: bucket as number, seq: seq as string })),
-      snapshot: undefined,
-    };
-  }
-
-  async numberSource(): Promise<NumberSource> {
+  /** Asked with a read some times a second, for each transport: it is a statement of its own. */
+  private async numberSource(transport: number): Promise<NumberSource | undefined> {
+    const now = this.bounded.now();
+    if (now - (this.askedAt.get(transport) ?? -Infinity) < ASK_EVERY) return undefined;
+    this.askedAt.set(transport, now);
     const { schema, prefix } = this.settings;
     const [row] = await this.read(this.sql.numberSource.bind(schema ?? null, `${prefix}ready`));
     if (row === undefined) return { server: undefined, table: undefined, last: undefined };
@@ -193,19 +180,20 @@ export class MysqlReady implements ReadyStore {
     if (this.flushed) await this.database.connection('lease').run(this.sql.dropFlushRow.bind(this.flushRow));
   }
 
-  private async within(ms: number, { questionMarks }: Statement): Promise<Statement> {
-    const { selectWithin } = capabilitiesOf((await this.server.state()).version);
-    return statement(undefined, selectWithin(ms, `x.* from (${questionMarks}) x`));
-  }
-
   private async read(sql: Parameters<ReturnType<SqlDatabase['connection']>['run']>[0]): Promise<readonly Row[]> {
     return (await this.database.connection('read').run(sql)).rows;
   }
   /** `messages` stays sortable: it is nobody else's yet */
-  private async result(rows: readonly Row[]): Promise<FetchResult> {
+  private async result(transport: number, rows: readonly Row[]): Promise<FetchResult> {
     const durable = rows.length === 0 || (await this.server.state()).visibleIsDurable;
     const session = this.database.connection('read').generation;
-    return { messages: rows.map(readMessage), snapshot: undefined, durable, session };
+    return {
+      messages: rows.map(readMessage),
+      snapshot: undefined,
+      durable,
+      session,
+      source: await this.numberSource(transport),
+    };
   }
 }
 
@@ -252,12 +240,10 @@ function boundedReads(from: string, sums: string, clock: string) {
   // One in parentheses with a limit of its own goes through a temporary table on MariaDB, and comes out in no order.
   const limited = (n: number, branch: string): string => (n === 1 ? branch : `${all(n, `(${branch})`)} limit ?`);
   const rows = `select ${messageFrom('h')} ${from} where ${bucket} order by h.seq limit ?`;
-  const places = (limit: string): string =>
-    `select h.bucket, h.seq ${from} where ${range} order by h.seq limit ${limit}`;
+  const places = `select h.bucket, h.seq ${from} where ${range} order by h.seq limit ?`;
   return {
     fetchBounded: sized((n) => limited(n, rows)),
-    sweepBounded: sized((n) => limited(n, places('?'))),
-    lowest: sized((n) => all(n, `(${places('1')})`)),
+    sweepBounded: sized((n) => limited(n, places)),
     sumsBounded: sized((n) => `${all(n, `${sums} where ${range} ${PER_BUCKET}`)} ${clock}`),
   };
 }

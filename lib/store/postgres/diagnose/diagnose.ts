@@ -125,9 +125,13 @@ export class PostgresDiagnose implements DiagnoseStore {
   }
 
   async oldestSnapshot(): Promise<SnapshotFacts> {
-    const held = await new PostgresHeldSnapshot(() => this.connection, this.names).look();
+    const held = await this.heldSnapshot();
     if (held === undefined) return { age: 0, transactions: 0 };
     return { age: held.age ?? null, transactions: held.distance ?? null };
+  }
+
+  heldSnapshot(): ReturnType<PostgresHeldSnapshot['look']> {
+    return new PostgresHeldSnapshot(() => this.connection, this.names).look();
   }
 
   /** A pooler in transaction mode gives both of two idle connections the session that was used last. */

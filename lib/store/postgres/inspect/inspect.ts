@@ -13,7 +13,10 @@ export function inspectSql(names: TableNames, settings: StoreSettings): InspectS
   const isGlobal = settings.ordering === 'global';
   return {
     ...lookupSql(names),
-    strip: (state, filter, where) => stripOf(state, filter, names, settings, where),
+    strip: (request, where) => stripOf(request, names, settings, where),
+    bounds: select(
+      `select (select min(parked_id) from ${parked}), (select max(parked_id) from ${parked}), ${utc('clock_timestamp()')}`,
+    ),
     lease: (transport, bucket) =>
       select(
         `select ${LEASE_COLUMNS}, ${utc('clock_timestamp()')} from (select 1) one
@@ -43,7 +46,7 @@ export function inspectSql(names: TableNames, settings: StoreSettings): InspectS
   };
 }
 
-type BucketSql = Pick<InspectSql, 'leasesOf' | 'counted' | 'firstUpTo' | 'countUpTo'>;
+type BucketSql = Pick<InspectSql, 'leasesOf' | 'counted'>;
 
 function bucketSql({ ready, leases }: TableNames): BucketSql {
   const here = `from ${ready} o where o.transport = ?::smallint and o.bucket = b.n`;
@@ -51,24 +54,15 @@ function bucketSql({ ready, leases }: TableNames): BucketSql {
   return {
     leasesOf: (transport) =>
       select(`select l.bucket, ${LEASE_COLUMNS} from ${leases} l where l.transport = ?::smallint`, transport),
-    counted: (transport, some) =>
-      select(
-        `select b.n, c.ready, ${utc('f.created_at')} from ${buckets}
-         cross join lateral (select count(*) ready from (select ${here} limit ${BUCKET_READY_LIMIT}) s) c
-         left join lateral (select o.created_at ${here} order by o.seq limit 1) f on true`,
-        ...[plainArray(some), transport, transport],
-      ),
-    firstUpTo: (transport, some, highest) =>
-      select(
-        `select b.n, f.seq from ${buckets}
-         cross join lateral (select o.seq ${here} and o.seq <= ?::bigint order by o.seq limit 1) f`,
-        ...[plainArray(some), transport, highest],
-      ),
-    countUpTo: (transport, some, highest) =>
-      select(
-        `select b.n, c.ready from ${buckets} cross join lateral (select count(*) ready
-           from (select ${here} and o.seq <= ?::bigint limit ${BUCKET_READY_LIMIT}) s) c`,
-        ...[plainArray(some), transport, highest],
-      ),
+    counted: (transport, some, upTo) => {
+      const bounded = upTo === undefined ? here : `${here} and o.seq <= ?::bigint`;
+      const values = upTo === undefined ? [transport] : [transport, upTo];
+      return select(
+        `select b.n, c.ready, f.seq, ${utc('f.created_at')} from ${buckets}
+         cross join lateral (select count(*) ready from (select ${bounded} limit ${BUCKET_READY_LIMIT}) s) c
+         left join lateral (select o.seq, o.created_at ${bounded} order by o.seq limit 1) f on true`,
+        ...[plainArray(some), ...values, ...values],
+      );
+    },
   };
 }

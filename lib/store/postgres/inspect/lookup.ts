@@ -1,4 +1,4 @@
-import { ROW_LIMITS } from '../../limits.js';
+import { fits, LIMITED_COLUMNS, ROW_LIMITS } from '../../limits.js';
 import type { TableNames } from '../../names.js';
 import type { LookupSql, Place } from '../../sql/lookup.js';
 import { select, type Select } from '../../sql/timed-selects.js';
@@ -15,8 +15,14 @@ const TIME = `case when isfinite(x.created_at) then (extract(epoch from x.create
 /** What nobody may write any more, but may be there from before the limits, is left where it is. */
 const small = (column: 'headers' | 'options'): string =>
   `case when octet_length(o.${column}) <= ${ROW_LIMITS[column]} then o.${column} end`;
-const content = (errors: string): string =>
-  `select ${small('headers')}, ${small('options')}, ${errors}, octet_length(o.payload), substring(o.payload from 1 for ?::int)`;
+const FITS = `(${fits(LIMITED_COLUMNS, 'o.')}) is not false`;
+const PREVIEW = 'substring(o.payload from 1 for ?::int)';
+const content = (errors: string, isParked = false): string =>
+  `select ${small('headers')}, ${small('options')}, ${errors}, octet_length(o.payload), ${
+    isParked
+      ? `case when ${FITS} then ${PREVIEW} end, case when ${FITS} then encode(sha256(o.payload), 'hex') end, ${FITS}`
+      : `${PREVIEW}, null, true`
+  }`;
 
 export function lookupSql(names: TableNames): LookupSql {
   const { ready, archive, transports } = names;
@@ -63,7 +69,8 @@ function contentSql({ ready, parked, archive }: TableNames): LookupSql['content'
     const place = `o.transport = ?::smallint and o.bucket = ?::smallint and o.seq = ?::bigint and o.id = ?::uuid`;
     const at = [transport, bucket, seq, id];
     if (state === 'ready') return select(`${content('null')} from ${ready} o where ${place}`, preview, ...at);
-    if (state !== 'published') return select(`${content('o.errors')} from ${parked} o where ${place}`, preview, ...at);
+    if (state !== 'published')
+      return select(`${content('o.errors', true)} from ${parked} o where ${place}`, preview, ...at);
     const from = publishedAt?.getTime() ?? 0;
     const between = [new Date(from).toISOString(), new Date(from + 1).toISOString()];
     return select(

@@ -1,5 +1,5 @@
 import { ERROR_LENGTH } from '../../inspect-store.js';
-import type { OrderColumn } from '../../sql/index-pages.js';
+import type { OrderColumn } from '../../sql/pages.js';
 import type { MessageColumns } from '../../sql/rows.js';
 
 /** A time in UTC that every session reads back as it was, to the microsecond, whatever its settings are. */

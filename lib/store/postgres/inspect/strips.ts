@@ -1,11 +1,10 @@
-import type { RowFilter, StoredState } from '../../inspect-store.js';
+import type { RowRequest } from '../../inspect-store.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import { BLOCKED, DEAD, SCHEDULED, WAITING } from '../../parked-state.js';
 import { ALWAYS, condition, whereOf } from '../../sql/conditions.js';
-import type { OrderColumn } from '../../sql/index-pages.js';
 import type { Place } from '../../sql/lookup.js';
-import type { PartRead, Strip, StripPlaces } from '../../sql/pages.js';
-import { select, type Select } from '../../sql/timed-selects.js';
+import { sortedBy, type OrderColumn, type PartRead, type Strip, type StripPlaces } from '../../sql/pages.js';
+import { select, type Plan, type Select } from '../../sql/timed-selects.js';
 import { placeArrays, PLACES } from './lookup.js';
 import { ARCHIVE_ORDER, ROW_COLUMNS } from './rows.js';
 
@@ -15,8 +14,7 @@ const PLACE: readonly OrderColumn[] = ['o.transport', 'o.bucket'].map((name) => 
 const isOf = (state: number) => condition(`o.state = ${state}`);
 
 export function stripOf(
-  state: StoredState,
-  { key }: Pick<RowFilter, 'key'>,
+  { state, key, ids }: RowRequest,
   { ready, parked, archive }: TableNames,
   { ordering }: Pick<StoreSettings, 'ordering'>,
   { places }: StripPlaces,
@@ -29,6 +27,15 @@ export function stripOf(
       return { ...all, columns: ROW_COLUMNS.ready, order: [SEQ, ...PLACE], ...inBuckets(ready) };
     case 'published':
       return { ...all, columns: ROW_COLUMNS.archive, order: ARCHIVE_ORDER, ...sorted(archive) };
+    case 'parked':
+      // By ids the index of these, and a sort.
+      return {
+        ...all,
+        columns: ROW_COLUMNS.parked,
+        order: [ID],
+        isLong: ids === undefined,
+        ...sorted(parked, ids === undefined ? undefined : 'by index'),
+      };
     case 'dead': {
       const order: OrderColumn[] = [{ name: 'o.died_at', part: 'time' }, ID];
       return { ...ofParked, dense: condition('o.died_at is not null'), sparse: isOf(DEAD), order, ...sorted(parked) };
@@ -49,11 +56,14 @@ export function stripOf(
   }
 }
 
-const ofPart = (table: string, { columns, where, order }: PartRead): string =>
-  `select ${columns} from ${table} o${whereOf(where)} order by ${order} limit ? offset ?`;
+const ofPart = (table: string, { columns, where, ...sorted }: PartRead): string =>
+  `select ${columns} from ${table} o${whereOf(where)}${sortedBy(sorted)} limit ? offset ?`;
 
-function whole(table: string): Pick<Strip, 'parts' | 'read'> {
-  const read = (part: PartRead): Select => select(ofPart(table, part), ...part.where.values, part.limit, part.offset);
+function whole(table: string, plan?: Plan): Pick<Strip, 'parts' | 'read'> {
+  const read = (part: PartRead): Select => ({
+    ...select(ofPart(table, part), ...part.where.values, part.limit, part.offset),
+    ...(plan === undefined ? {} : { plan }),
+  });
   return { parts: 1, read };
 }
 
@@ -64,9 +74,9 @@ function each(places: readonly Place[]): (table: string) => Pick<Strip, 'parts' 
     read: (part, limit) => {
       const { conditions, values } = part.where;
       const where = { conditions: ['o.transport = p.t', 'o.bucket = p.b', ...conditions], values };
-      const keys = part.order.split(', ').map((_, n) => `s.k${n}`);
+      const order = part.order.map((_, n) => `s.k${n}`);
       return select(
-        `select s.* from ${PLACES} cross join lateral (${ofPart(table, { ...part, where })}) s order by ${keys.join(', ')} limit ?`,
+        `select s.* from ${PLACES} cross join lateral (${ofPart(table, { ...part, where })}) s${sortedBy({ ...part, order })} limit ?`,
         ...[...placeArrays(places), ...values, part.limit, part.offset, limit],
       );
     },

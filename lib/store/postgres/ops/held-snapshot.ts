@@ -1,5 +1,5 @@
 import type { SqlConnection } from '../../executor.js';
-import { LOOK_TIMEOUT, type HeldSnapshot } from '../../ready-store.js';
+import { LOOK_TIMEOUT, type HeldSnapshot } from '../../diagnose/diagnose-store.js';
 import { literal, type TableNames } from '../../names.js';
 import { statement } from '../statement.js';
 

@@ -1,72 +1,90 @@
-import type { SqlResult } from '../../executor.js';
-import { OFTEN, OFTEN_LOOK_LIMIT, RELAYS_LIMIT, STATS_COUNT_LIMIT, type TransportStats } from '../../admin-store.js';
+import { OFTEN } from '../../admin-store.js';
 import { literal, type StoreSettings, type TableNames } from '../../names.js';
-import type { Statement } from '../../sql.js';
-import { statement } from '../statement.js';
-import { INSTANCE } from './leases.js';
 import { BLOCKED, DEAD, SCHEDULED, WAITING } from '../../parked-state.js';
+import type { ParkedSql, ReadySql, StatsSql } from '../../sql/stats.js';
+import type { Select } from '../../sql/timed-selects.js';
+import { plainArray } from '../arrays.js';
 
-/** Every count stops at a limit: looking at a backlog of millions must not cost what draining it costs. */
-export function statsStatement(names: TableNames, { buckets }: StoreSettings): Statement {
-  const { transports, ready, parked, leases } = names;
-  const some = (what: string, from: string): string => `(select ${what} from ${from} limit ${STATS_COUNT_LIMIT}) s`;
-  return statement(
-    undefined,
-    `select t.id, t.name, (select count(*) from ${some('1', `${ready} o where o.transport = t.id`)}),
-       d.scheduled, d.waiting, b.blocked, b.keys,
-       (select count(*) from ${some('1', `${parked} o where o.died_at is not null and o.state = ${DEAD} and o.transport = t.id`)}),
-       (select ceil(extract(epoch from clock_timestamp() - min(f.created_at) filter (where isfinite(f.created_at))) operator(pg_catalog.*) 1000)::bigint from generate_series(0, ${buckets - 1}) g
-         cross join lateral (select o.created_at from ${ready} o where o.transport = t.id and o.bucket = g order by o.seq limit 1) f),
-       (select count(*) from ${leases} l where l.transport = t.id and l.owner is not null and l.expires_at > clock_timestamp()),
-       (select count(*) from ${leases} l where l.transport = t.id and l.bucket < ${buckets}),
-       (select count(*) from (values (${literal(ready)}), (${literal(parked)})) n(name) where row_security_active(to_regclass(n.name))),
-       f.often, f.most
-     from ${transports} t
-     cross join lateral (select count(*) filter (where s.state = ${SCHEDULED}) scheduled, count(*) filter (where s.state = ${WAITING}) waiting
-       from ${some('o.state', `${parked} o where o.transport = t.id and o.due_at is not null`)}) d
-     cross join lateral (select count(*) often, coalesce(max(w.attempts), 0) most
-       from (select o.attempts, o.state from ${parked} o where o.transport = t.id and o.due_at is not null limit ${OFTEN_LOOK_LIMIT}) w
-       where w.state = ${WAITING} and w.attempts >= ${OFTEN}) f
-     cross join lateral (select count(*) filter (where s.state = ${BLOCKED}) blocked, count(distinct (s.bucket, s.key)) keys
-       from ${some('o.state, o.bucket, o.key', `${parked} o where o.transport = t.id and o.blocking`)}) b
-     order by t.id`,
-  );
+const NOW = 'clock_timestamp()';
+const MILLISECONDS = (interval: string): string =>
+  `ceil(extract(epoch from ${interval}) operator(pg_catalog.*) 1000)::bigint`;
+const byIndex = (text: string, ...values: readonly unknown[]): Select => ({ text, values, plan: 'by index' });
+
+export function statsSql(names: TableNames, settings: StoreSettings): StatsSql {
+  const { transports, leases } = names;
+  return {
+    transports: byIndex(
+      `select t.id, t.name, count(*) filter (where l.owner is not null and l.expires_at > ${NOW}), count(l.bucket)
+       from ${transports} t left join ${leases} l on l.transport = t.id and l.bucket < ${settings.buckets} group by t.id, t.name order by t.id`,
+    ),
+    ...parkedSql(names, settings),
+    ...readySql(names),
+  };
 }
 
-export const relaysStatement = ({ instances }: TableNames): Statement =>
-  statement(undefined, `select ${INSTANCE} from ${instances} i order by i.expires_at desc limit ${RELAYS_LIMIT}`);
-
-/** Rows that fall due, and those behind them: each found by its index. */
-export function byTopicStatement({ parked }: TableNames): Statement {
+function parkedSql({ ready, parked }: TableNames, { buckets }: StoreSettings): ParkedSql {
+  const hiding = `exists (select from (values (${literal(ready)}), (${literal(parked)})) n(name) where row_security_active(to_regclass(n.name)))`;
+  // Rows that fall due, and those behind them: each found by its index.
   const some = (which: string): string =>
-    `(select o.topic, o.state from ${parked} o where o.transport = ? and ${which} limit ?)`;
-  return statement(
-    undefined,
-    `select s.topic, count(*) from (select w.topic from ${some('o.due_at is not null')} w where w.state = ${WAITING}
-       union all select b.topic from ${some('o.blocking')} b where b.state = ${BLOCKED}) s group by s.topic`,
-  );
+    `(select o.topic, o.state from ${parked} o where o.transport = ?::smallint and ${which} limit ?)`;
+  return {
+    counts: (transport, limit, ofBucket) =>
+      byIndex(
+        `select d.scheduled, d.waiting, b.blocked, x.dead, b.keys, d.often, d.most, ${hiding}, d.cut, d.cut, b.cut, x.cut, b.cut,
+           pg_is_in_recovery() or current_setting('default_transaction_read_only') = 'on'
+         from ${fallsDue(parked, buckets)} d
+         cross join (select count(*) filter (where s.state = ${BLOCKED}) blocked, count(distinct (s.bucket, s.key)) keys, count(*) >= ? cut
+           from (select o.state, o.bucket, o.key from ${parked} o where o.transport = ?::smallint and o.blocking limit ?) s) b
+         cross join (select count(*) filter (where s.transport = ?::smallint) dead, count(*) >= ? cut
+           from (select o.transport from ${parked} o where o.died_at is not null and o.state = ${DEAD}
+             order by o.died_at desc limit ?) s) x`,
+        ...[ofBucket, limit, transport, ofBucket, limit],
+        ...[limit, transport, limit],
+        ...[transport, limit, limit], // the last ones of all transports: no index has them by transport
+      ),
+    isReadOnly: ([readOnly]) => readOnly === 't',
+    topics: (transport, limit) =>
+      byIndex(
+        `select s.topic, count(*) from (select w.topic from ${some('o.due_at is not null')} w where w.state = ${WAITING}
+           union all select b.topic from ${some('o.blocking')} b where b.state = ${BLOCKED}) s group by s.topic`,
+        ...[transport, limit, transport, limit],
+      ),
+  };
 }
 
-export function readStats({ rows }: SqlResult, { buckets }: StoreSettings): TransportStats[] {
-  return rows.map((row) => {
-    const [transport, name, ready, scheduled, waiting, blocked, blockedKeys, dead, oldest, ...seen] = row;
-    const [leased, leases, hiding, often, most] = seen;
-    return {
-      transport: Number(transport),
-      name: name as string,
-      ready: Number(ready),
-      readyIsExact: Number(ready) < STATS_COUNT_LIMIT,
-      scheduled: Number(scheduled),
-      waiting: Number(waiting),
-      blocked: Number(blocked),
-      dead: Number(dead),
-      blockedKeys: Number(blockedKeys),
-      oldestReadyAge: oldest === null ? null : Math.max(0, Number(oldest)), // a clock that was set back
-      leasedBuckets: Number(leased),
-      missingLeases: buckets - Number(leases),
-      rowsHidden: Number(hiding) > 0,
-      failingOften: Number(often),
-      mostAttempts: Number(most),
-    };
-  });
+/** Of what falls due the first of each bucket: retries come before reminders for next month. */
+const fallsDue = (parked: string, buckets: number): string =>
+  `(select coalesce(sum(c.scheduled), 0) scheduled, coalesce(sum(c.waiting), 0) waiting, coalesce(sum(c.often), 0) often,
+      coalesce(max(c.most), 0) most, coalesce(bool_or(c.read >= ?) or sum(c.read) >= ?, false) cut
+    from (select count(*) filter (where s.state = ${SCHEDULED}) scheduled, count(*) filter (where s.state = ${WAITING}) waiting,
+        count(*) filter (where s.state = ${WAITING} and s.attempts >= ${OFTEN}) often,
+        max(s.attempts) filter (where s.state = ${WAITING} and s.attempts >= ${OFTEN}) most, count(*) read
+      from (select g.bucket, o.state, o.attempts from generate_series(0, ${buckets - 1}) g(bucket)
+        cross join lateral (select o.state, o.attempts from ${parked} o where o.transport = ?::smallint and o.bucket = g.bucket
+          and o.due_at is not null order by o.due_at limit ?) o limit ?) s group by s.bucket) c)`;
+
+function readySql({ ready, leases, instances }: TableNames): ReadySql {
+  const heads = `select g.bucket, f.seq, f.id, ${MILLISECONDS(`${NOW} - case when isfinite(f.created_at) then f.created_at end`)},
+     c.ready, l.owner, case when isfinite(l.expires_at) then ${MILLISECONDS(`l.expires_at - ${NOW}`)} else 9e15 end,
+     exists (select from ${instances} i where i.owner = l.owner and i.expires_at > ${NOW})
+   from unnest(?::smallint[], ?::bigint[]) g(bucket, after)
+   cross join lateral (select o.seq, o.id, o.created_at from ${ready} o
+     where o.transport = ?::smallint and o.bucket = g.bucket and o.seq > g.after order by o.seq limit 1) f
+   cross join lateral (select count(*) ready from (select from ${ready} o
+     where o.transport = ?::smallint and o.bucket = g.bucket and o.seq >= f.seq order by o.seq limit ?) s) c
+   left join ${leases} l on l.transport = ?::smallint and l.bucket = g.bucket and l.owner is not null and l.expires_at > ${NOW}`;
+  return {
+    ready: (transport, limit) =>
+      byIndex(
+        `select count(*) from (select from ${ready} o where o.transport = ?::smallint limit ?) s`,
+        transport,
+        limit,
+      ),
+    heads: (transport, places, most) =>
+      byIndex(
+        heads,
+        ...[plainArray(places.map(([bucket]) => bucket)), plainArray(places.map(([, after]) => after))],
+        ...[transport, transport, most, transport],
+      ),
+  };
 }

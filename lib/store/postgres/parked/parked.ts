@@ -21,12 +21,16 @@ import { stateName, stateNumber } from '../../parked-state.js';
 import { leaseArrays } from '../ops/leases.js';
 import { parkedStatements, type ParkedStatements } from './statements.js';
 import { untilNonePassedOver } from './passed-over.js';
-import type { RowsRead } from '../ready/rows-read.js';
-import { takeIn } from './take.js';
+import { eachWay, type RowsRead } from '../ready/rows-read.js';
+import { Take, type ReadSql } from '../../sql/take.js';
+import { POSTGRES } from '../dialect.js';
+import { postgresRead, postgresTake } from './take.js';
 
 /** Messages that cannot be published now, and the order of their keys. */
 export class PostgresParked implements ParkedStore {
   readonly sql: ParkedStatements;
+  private readonly taker: Take;
+  private readonly reading: Readonly<Record<RowsAs, ReadSql>>;
 
   constructor(
     readonly connections: { read(): SqlConnection; write(): SqlConnection },
@@ -35,6 +39,8 @@ export class PostgresParked implements ParkedStore {
     readonly rowsRead: RowsRead,
   ) {
     this.sql = parkedStatements(names, ordering, errorHistory);
+    this.taker = new Take(POSTGRES, postgresTake(names, ordering), ordering);
+    this.reading = eachWay((as) => postgresRead(names, as));
   }
 
   async due(
@@ -81,7 +87,7 @@ export class PostgresParked implements ParkedStore {
 
   take(request: TakeRequest): Promise<TakeResult> {
     return this.rowsRead.read(request.transport, (as) =>
-      this.connections.write().transaction((tx) => takeIn(tx, this.sql, request, as)),
+      this.connections.write().transaction((tx) => this.taker.take(tx, request, this.reading[as])),
     );
   }
 

@@ -1,4 +1,4 @@
-import { literal, type StoreSettings, type TableNames } from '../../names.js';
+import type { StoreSettings, TableNames } from '../../names.js';
 import type { Statement } from '../../sql.js';
 import { statement } from '../statement.js';
 import { failures, messageColumns, PARKED_COLUMNS, type RowsAs } from '../columns.js';
@@ -13,24 +13,11 @@ type Ordering = StoreSettings['ordering'];
 export function parkedStatements(names: TableNames, ordering: Ordering, errorHistory: number) {
   return {
     due: due(names, ordering),
-    held: held(names, ordering),
-    joinOrder: joinOrder(names, ordering),
-    heads: heads(names, ordering),
-    demote: statement(
-      'outbox_demote',
-      `update ${names.parked} o set state = ${BLOCKED}, due_at = null where ${byIds(names.parked)} and o.state in (${WAITING}, ${BLOCKED})`,
-    ),
     untried: untried(names),
     hasten: statement(
       'outbox_hasten',
       `update ${names.parked} o set due_at = now() where ${byIds(names.parked, 'for update skip locked')}
        and o.state = ${WAITING} and o.attempts = 0 and o.due_at + interval '0' > now()`,
-    ),
-    send: eachWay((as) => send(names, as)),
-    // Due: whoever removed what stands before them may have made them so, which `send` took back.
-    unsend: statement(
-      'outbox_unsend',
-      `update ${names.parked} o set sending_epoch = null, due_at = now() where ${byIds(names.parked)}`,
     ),
     repark: repark(names, true, errorHistory),
     reparkLocked: repark(names, false, errorHistory),
@@ -52,23 +39,11 @@ export function parkedStatements(names: TableNames, ordering: Ordering, errorHis
   };
 }
 
-/** Locks lease rows, then rows that are due; of these only what nobody else has locked, with the key that each holds by now. */
-function held({ leases, parked }: TableNames, ordering: Ordering): Statement {
-  const key = ordering === 'global' ? `''` : 'o.key';
-  return statement(
-    'outbox_held',
-    `with h as materialized (${heldLeases(leases, true)})
-     select h.bucket, null::bigint, ${DURABLE}, null from h
-     union all select null, x.parked_id, null, x.key from unnest(?::bigint[]) k(id) cross join lateral
-       (select o.parked_id, case when o.blocking then ${key} end as key from ${parked} o where o.parked_id = k.id for update skip locked) x`,
-  );
-}
-
 /**
  * Rows by their ids, looked up one by one. Conditions beside it are written so that no index fits them (`+ 0`): on a
  * table that was empty when the statement was planned, the planner otherwise reads all due rows, or a whole index.
  */
-const byIds = (parked: string, locking = 'offset 0'): string =>
+export const byIds = (parked: string, locking = 'offset 0'): string =>
   `o.ctid = any(array(select x.ctid from unnest(?::bigint[]) k(id)
      cross join lateral (select p.ctid from ${parked} p where p.parked_id = k.id ${locking}) x))`;
 
@@ -100,50 +75,6 @@ function untried({ parked }: TableNames): Statement {
     'outbox_untried',
     `select o.parked_id, o.bucket, o.topic, o.due_at > now() from ${parked} o
      where o.transport = ? and o.state = ${WAITING} and o.attempts = 0 and o.parked_id > ? order by o.parked_id limit ?`,
-  );
-}
-
-/**
- * A scheduled message whose time has come holds the later ones of its key from now on. One that goes behind others gets a
- * number as if it was enqueued now; numbers are drawn in the order of the list.
- */
-function joinOrder(names: TableNames, ordering: Ordering): Statement {
-  const { parked } = names;
-  return statement(
-    'outbox_join_order',
-    `with k as materialized (select k.id, x.place, case when k.behind then nextval(${literal(names.object('ready_seq_seq'))}) end as seq
-         from unnest(?::bigint[], ?::boolean[]) k(id, behind)
-         cross join lateral (select o.ctid as place from ${parked} o where o.parked_id = k.id
-           and o.transport + 0 = ? and o.bucket + 0 = any(?::int[]) and o.state = ${SCHEDULED}
-           ${ordering === 'global' ? '' : 'and o.key is not null'} and o.due_at + interval '0' <= now() offset 0) x)
-     update ${parked} o set state = ${WAITING}, blocking = true, seq = coalesce(k.seq, o.seq)
-     from k where o.ctid = k.place and o.parked_id = k.id and o.state = ${SCHEDULED}`,
-  );
-}
-
-/** The first rows of each key in its order; of a global one, which has no index of its own, the first of all. */
-function heads({ parked, leases }: TableNames, ordering: Ordering): Statement {
-  const ofKey = ordering === 'global' ? '' : 'and o.key = k.key';
-  return statement(
-    'outbox_heads',
-    `select k.n, x.parked_id, x.state, x.due, x.sending
-     from unnest(?::int[], ?::smallint[], ?::text[]) k(n, b, key)
-     cross join lateral (select l.epoch from ${leases} l where l.transport = ? and l.bucket = k.b offset 0) l
-     cross join lateral (select o.parked_id, o.state, o.due_at <= now() as due, o.sending_epoch is not distinct from l.epoch as sending
-       from ${parked} o where o.transport = ? and o.bucket = k.b ${ofKey} and o.blocking
-       order by o.seq, o.parked_id limit ?) x`,
-  );
-}
-
-/** Only rows that nobody changed in the meantime, or has locked; a blocked one is found through its key, not through the due poll. */
-function send({ parked, leases }: TableNames, as: RowsAs): Statement {
-  return statement(
-    `outbox_send_${as}`,
-    `update ${parked} o set sending_epoch = l.epoch, due_at = case when o.state = ${BLOCKED} then null else o.due_at end
-     from ${leases} l where ${byIds(parked, 'for update skip locked')} and o.transport + 0 = ? and o.bucket + 0 = any(?::int[])
-       and l.transport = o.transport + 0 and l.bucket = o.bucket + 0 and o.sending_epoch is distinct from l.epoch
-       and (o.state = ${BLOCKED} or (o.state in (${SCHEDULED}, ${WAITING}) and o.due_at <= now()))
-     returning ${messageColumns(as, 'parked')}, ${PARKED_COLUMNS}`,
   );
 }
 

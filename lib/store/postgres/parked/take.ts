@@ -1,173 +1,103 @@
-import { compareSeq } from '../../../outbox-message.js';
-import type { SqlExecutor } from '../../executor.js';
-import { goBehind, withinReach } from '../../join-order.js';
-import type { DueRow, KeyInBucket, PassedOver, TakeRequest, TakeResult } from '../../parked-store.js';
+import { literal, type StoreSettings, type TableNames } from '../../names.js';
+import { BLOCKED, SCHEDULED, WAITING } from '../../parked-state.js';
+import type { Statement } from '../../sql.js';
+import type { ReadSql, TakeSql } from '../../sql/take.js';
 import { plainArray, textArray } from '../arrays.js';
-import { readParked, type RowsAs } from '../columns.js';
-import { stateName } from '../../parked-state.js';
+import { messageColumns, PARKED_COLUMNS, readParked, type RowsAs } from '../columns.js';
 import { leaseArrays } from '../ops/leases.js';
-import type { ParkedStatements } from './statements.js';
+import { DURABLE, heldLeases } from '../ready/statements.js';
+import { statement } from '../statement.js';
+import { byIds } from './statements.js';
 
-interface Head {
-  readonly parkedId: string;
-  readonly state: string;
-  readonly due: boolean;
-  readonly sending: boolean;
+export function postgresTake(names: TableNames, ordering: StoreSettings['ordering']): TakeSql {
+  const sql = takeStatements(names, ordering);
+  const pairs = (rows: readonly (readonly [string, string | null])[]): [string, string] => [
+    plainArray(rows.map(([id]) => id)),
+    plainArray(rows.map(([, number]) => number)),
+  ];
+  return {
+    async hold(tx, owner, leases) {
+      const { rows } = await tx.run(sql.hold.bind(...leaseArrays(leases), owner));
+      return new Map(
+        rows.map(([transport, bucket, epoch]) => {
+          return [Number(bucket), { transport: Number(transport), bucket: Number(bucket), epoch: epoch as string }];
+        }),
+      );
+    },
+    async first(tx, keys, perKey) {
+      const transport = keys[0]?.transport;
+      const [places, texts] = [plainArray(keys.map(({ bucket }) => bucket)), textArray(keys.map(({ key }) => key))];
+      const { rows } = await tx.run(sql.first.bind(plainArray([...keys.keys()]), places, texts, transport, perKey));
+      return rows.map(([key, parkedId, state, due, epoch]) => ({
+        ...{ key: Number(key), parkedId: parkedId as string, state: Number(state) },
+        ...{ due: due === 't', sendingEpoch: epoch as string | null },
+      }));
+    },
+    async draw(tx, _transport, count) {
+      return (await tx.run(sql.draw.bind(count))).rows.map(([number]) => number as string);
+    },
+    lock: (transport, ids) => sql.lock.bind(plainArray(ids), transport),
+    join: (rows) => sql.join.bind(...pairs(rows)),
+    demote: (ids) => sql.demote.bind(plainArray(ids)),
+    mark: (rows) => sql.mark.bind(...pairs(rows)),
+  };
 }
 
-/**
- * Marks rows as being sent, in one short transaction that begins with a lock on the lease rows: from then on nobody takes
- * the buckets over, and operators see either the row before or the row being sent. No row is waited for: one that somebody
- * else holds for long would keep all that is due waiting.
- */
-export async function takeIn(
-  tx: SqlExecutor,
-  sql: ParkedStatements,
-  request: TakeRequest,
-  as: RowsAs,
-): Promise<TakeResult> {
-  const { transport, perKey } = request;
-  const { held, locked } = await lock(tx, sql, request);
-  const ours = request.due.filter((row) => held.has(row.bucket));
-  const due = withinReach(ours, locked).map((row) => withKey(row, locked.get(row.parkedId)));
-  const buckets = plainArray([...held]);
-  await joinOrder(tx, sql, transport, due, buckets);
-  const keys = distinctKeys([...due, ...request.keys.filter((key) => held.has(key.bucket))]);
-  const heads = await readHeads(tx, sql, transport, keys, perKey);
-  const ids = due.filter((row) => row.key === null).map((row) => row.parkedId);
-  const firsts = new Set(heads.flatMap((rows) => rows[0]?.parkedId ?? []));
-  const runs = heads.map((rows) => nextOf(rows).map((row) => row.parkedId));
-  ids.push(...runs.flat());
-  const behind = due.filter((row) => row.key !== null && !firsts.has(row.parkedId)).map((row) => row.parkedId);
-  const demoted = behind.filter((id) => !ids.includes(id));
-  if (demoted.length > 0) await tx.run(sql.demote.bind(plainArray(demoted)));
-
-  const sent = ids.length === 0 ? [] : (await tx.run(sql.send[as].bind(plainArray(ids), transport, buckets))).rows;
-  const read = sent.map((row) => readParked(row, as));
-  const marked = new Set(read.map(({ parkedId }) => parkedId as string));
-  const surplus = behindMissing(runs, marked);
-  if (surplus.size > 0) await tx.run(sql.unsend.bind(plainArray([...surplus])));
-  const messages = read.filter(({ parkedId }) => !surplus.has(parkedId as string));
-  messages.sort((a, b) => compareSeq(a.seq, b.seq) || compareSeq(a.parkedId as string, b.parkedId as string));
-  const clear = keys.filter((_, index) => heads[index]?.length === 0);
-  const passedOver = [...ours.filter(({ parkedId }) => !locked.has(parkedId)), ...headsMissing(keys, runs, marked)];
-  // Its own commit is a durable write that began after these rows were committed.
-  return { messages, clear, passedOver, durable: true };
+export function postgresRead({ parked }: TableNames, as: RowsAs): ReadSql {
+  const columns = `${messageColumns(as, 'parked')}, ${PARKED_COLUMNS}, o.due_at <= now(), o.sending_epoch`;
+  const lock = lockById(`outbox_take_${as}`, parked, columns);
+  return { lock: (transport, ids) => lock.bind(plainArray(ids), transport), message: (row) => readParked(row, as) };
 }
 
-/**
- * The runs were read without locks, and an operator may hold or have changed a row since: `send` then passes it over, and what
- * stands behind it in its run must not go without it.
- */
-export function behindMissing(runs: readonly (readonly string[])[], sent: ReadonlySet<string>): Set<string> {
-  const behind = new Set<string>();
-  for (const run of runs) {
-    const missing = run.findIndex((id) => !sent.has(id));
-    if (missing >= 0) for (const id of run.slice(missing)) if (sent.has(id)) behind.add(id);
-  }
-  return behind;
-}
-
-function headsMissing(
-  keys: readonly KeyInBucket[],
-  runs: readonly (readonly string[])[],
-  sent: ReadonlySet<string>,
-): PassedOver[] {
-  return runs.flatMap(([parkedId], index) =>
-    parkedId === undefined || sent.has(parkedId) ? [] : [{ ...(keys[index] as KeyInBucket), parkedId }],
+const lockById = (name: string, parked: string, columns: string): Statement =>
+  statement(
+    name,
+    `select ${columns} from unnest(?::bigint[]) k(id)
+     cross join lateral (select * from ${parked} p where p.parked_id = k.id and p.transport + 0 = ? for update skip locked) o`,
   );
-}
 
-/** Buckets whose lease is ours, and rows of `due` with the keys that they hold. */
-async function lock(
-  tx: SqlExecutor,
-  sql: ParkedStatements,
-  { owner, transport, leases, due }: TakeRequest,
-): Promise<{ held: Set<number>; locked: Map<string, string | null> }> {
-  const ours = leases.filter((lease) => lease.transport === transport);
-  const ids = plainArray(due.map(({ parkedId }) => parkedId));
-  const { rows } = await tx.run(sql.held.bind(...leaseArrays(ours), owner, ids));
-  const held = rows.flatMap(([bucket]) => (bucket === null ? [] : [Number(bucket)]));
-  const locked = rows.flatMap(([, parkedId, , key]): [string, string | null][] =>
-    parkedId === null ? [] : [[parkedId as string, key as string | null]],
-  );
-  return { held: new Set(held), locked: new Map(locked) };
-}
+/** Rows with a number `k.n` each, which this transaction has locked. */
+const change = (parked: string, set: string): string =>
+  `with k as materialized (select k.n, x.place, k.id from unnest(?::bigint[], ?::bigint[]) k(id, n)
+     cross join lateral (select o.ctid as place from ${parked} o where o.parked_id = k.id offset 0) x)
+   update ${parked} o set ${set} from k where o.ctid = k.place and o.parked_id = k.id`;
 
-/** A row that was found due without one, and requeued since then, holds its key and stands behind the earlier ones of it. */
-function withKey(row: DueRow, key: string | null | undefined): DueRow {
-  return row.key === null && typeof key === 'string' ? { ...row, key } : row;
-}
-
-async function joinOrder(
-  tx: SqlExecutor,
-  sql: ParkedStatements,
-  transport: number,
-  due: readonly DueRow[],
-  buckets: string,
-): Promise<void> {
-  const scheduled = due.filter((row) => row.state === 'scheduled' && row.key !== null);
-  if (scheduled.length === 0) return;
-  const behind = await findBehind(tx, sql, transport, scheduled);
-  const ids = plainArray(scheduled.map((row) => row.parkedId));
-  await tx.run(sql.joinOrder.bind(ids, plainArray(behind), transport, buckets));
-}
-
-async function findBehind(
-  tx: SqlExecutor,
-  sql: ParkedStatements,
-  transport: number,
-  scheduled: readonly DueRow[],
-): Promise<boolean[]> {
-  const keys = distinctKeys(scheduled);
-  const heads = await readHeads(tx, sql, transport, keys, 1);
-  return goBehind(
-    scheduled,
-    keys.filter((_, index) => heads[index]?.length !== 0),
-  );
-}
-
-function distinctKeys(rows: readonly { bucket: number; key: string | null }[]): KeyInBucket[] {
-  const keys = new Map<string, KeyInBucket>();
-  for (const { bucket, key } of rows) if (key !== null) keys.set(`${bucket} ${key}`, { bucket, key });
-  return [...keys.values()];
-}
-
-async function readHeads(
-  tx: SqlExecutor,
-  sql: ParkedStatements,
-  transport: number,
-  keys: readonly KeyInBucket[],
-  perKey: number,
-): Promise<Head[][]> {
-  const heads: Head[][] = keys.map(() => []);
-  if (keys.length === 0) return heads;
-  const { rows } = await tx.run(
-    sql.heads.bind(
-      plainArray(keys.map((_, index) => index)),
-      plainArray(keys.map(({ bucket }) => bucket)),
-      textArray(keys.map(({ key }) => key)),
-      transport,
-      transport,
-      Math.max(1, perKey),
+export function takeStatements(names: TableNames, ordering: StoreSettings['ordering']) {
+  const { parked, leases } = names;
+  return {
+    hold: statement(
+      'outbox_held',
+      `with h as materialized (${heldLeases(leases, true)}) select h.transport, h.bucket, h.epoch, ${DURABLE} from h`,
     ),
-  );
-  for (const [index, parkedId, state, due, sending] of rows) {
-    heads[Number(index)]?.push({
-      parkedId: parkedId as string,
-      state: stateName(state),
-      due: due === 't',
-      sending: sending === 't',
-    });
-  }
-  return heads;
-}
-
-/** What of a key may be sent now: its first row alone when that one was waiting, or the blocked ones up to the next obstacle. */
-export function nextOf(rows: readonly Head[]): readonly Head[] {
-  const first = rows[0];
-  if (first === undefined || first.sending) return [];
-  if (first.state === 'waiting') return first.due ? [first] : [];
-  const obstacle = rows.findIndex((row) => row.state !== 'blocked' || row.sending);
-  return obstacle < 0 ? rows : rows.slice(0, obstacle);
+    lock: lockById(
+      'outbox_lock_parked',
+      parked,
+      'o.parked_id, o.bucket, o.key, o.state, o.blocking, o.due_at <= now(), o.sending_epoch',
+    ),
+    // Of a global order, which has no index of its own, the first of all.
+    first: statement(
+      'outbox_heads',
+      `select k.n, x.* from unnest(?::int[], ?::smallint[], ?::text[]) k(n, b, key)
+     cross join lateral (select o.parked_id, o.state, o.due_at <= now(), o.sending_epoch
+       from ${parked} o where o.transport = ? and o.bucket = k.b ${ordering === 'global' ? '' : 'and o.key = k.key'} and o.blocking
+       order by o.seq, o.parked_id limit ?) x`,
+    ),
+    draw: statement(
+      'outbox_numbers',
+      `select nextval(${literal(names.object('ready_seq_seq'))}) from generate_series(1, ?::int)`,
+    ),
+    join: statement(
+      'outbox_join_order',
+      change(parked, `state = ${WAITING}, blocking = true, seq = coalesce(k.n, o.seq)`) + ` and o.state = ${SCHEDULED}`,
+    ),
+    demote: statement(
+      'outbox_demote',
+      `update ${parked} o set state = ${BLOCKED}, due_at = null where ${byIds(parked)} and o.state in (${WAITING}, ${BLOCKED})`,
+    ),
+    // A blocked one is found through its key, not through the due poll.
+    mark: statement(
+      'outbox_mark',
+      change(parked, `sending_epoch = k.n, due_at = case when o.state = ${BLOCKED} then null else o.due_at end`),
+    ),
+  };
 }

@@ -1,6 +1,8 @@
 import type { SqlExecutor } from '../../executor.js';
 import type { TableNames } from '../../names.js';
 import type { Statement } from '../../sql.js';
+import type { DedupKeys } from '../../sql/operators.js';
+import type { RowPlace } from '../../sql/row-changes.js';
 import { plainArray, textArray } from '../arrays.js';
 import { statement } from '../statement.js';
 
@@ -16,7 +18,7 @@ export const unheldIn = ({
            (select 1 from ${ready} r where r.transport = u.t and r.bucket = u.b and r.seq = u.s offset 0) r)`;
 
 /** A dedup key ends with what an operator deletes: with its last row that waits, whatever was published or archived before. */
-export class PostgresDedupKeys {
+export class PostgresDedupKeys implements DedupKeys<void> {
   readonly lock: Statement;
   readonly remove: Statement;
 
@@ -32,13 +34,16 @@ export class PostgresDedupKeys {
     );
   }
 
+  async before(): Promise<void> {}
+  async after(): Promise<void> {}
+
   /**
    * Behind the deletion, in its transaction. Locked first, and looked at by the next statement: of two who delete rows of one
    * message at once, the second one sees what the first one left. An enqueue that finds a key taken locks nothing.
    */
-  async free(tx: SqlExecutor, ids: readonly string[]): Promise<void> {
-    if (ids.length === 0) return;
-    const { rows } = await tx.run(this.lock.bind(plainArray(ids)));
+  async free(tx: SqlExecutor, _: void, deleted: readonly RowPlace[]): Promise<void> {
+    if (deleted.length === 0) return;
+    const { rows } = await tx.run(this.lock.bind(plainArray(deleted.map(({ id }) => id))));
     if (rows.length > 0) await tx.run(this.remove.bind(textArray(rows.map(([key]) => key as string))));
   }
 }

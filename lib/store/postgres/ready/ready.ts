@@ -3,7 +3,6 @@ import type { SqlConnection, SqlResult } from '../../executor.js';
 import { sameSession } from '../../same-session.js';
 import type { Lease } from '../../lease-store.js';
 import type {
-  Edge,
   NumberSource,
   FetchResult,
   ParkEntry,
@@ -22,8 +21,7 @@ import { isAsynchronous, readMessage, type RowsAs } from '../columns.js';
 import { stateNumber } from '../../parked-state.js';
 import { leaseArrays } from '../ops/leases.js';
 import type { PostgresParkedSettle } from '../parked/settle.js';
-import { readyStatements, SNAPSHOT_COLUMN, SOURCE_COLUMN, type ReadyStatements } from './statements.js';
-import type { PostgresHeldSnapshot } from '../ops/held-snapshot.js';
+import { readyStatements, FENCE_COLUMN, SNAPSHOT_COLUMN, SOURCE_COLUMN, type ReadyStatements } from './statements.js';
 import type { PostgresPayloads } from './payloads.js';
 import type { RowsRead } from './rows-read.js';
 import { statement } from '../statement.js';
@@ -32,8 +30,6 @@ import { statement } from '../statement.js';
 const HIGHEST = String(2n ** 63n - 1n);
 /** Places per bucket that a sweep returns. */
 const SWEEP_PAGE = 10_000;
-
-type Lowest = Required<ReadyStore>['lowest'];
 
 export interface Connections {
   read(): SqlConnection;
@@ -54,16 +50,15 @@ export class PostgresReady implements ReadyStore {
       readonly parkedSettle: PostgresParkedSettle;
       readonly rowsRead: RowsRead;
       readonly payloads: PostgresPayloads;
-      readonly holder: PostgresHeldSnapshot;
     },
   ) {
     this.sql = readyStatements(names, errorHistory);
   }
 
   fetch(request: Parameters<ReadyStore['fetch']>[0]): Promise<FetchResult> {
-    const { transport, positions, perBucket, limit, within } = request;
+    const { transport, positions, perBucket, limit, within, asksFence = false } = request;
     const upTo = plainArray(positions.map((position) => position.upTo ?? HIGHEST));
-    const values = [...positionArrays(positions), upTo, transport, perBucket, limit];
+    const values = [asksFence, ...positionArrays(positions), upTo, transport, perBucket, limit];
     return this.read(transport, this.sql.fetch, values, within);
   }
 
@@ -81,10 +76,6 @@ export class PostgresReady implements ReadyStore {
     return this.parts.payloads.read(...args);
   }
 
-  heldSnapshot(): ReturnType<PostgresHeldSnapshot['look']> {
-    return this.parts.holder.look();
-  }
-
   get session(): number {
     return this.connections.read().generation;
   }
@@ -100,22 +91,6 @@ export class PostgresReady implements ReadyStore {
     const counts = new Map<number, number>();
     for (const { bucket } of places) counts.set(bucket, (counts.get(bucket) ?? 0) + 1);
     return { places, complete: Math.max(0, ...counts.values()) < page };
-  }
-
-  async lowest(transport: number, ranges: readonly ReadRange[], ms: number): ReturnType<Lowest> {
-    const upTo = plainArray(ranges.map((range) => range.upTo));
-    const sql = this.sql.lowest.bind(...positionArrays(ranges), upTo, transport);
-    const { rows } = await runWithin(this.connections.read(), ms, sql);
-    const [[, , snapshot] = [], ...found] = rows;
-    const places = found.map(([bucket, seq]) => ({ bucket: Number(bucket), seq: seq as string }));
-    return { places, snapshot: readSnapshot(snapshot as string) };
-  }
-
-  async edge(): Promise<Edge> {
-    const connection = this.connections.read();
-    const { rows } = await connection.run(this.sql.edge.bind());
-    const [source, snapshot, fence] = rows[0] as [string, string, string];
-    return { source: readSource(source), snapshot: readSnapshot(snapshot), fence, session: connection.generation };
   }
 
   async flush(session?: number): Promise<void> {
@@ -194,17 +169,19 @@ function readFetch({ rows }: SqlResult, as: RowsAs, session: number): FetchResul
   const messages: OutboxMessage[] = [];
   let snapshot: Snapshot | undefined;
   let source: NumberSource | undefined;
+  let fence: string | undefined;
   let durable = true;
   for (const row of rows) {
     if (row[0] === null) {
       snapshot = readSnapshot(row[SNAPSHOT_COLUMN] as string);
       source = readSource(row[SOURCE_COLUMN] as string);
+      fence = (row[FENCE_COLUMN] ?? undefined) as string | undefined;
       continue;
     }
     if (durable && isAsynchronous(row)) durable = false;
     messages.push(readMessage(row, as));
   }
-  return { messages, snapshot, durable, session, source };
+  return { messages, snapshot, durable, session, source, fence };
 }
 
 /** `xmin:xmax:xip,xip,…` */

@@ -41,7 +41,7 @@ export class RowsRead {
   }
 }
 
-export const eachWay = (build: (as: RowsAs) => Statement): Record<RowsAs, Statement> => ({
+export const eachWay = <T = Statement>(build: (as: RowsAs) => T): Record<RowsAs, T> => ({
   text: build('text'),
   bytes: build('bytes'),
   apart: build('apart'),

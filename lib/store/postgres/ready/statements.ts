@@ -7,11 +7,13 @@ import { eachWay } from './rows-read.js';
 /**
  * One row of nothing but the snapshot of the statement itself, before the rows that were read in it; recognised by the
  * null in its first column. A column on every row would cost more than the row's key.
+ * @param fence what follows the last number: it is evaluated when that was read
  */
-function withSnapshot(names: TableNames, as: RowsAs): string {
-  const blank = ['null::smallint', 'null::bigint', 'null::uuid', 'pg_current_snapshot()::text', numberSource(names)];
-  const types = ['text', 'text', as === 'bytes' ? 'bytea' : 'text', 'timestamptz', 'text'];
-  return `select ${[...blank, ...types.map((type) => `null::${type}`)].join(', ')}`;
+function withSnapshot(names: TableNames, as: RowsAs, fence: string): string {
+  const blank = ['null::smallint', 'null::bigint', 'null::uuid', 'pg_current_snapshot()::text', 'n.source', fence];
+  const types = ['text', as === 'bytes' ? 'bytea' : 'text', 'timestamptz', 'text'];
+  return `select ${[...blank, ...types.map((type) => `null::${type}`)].join(', ')}
+     from (select ${numberSource(names)} as source offset 0) n`;
 }
 
 /**
@@ -39,8 +41,6 @@ export function readyStatements(names: TableNames, errorHistory: number) {
     fetch: eachWay((as) => fetch(names, as)),
     readPlaces: eachWay((as) => readPlaces(names, as)),
     sweep: sweep(names),
-    lowest: lowest(names),
-    edge: edge(names),
     settle: statement(
       'outbox_settle',
       `with gone as (delete from ${names.ready} where ${BY_PLACE(names.ready)} returning 1)
@@ -63,7 +63,7 @@ function fetch(names: TableNames, as: RowsAs): Statement {
   const { ready } = names;
   return statement(
     `outbox_fetch_${as}`,
-    `${withSnapshot(names, as)}
+    `${withSnapshot(names, as, 'case when ?::boolean then pg_current_xact_id()::text end')}
      union all (select ${messageColumns(as, 'ready')}
      from unnest(?::smallint[], ?::bigint[], ?::bigint[]) c(b, s, h) cross join lateral (select * from ${ready} o
        where o.transport = ? and o.bucket = c.b and o.seq > c.s and o.seq <= c.h order by o.seq limit ?) o limit ?)`,
@@ -75,7 +75,7 @@ function readPlaces(names: TableNames, as: RowsAs): Statement {
   const { ready } = names;
   return statement(
     `outbox_places_${as}`,
-    `${withSnapshot(names, as)}
+    `${withSnapshot(names, as, 'null::text')}
      union all (select ${messageColumns(as, 'ready')}
      from unnest(?::smallint[], ?::bigint[]) c(b, s) cross join lateral (select * from ${ready} o
        where o.transport = ? and o.bucket = c.b and o.seq = c.s
@@ -90,26 +90,6 @@ function sweep({ ready }: TableNames): Statement {
     `select o.bucket, o.seq from unnest(?::smallint[], ?::bigint[], ?::bigint[]) c(b, s, h)
      cross join lateral (select o.bucket, o.seq from ${ready} o
        where o.transport = ? and o.bucket = c.b and o.seq > c.s and o.seq <= c.h order by o.seq limit ?) o`,
-  );
-}
-
-/** As the sweep, one row of each range; the snapshot comes first. */
-function lowest({ ready }: TableNames): Statement {
-  return statement(
-    'outbox_lowest',
-    `select null::smallint, null::bigint, pg_current_snapshot()::text
-     union all (select o.bucket, o.seq, null::text from unnest(?::smallint[], ?::bigint[], ?::bigint[]) c(b, s, h)
-     cross join lateral (select o.bucket, o.seq from ${ready} o
-       where o.transport = ? and o.bucket = c.b and o.seq > c.s and o.seq <= c.h order by o.seq limit 1) o)`,
-  );
-}
-
-/** The id is assigned when the row of the first part is there. */
-function edge(names: TableNames): Statement {
-  return statement(
-    'outbox_edge',
-    `with numbers as materialized (select ${numberSource(names)} as source)
-     select source, pg_current_snapshot()::text, pg_current_xact_id()::text from numbers`,
   );
 }
 
@@ -145,3 +125,4 @@ function numberSource(names: TableNames): string {
 /** Positions in the synthetic row. */
 export const SNAPSHOT_COLUMN = 3;
 export const SOURCE_COLUMN = 4;
+export const FENCE_COLUMN = 5;

@@ -92,15 +92,16 @@ function compareColumn(
 ): Problem | undefined {
   const column = `alter column ${name}`;
   if (found === undefined) return [`is missing, not ${type}`, `add column ${name} ${type} ${inCatalog(rest)}`.trim()];
-  if (found.type !== type) return [`is ${found.type}, not ${type}`, `${column} type ${type} using ${name}::${type}`];
+  // Keys are compared and sorted by their bytes, whatever the database's language.
+  const collated = rest.includes('collate "C"') ? `${type} collate "C"` : type;
+  if (found.type !== type) {
+    return [`is ${found.type}, not ${type}`, `${column} type ${collated} using ${name}::${type}`];
+  }
   const notNull = inKey || /not null|identity/.test(rest);
   if (found.notNull !== notNull) {
     return notNull ? ['takes null', `${column} set not null`] : ['refuses null', `${column} drop not null`];
   }
-  // Keys are compared and sorted by their bytes, whatever the database's language.
-  if (rest.includes('collate "C"') && found.collation !== 'C') {
-    return ['is not collated "C"', `${column} type ${type} collate "C"`];
-  }
+  if (collated !== type && found.collation !== 'C') return ['is not collated "C"', `${column} type ${collated}`];
   return compareDefault(column, rest, found, schema);
 }
 

@@ -1,8 +1,7 @@
 import type { OutboxMessage, OutboxTransport } from '../../../../lib/index.js';
 import { Pauses } from '../../../../lib/relay/pauses/pauses.js';
 import { WakeUps } from '../../../../lib/relay/wake-ups.js';
-import { Outage, type OutageRelay } from '../../../../lib/relay/publish/outage.js';
-import { delayFor } from '../../../../lib/relay/publish/putting-off.js';
+import { Outage } from '../../../../lib/relay/publish/outage.js';
 import { Trial } from '../../../../lib/relay/publish/trial.js';
 import type { TransportRelayDependencies } from '../../../../lib/relay/relay.types.js';
 import type { ToldFailure } from '../../../../lib/relay/publish/batch.types.js';
@@ -32,13 +31,8 @@ function createOutage(transport: Pick<OutboxTransport, 'destinationOf'> = {}) {
   const clock = new FakeClock();
   const hooks = new RecordedHooks();
   const trial = new Trial();
-  const relay: OutageRelay = {
-    giveUpWaiting: () => undefined,
-    reconnect: async () => undefined,
-    flight: { messages: 0, onlyOne: true },
-    trial,
-    wakeUps: new WakeUps(),
-  };
+  const flight = { messages: 0, onlyOne: true };
+  const reconnect = async () => undefined;
   const leases = { now: Date.now(), pauses: new Pauses(), tellNow: () => undefined };
   const retry = { maxAge: null };
   const options = { publishTimeout: 10_000, retry };
@@ -51,7 +45,7 @@ function createOutage(transport: Pick<OutboxTransport, 'destinationOf'> = {}) {
     transport,
     options,
   } as unknown as TransportRelayDependencies;
-  const outage = new Outage(relay, deps);
+  const outage = new Outage(deps, { flight, trial }, new WakeUps(), reconnect);
   /** It fails alone, and after the delay a connection is there. @returns whom the failure is charged to */
   const fails = async (message: OutboxMessage): Promise<string> => {
     const { blame } = outage.charge(message, gone);
@@ -68,7 +62,7 @@ function createOutage(transport: Pick<OutboxTransport, 'destinationOf'> = {}) {
     return outcome.kind === 'retry' ? outcome.delay : undefined;
   };
   const delays = (): (number | null)[] => hooks.of('circuitOpened').map(({ retryIn }) => retryIn);
-  return { outage, relay, leases, clock, hooks, fails, putOff, delays, trial };
+  return { outage, flight, leases, clock, hooks, fails, putOff, delays, trial };
 }
 
 describe('an outage', () => {
@@ -108,8 +102,8 @@ describe('an outage', () => {
   });
 
   it('C2: a destination that is away is nobody’s outage while others get through', () => {
-    const { outage, relay, putOff } = createOutage();
-    Object.assign(relay.flight, { onlyOne: false });
+    const { outage, flight, putOff } = createOutage();
+    flight.onlyOne = false;
     expect(putOff(stored(), leaderless)).toBeUndefined(); // who knows
     for (let i = 0; i < 1_000; i += 1) {
       outage.succeeded(stored());
@@ -119,8 +113,8 @@ describe('an outage', () => {
   });
 
   it('C16: destinations that are all away are an outage, noticed after fifty messages', () => {
-    const { outage, relay, putOff } = createOutage();
-    Object.assign(relay.flight, { onlyOne: false });
+    const { outage, flight, putOff } = createOutage();
+    flight.onlyOne = false;
     for (let i = 0; i < 1_000; i += 1) outage.succeeded(stored());
     const delays = Array.from({ length: 60 }, () => putOff(stored(), leaderless));
     expect(delays.filter((delay) => delay !== undefined)).toHaveLength(50);
@@ -168,9 +162,9 @@ describe('an outage', () => {
     const named = (destination: string): ToldFailure => ({ ...leaderless, destination });
 
     it('any number of messages are put off once others got through, and the circuit stays closed', () => {
-      const { outage, relay, putOff } = createOutage({ destinationOf: ({ topic }) => topic });
-      Object.assign(relay.flight, { onlyOne: false });
-      outage.puttingOff.refill();
+      const { outage, flight, putOff } = createOutage({ destinationOf: ({ topic }) => topic });
+      flight.onlyOne = false;
+      for (let i = 0; i < 50; i += 1) outage.succeeded(stored());
       expect(putOff(stored(), named('away'))).toBeGreaterThan(0);
       outage.succeeded(stored({ topic: 'there' }));
       for (let i = 0; i < 1_000; i += 1) expect(putOff(stored(), named('away'))).toBeGreaterThan(0);
@@ -178,20 +172,20 @@ describe('an outage', () => {
     });
 
     it('all that are away together are an outage, noticed after fifty messages', () => {
-      const { outage, relay, putOff } = createOutage({ destinationOf: ({ topic }) => topic });
-      Object.assign(relay.flight, { onlyOne: false });
-      outage.puttingOff.refill();
+      const { outage, flight, putOff } = createOutage({ destinationOf: ({ topic }) => topic });
+      flight.onlyOne = false;
+      for (let i = 0; i < 50; i += 1) outage.succeeded(stored());
       const delays = Array.from({ length: 60 }, (_, n) => putOff(stored(), named(`d${n % 7}`)));
       expect(delays.filter((delay) => delay !== undefined)).toHaveLength(50);
     });
 
-    it('is told with its name until one of its messages gets through, and waits as long again as it was away', async () => {
+    it('is told with its name until one of its messages gets through, and is tried less and less often', async () => {
       const { outage, clock, putOff } = createOutage({ destinationOf: ({ topic }) => topic });
-      outage.puttingOff.refill();
+      for (let i = 0; i < 50; i += 1) outage.succeeded(stored());
       const away = () => outage.destinations.list(clock.monotonic());
       expect(putOff(stored({ topic: 'a' }), named('a'))).toBe(1_000);
       await clock.advance(20_000);
-      expect(putOff(stored({ topic: 'a' }), named('a'))).toBe(20_000);
+      expect(putOff(stored({ topic: 'a' }), named('a'))).toBe(2_000);
       outage.succeeded(stored({ topic: 'b' }));
       expect(away()).toEqual([
         { name: 'a', awayFor: 20_000, putOff: 2, topics: ['a'], error: expect.stringContaining('no leader') },
@@ -259,12 +253,12 @@ describe('an outage', () => {
     expect(String(outage.circuit.lastError)).not.toContain('canary');
   });
 
-  it('waits about as long again as the message is old, between a second and a minute', () => {
-    const now = Date.now();
-    const after = (age: number): number => delayFor(stored({ createdText: textOf(now - age) }), now, 1);
+  it('C2: what is put off waits about as long again as the message is old, between a second and a minute', () => {
+    const { outage, leases, putOff } = createOutage();
+    for (let i = 0; i < 50; i += 1) outage.succeeded(stored());
+    const after = (age: number) => putOff(stored({ createdText: textOf(leases.now - age) }), leaderless);
     expect([0, 500, 2_000, 59_000, 3_600_000].map(after)).toEqual([1_000, 1_000, 2_000, 59_000, 60_000]);
-    expect(delayFor(stored({ createdText: textOf(now) }), now, 0)).toBe(500);
-    expect(delayFor(stored({ createdText: 'infinity' }), now, 1)).toBe(1_000);
+    expect(putOff(stored({ createdText: 'infinity' }), leaderless)).toBe(1_000);
   });
 
   it('its own success acquits it', async () => {

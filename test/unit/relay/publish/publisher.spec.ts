@@ -1,6 +1,5 @@
 import type { OutboxMessage, PublishContext, PublishResult } from '../../../../lib/index.js';
 import type { OnResult } from '../../../../lib/relay/publish/batch.types.js';
-import { PayloadDecrypter } from '../../../../lib/relay/publish/decrypt-payloads.js';
 import { Publisher } from '../../../../lib/relay/publish/publisher.js';
 import { MAX_PROGRESS, OutboxTransport, PUBLISHED } from '../../../../lib/transports/transport.js';
 import { Deadline } from '../../../../lib/time/deadline.js';
@@ -115,15 +114,10 @@ describe('the publisher', () => {
     const results: string[] = [];
     const transport = new Odd();
     const decrypted = stored({ body: '"value three"' });
-    const opener = new PayloadDecrypter('', undefined, new FakeClock());
-    opener.concerns = () => true;
-    opener.publish = async (batch, ...rest) => {
-      batch[2] = decrypted;
-      await transport.publish(batch, rest[1] as never);
-    };
-    const publisher = new Publisher(transport, new FakeClock(), 10_000, opener);
+    const publisher = new Publisher(transport, new FakeClock(), 10_000);
     const error = new Error('value one, value two, value three');
-    transport.act = async (_batch, { report }) => {
+    transport.act = async (batch, { report }) => {
+      (batch as OutboxMessage[])[2] = decrypted; // in the place of what was read
       report(0, { ok: false, blame: 'message', error });
       throw error;
     };

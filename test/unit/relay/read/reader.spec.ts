@@ -58,13 +58,15 @@ describe('Reader', () => {
   const FULL_SCAN = 45_000;
   let table: Table;
   let reader: Reader;
+  let told: string[];
   let clock: FakeClock;
   let floor: ProbedLowWaterMark;
   beforeEach(() => {
     table = new Table();
     clock = new FakeClock();
     floor = new ProbedLowWaterMark(() => clock.monotonic());
-    reader = new Reader(table, 0, floor, clock, () => undefined, FULL_SCAN);
+    reader = new Reader(table, 0, floor, clock, { fullScanEvery: FULL_SCAN, warn: (why) => told.push(why) });
+    told = [];
     reader.add(0);
   });
   const seqs = (messages: readonly OutboxMessage[]): number[] => messages.map(({ seq }) => Number(seq));
@@ -95,8 +97,6 @@ describe('Reader', () => {
   });
 
   it('P1: numbers that go back while more is read than a sweep may bring at once are noticed with the next part', async () => {
-    const told: string[] = [];
-    reader.told = (why) => told.push(why);
     table.last = '100';
     table.put(1, 100);
     await reader.read(100);
@@ -110,8 +110,6 @@ describe('Reader', () => {
   });
 
   it('P3: what a full scan finds at or below the floor is told, and everything is read again, in order', async () => {
-    const told: string[] = [];
-    reader.told = (why) => told.push(why);
     table.put(1, 10);
     await reader.read(100);
     floor.lower.marks.set(0, '10');
@@ -130,8 +128,6 @@ describe('Reader', () => {
   });
 
   it('P3: nothing is told of what is read again, was given back, or belongs to a bucket that is leased anew', async () => {
-    const told: string[] = [];
-    reader.told = (why) => told.push(why);
     table.put(1, 2, 3);
     const { messages } = await reader.read(100);
     floor.lower.marks.set(0, '3');

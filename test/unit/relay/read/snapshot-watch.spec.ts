@@ -1,6 +1,6 @@
 import { SnapshotWatch } from '../../../../lib/relay/read/snapshot-watch.js';
 import { healthOf } from '../../../../lib/observe/health.js';
-import type { HeldSnapshot, HeldSnapshotReport } from '../../../../lib/store/ready-store.js';
+import type { HeldSnapshot, HeldSnapshotReport } from '../../../../lib/store/diagnose/diagnose-store.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
 import { RecordedHooks } from '../../../support/scripted.js';
 

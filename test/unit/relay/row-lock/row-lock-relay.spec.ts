@@ -83,23 +83,6 @@ describe('a relay with row locks', () => {
       expect(transport.attempted).toEqual([]);
       expect(stub.ready).toHaveLength(1);
     });
-
-    it('past its time is no end for ever: a relay that is started again publishes', async () => {
-      const { relay, stub, transport, published, pass, clock } = await publishing('loops');
-      const stopped = relay.stop(new Deadline(clock, 0));
-      await clock.advance(2_000);
-      await stopped;
-      published.open(PUBLISHED);
-      await pass;
-      transport.behave = () => PUBLISHED;
-      relay.start();
-      for (let i = 0; i < 200 && stub.ready.length > 0; i += 1) {
-        await clock.advance(1_000);
-        await turn();
-      }
-      expect(stub.ready).toEqual([]);
-      await relay.stop(new Deadline(clock, 1_000));
-    });
   });
 
   it('a pass publishes a backlog of many batches', async () => {

@@ -29,7 +29,7 @@ describe('MySQL: keys that are blocked', () => {
       between();
       const asked = Array.from({ length: values.length / 5 }, (_, i) => values.slice(5 * i, 5 * i + 5));
       const heads = asked.filter(([, , , key]) => there.includes(String(key)));
-      return { rows: heads.map(([index]) => [index, '1', '1', BLOCKED, 0, EPOCH]), affected: 0 };
+      return { rows: heads.map(([index]) => [index, '1', BLOCKED, 0, EPOCH]), affected: 0 };
     },
   } as unknown as SqlConnection;
 

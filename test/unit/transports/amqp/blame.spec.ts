@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { RabbitMqTrouble } from 'nestjs-outbox/rabbitmq';
-import { blameFor, RabbitMqPublishError, RoutingKeyError } from '../../../../lib/transports/amqp/blame.js';
+import { type RabbitMqTrouble, RabbitMqPublishError } from 'nestjs-outbox/rabbitmq';
+import { blameFor, RoutingKeyError } from '../../../../lib/transports/amqp/blame.js';
 import { closeReason, REPLY_CODES } from '../../../../lib/transports/amqp/errors.js';
 
 /** amqplib's sources, for its lists, which it does not export. */
@@ -41,29 +41,12 @@ const TABLE: readonly (readonly [
   ],
   ['behind a failed one', { kind: 'overtaking' }, 'collateral', 'PUBLISH_REJECTED', false],
   [
-    '404 with neighbours',
-    { kind: 'channel-closed', error: coded(404), alone: false },
-    'collateral',
-    'PUBLISH_REJECTED',
-    false,
-  ],
-  ['404 alone', { kind: 'channel-closed', error: coded(404), alone: true }, 'message', 'PUBLISH_REJECTED', false],
-  [
     '404 alone, of a destination',
     { kind: 'channel-closed', error: coded(404), alone: true, destination: 'd' },
     'transport',
     'PUBLISH_REJECTED',
     false,
   ],
-  ['406 alone', { kind: 'channel-closed', error: coded(406), alone: true }, 'message', 'PUBLISH_REJECTED', false],
-  [
-    '541 with neighbours',
-    { kind: 'connection-closed', error: coded(541), alone: false },
-    'collateral',
-    'PUBLISH_REJECTED',
-    false,
-  ],
-  ['501 alone', { kind: 'connection-closed', error: coded(501), alone: true }, 'message', 'PUBLISH_REJECTED', false],
   [
     '320, forced, alone',
     { kind: 'connection-closed', error: coded(320), alone: true },

@@ -1,15 +1,14 @@
 import type { PublishResult } from '../../../../lib/index.js';
 import { InProcessHandlers } from '../../../../lib/transports/in-process/handlers.js';
 import { InProcessTransport } from '../../../../lib/transports/in-process/in-process.js';
-import { contractMessage } from '../../../../lib/testing/transport-contract/contract-message.js';
-import { probePublish } from '../../../../lib/testing/transport-contract/publish-probe.js';
+import { contractMessage, publish } from '../../../support/publish.js';
 
 const message = contractMessage({ topic: 't', type: 'plain' });
 
 async function handledBy(call: () => unknown): Promise<PublishResult | undefined> {
   const handlers = new InProcessHandlers();
   handlers.add({ id: 'post', type: 'plain', version: undefined, call });
-  return (await probePublish(new InProcessTransport(handlers, 1), [message], { timeout: 60_000 })).results[0];
+  return (await publish(new InProcessTransport(handlers, 1), [message]))[0];
 }
 
 describe('a handler that is a generator', () => {

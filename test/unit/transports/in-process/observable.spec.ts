@@ -2,8 +2,7 @@ import { EMPTY, Observable, of, Subject, throwError } from 'rxjs';
 import type { PublishResult } from '../../../../lib/index.js';
 import { InProcessHandlers } from '../../../../lib/transports/in-process/handlers.js';
 import { InProcessTransport } from '../../../../lib/transports/in-process/in-process.js';
-import { contractMessage } from '../../../../lib/testing/transport-contract/contract-message.js';
-import { probePublish } from '../../../../lib/testing/transport-contract/publish-probe.js';
+import { contractMessage, probePublish } from '../../../support/publish.js';
 import { turn } from '../../../support/transport-relay.js';
 
 const message = contractMessage({ topic: 't', type: 'plain' });

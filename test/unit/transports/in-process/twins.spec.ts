@@ -1,7 +1,7 @@
 import type { OutboxMessage, PublishResult } from '../../../../lib/index.js';
 import { InProcessHandlers } from '../../../../lib/transports/in-process/handlers.js';
 import { InProcessTransport } from '../../../../lib/transports/in-process/in-process.js';
-import { probePublish } from '../../../../lib/testing/transport-contract/publish-probe.js';
+import { probePublish } from '../../../support/publish.js';
 import { gate, stored, turn } from '../../../support/transport-relay.js';
 
 type Handler = (message: OutboxMessage) => unknown;

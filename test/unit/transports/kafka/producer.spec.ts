@@ -8,7 +8,7 @@ import {
 import type { SocketGuard } from '../../../../lib/transports/kafkajs/client.js';
 import { KafkaProducer } from '../../../../lib/transports/kafka/producer.js';
 import { RecordPlan } from '../../../../lib/transports/kafka/records.js';
-import { contractMessage } from '../../../../lib/testing/transport-contract/contract-message.js';
+import { contractMessage } from '../../../support/publish.js';
 import { gate, turn } from '../../../support/transport-relay.js';
 
 /** What a broker that keeps its promises never answers; so there is no real one to ask. */

@@ -3,10 +3,7 @@ import { kafka } from '../../../../lib/transports/kafka/index.js';
 import { kafkaRecord } from '../../../../lib/transports/nest-client/record.js';
 import { createEnvelope } from '../../../../lib/transports/envelope.js';
 import { RecordPlan, type Chunk } from '../../../../lib/transports/kafka/records.js';
-import {
-  contractMessage,
-  type ContractMessageFields,
-} from '../../../../lib/testing/transport-contract/contract-message.js';
+import { contractMessage, type ContractMessageFields } from '../../../support/publish.js';
 import { enqueued } from '../../../support/enqueue.js';
 
 const settings = { envelope: createEnvelope(), topicPrefix: 'eu.', maxBytes: 10_000, fixedHeaderBytes: 0 };

@@ -2,8 +2,7 @@ import { NEVER } from 'rxjs';
 import { clientProxy, type ClientProxyOptions } from 'nestjs-outbox/client-proxy';
 import type { PublishResult } from '../../../../lib/index.js';
 import { OutboxMessage } from '../../../../lib/outbox-message.js';
-import { contractMessage } from '../../../../lib/testing/transport-contract/contract-message.js';
-import { probePublish } from '../../../../lib/testing/transport-contract/publish-probe.js';
+import { contractMessage, probePublish, publish } from '../../../support/publish.js';
 import { OwnClient } from '../../../support/own-client.js';
 
 async function results(
@@ -47,7 +46,7 @@ describe('clientProxy() and a message that cannot be given to the client', () =>
       const client = new OwnClient();
       const call = async (message: OutboxMessage): Promise<string> => bug(message);
       const transport = await clientProxy({ client, allowUnconfirmed: true, [option]: call }).create();
-      const { results: found } = await probePublish(transport, [bad, good], { timeout: 60_000 });
+      const found = await publish(transport, [bad, good]);
       await transport.close?.();
       expect(client.packets).toEqual([{ pattern: 'good', data: option === 'record' ? 'good' : {} }]);
       expect(found).toEqual([
@@ -102,7 +101,7 @@ describe('clientProxy() and a client that is not as Nest’s are', () => {
     ['nothing', () => undefined],
   ])('N5: emit() that gives %s is nobody’s fault, and is named', async (_what, given) => {
     const transport = await clientProxy({ client: emitting(given), allowUnconfirmed: true }).create();
-    const { results: found } = await probePublish(transport, [good], { timeout: 60_000 });
+    const found = await publish(transport, [good]);
     await transport.close?.();
     expect(found[0]).toMatchObject({
       ok: false,

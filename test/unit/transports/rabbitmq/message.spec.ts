@@ -3,10 +3,7 @@ import { resolveRabbitMqOptions } from '../../../../lib/transports/rabbitmq/opti
 import { MAX_HEADER_TABLE } from '../../../../lib/transports/amqp/limits.js';
 import { createEncoder } from '../../../../lib/transports/rabbitmq/message.js';
 import { rabbitmq, type RabbitMqOptions, type RabbitMqTopology } from '../../../../lib/transports/rabbitmq/index.js';
-import {
-  contractMessage,
-  type ContractMessageFields,
-} from '../../../../lib/testing/transport-contract/contract-message.js';
+import { contractMessage, type ContractMessageFields } from '../../../support/publish.js';
 
 const encode = (fields: Partial<ContractMessageFields> = {}, options: RabbitMqOptions = {}) =>
   createEncoder(resolveRabbitMqOptions({ url: 'amqp://h', ...options }))(

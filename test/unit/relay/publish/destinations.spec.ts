@@ -1,0 +1,263 @@
+import type { OutboxMessage } from '../../../../lib/index.js';
+import { Pauses } from '../../../../lib/relay/pauses/pauses.js';
+import type { Pause } from '../../../../lib/store/pauses/pause-store.js';
+import { WakeUps } from '../../../../lib/relay/wake-ups.js';
+import { Destinations, type PutOffFor } from '../../../../lib/relay/publish/destinations.js';
+import type { TransportRelayDependencies } from '../../../../lib/relay/relay.types.js';
+import type { ToldFailure } from '../../../../lib/relay/publish/batch.types.js';
+import type { HastenRequest } from '../../../../lib/store/parked-store.js';
+import { FakeClock } from '../../../../lib/testing/fake-clock.js';
+import { stored } from '../../../support/transport-relay.js';
+import { RecordedHooks } from '../../../support/scripted.js';
+
+const missing = (destination: string): ToldFailure => {
+  const text = `There is no ${destination}.`;
+  const error = new Error(text);
+  return { ok: false, blame: 'transport', suspect: 'destination', certain: true, destination, error, text };
+};
+
+function createDestinations(maxAge: number | null = null) {
+  const [clock, hooks, asked] = [
+    new FakeClock(),
+    new RecordedHooks(),
+    [] as (HastenRequest & { buckets: readonly number[] })[],
+  ];
+  const locked = { rows: 0 };
+  const store = {
+    hasten: async (_transport: number, buckets: readonly number[], request: HastenRequest) => {
+      asked.push({ ...request, buckets });
+      return { hastened: locked.rows === 0 ? 1 : 0, passed: locked.rows, next: null };
+    },
+  };
+  const leases = { now: Date.parse('2026-01-01T00:00:00Z'), pauses: new Pauses() };
+  const options = { publishTimeout: 10_000, buckets: 32, retry: { maxAge, onDead: 'block' } };
+  const transport = { destinationOf: ({ topic }: OutboxMessage) => topic };
+  const deps = {
+    clock,
+    hooks,
+    name: 'default',
+    id: 0,
+    random: () => 1,
+    leases,
+    transport,
+    options,
+    store: { parked: store },
+  };
+  const destinations = new Destinations(deps as unknown as TransportRelayDependencies, new WakeUps());
+  /** @returns why it is not tried */
+  const failed = (topic: string): PutOffFor => {
+    destinations.failed(stored({ topic }), missing(topic));
+    return destinations.of(stored({ topic })) as PutOffFor;
+  };
+  return { destinations, clock, hooks, asked, failed, leases, locked };
+}
+
+describe('a destination that is missing', () => {
+  it('R1: is tried by one message at a time, less and less often, each half minute at least', async () => {
+    const { destinations, clock, failed } = createDestinations();
+    failed('a');
+    const pauses: number[] = [];
+    for (let tries = 0; tries < 8; tries += 1) {
+      const before = clock.monotonic();
+      while (destinations.of(stored({ topic: 'a' })) !== undefined) await clock.advance(500);
+      pauses.push(clock.monotonic() - before);
+      expect(destinations.of(stored({ topic: 'a' }))).toBeDefined(); // one is on its way
+      destinations.failed(stored({ topic: 'a' }), missing('a'));
+    }
+    expect(pauses).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000, 30_000]);
+    expect(destinations.of(stored({ topic: 'b' }))).toBeUndefined();
+  });
+
+  it('R1: frees all that waited for it with the first that gets through, and nothing else', async () => {
+    const { destinations, asked, hooks, failed } = createDestinations();
+    for (const topic of ['a', 'b']) destinations.untried(stored({ topic }), failed(topic));
+    expect(await destinations.free([0])).toBe(0);
+    destinations.gotThrough(stored({ topic: 'a' }));
+    expect(hooks.of('destinationBack')).toEqual([expect.objectContaining({ destination: 'a', putOff: 2 })]);
+    expect(await destinations.free([0])).toBe(1);
+    expect(asked).toEqual([expect.objectContaining({ topics: ['a'], from: null })]);
+    expect(await destinations.free([0])).toBe(0);
+  });
+
+  it('R1: frees what was put off before it was back, and is written after that', async () => {
+    const { destinations, asked, failed } = createDestinations();
+    const away = failed('a');
+    destinations.untried(stored({ topic: 'a' }), away);
+    destinations.gotThrough(stored({ topic: 'a' }));
+    await destinations.free([0]);
+    destinations.written(away, stored({ topic: 'a' }));
+    expect(await destinations.free([0])).toBe(1);
+    expect(asked).toHaveLength(2);
+  });
+
+  it('R1: is tried by the next message at once where the one whose turn it was fails of itself', async () => {
+    const { destinations, clock, failed } = createDestinations();
+    failed('a');
+    await clock.advance(1_000);
+    expect(destinations.of(stored({ topic: 'a' }))).toBeUndefined(); // the try
+    expect(destinations.of(stored({ topic: 'a' }))).toBeDefined();
+    destinations.failed(stored({ topic: 'a' }), { ok: false, blame: 'message', error: undefined, text: 'refused' });
+    expect(destinations.of(stored({ topic: 'a' }))).toBeUndefined();
+  });
+
+  it('R1: that is away again keeps the others where they are', async () => {
+    const { destinations, asked, failed } = createDestinations();
+    destinations.untried(stored({ topic: 'a' }), failed('a'));
+    destinations.gotThrough(stored({ topic: 'a' }));
+    destinations.untried(stored({ topic: 'a' }), failed('a'));
+    expect(await destinations.free([0])).toBe(0);
+    expect(asked).toEqual([]);
+  });
+
+  it('R1: is asked for by another message when the one whose turn it was is gone', async () => {
+    const { destinations, clock, asked, failed } = createDestinations();
+    destinations.untried(stored({ topic: 'a' }), failed('a'));
+    expect(await destinations.free([0])).toBe(0);
+    await clock.advance(6_001);
+    expect(await destinations.free([0])).toBe(1);
+    expect(await destinations.free([0])).toBe(0);
+    expect(asked).toEqual([expect.objectContaining({ topics: ['a'] })]);
+    expect(destinations.of(stored({ topic: 'a' }))).toBeUndefined();
+  });
+
+  it('R10: frees what others put off when a bucket comes from another relay', async () => {
+    const { destinations, asked } = createDestinations();
+    destinations.freeing.add(null, [3]);
+    expect(await destinations.free([0, 3])).toBe(1);
+    expect(asked).toEqual([expect.objectContaining({ topics: null, buckets: [3] })]);
+  });
+
+  it('R1: that nobody asks for any more is forgotten: its messages are freed, and it is not called back', async () => {
+    const { destinations, asked, clock, hooks, failed } = createDestinations();
+    destinations.untried(stored({ topic: 'a' }), failed('a'));
+    await clock.advance(181_000);
+    expect(destinations.list(clock.monotonic())).toEqual([]);
+    expect(hooks.of('destinationBack')).toEqual([]);
+    expect(await destinations.free([0])).toBe(1);
+    expect(asked).toHaveLength(1);
+  });
+
+  it('R4: retry.maxAge ends the wait of its messages', () => {
+    const { destinations, failed, leases } = createDestinations(600_000);
+    const away = failed('a');
+    expect(destinations.untried(stored({ topic: 'a', key: 'k' }), away)).toEqual({
+      kind: 'retry',
+      attempts: 0,
+      delay: 600_000,
+    });
+    leases.now += 600_000;
+    expect(destinations.untried(stored({ topic: 'a', key: 'k' }), away)).toEqual({
+      kind: 'dead',
+      attempts: 0,
+      blocks: true,
+    });
+  });
+});
+
+describe('a topic or a key that an operator paused', () => {
+  const paused = (fields: Partial<Pause>): Pause => ({
+    ...{ transport: 0, topic: null, key: null, since: new Date(1), actor: 'ann', reason: 'wrong prices' },
+    ...fields,
+  });
+
+  it('is put off without a try and without an error, whatever its age, and nothing else is', () => {
+    const { destinations, leases } = createDestinations(1);
+    leases.pauses.heard([paused({ topic: 'a' }), paused({ topic: 'b', key: 'k' }), paused({ transport: 1, key: 'l' })]);
+    expect(destinations.someWait).toBe(true);
+    const away = destinations.of(stored({ topic: 'a' })) as PutOffFor;
+    expect(away).toMatchObject({ pause: { topic: 'a' }, error: null });
+    const old = stored({ topic: 'a', key: 'k', createdText: '2025-12-31 23:00:00+00' });
+    expect(destinations.untried(old, away)).toEqual({
+      ...{ kind: 'retry', attempts: 0 },
+      delay: 1_800_000,
+    });
+    expect(destinations.of(stored({ topic: 'b', key: 'k' }))).toMatchObject({ pause: { topic: 'b', key: 'k' } });
+    for (const other of [{ topic: 'b' }, { topic: 'b', key: 'l' }, { topic: 'c', key: 'k' }])
+      expect(destinations.of(stored(other))).toBeUndefined();
+    expect(destinations.list(0)).toEqual([]);
+  });
+
+  it('of what was tried before is put off for as long as any failure, as nothing frees it', () => {
+    const { destinations, leases } = createDestinations();
+    leases.pauses.heard([paused({ topic: 'a' })]);
+    const tried = stored({ topic: 'a', attempts: 3, createdText: '2025-12-31 23:59:50+00' });
+    expect(destinations.untried(tried, destinations.of(tried) as PutOffFor)).toMatchObject({
+      attempts: 3,
+      delay: 10_000,
+    });
+  });
+
+  it('is freed when the pause is over: a topic by its name, with a key all that waits', async () => {
+    const { destinations, asked } = createDestinations();
+    destinations.resumed([paused({ topic: 'a' }), paused({ topic: 'b', key: 'k' })]);
+    expect(await destinations.free([0, 1])).toBe(1);
+    destinations.resumed([paused({ topic: 'a' }), paused({ key: 'k' })]);
+    expect(await destinations.free([0, 1])).toBe(1);
+    expect(asked).toMatchObject([
+      { topics: ['a', 'b'], buckets: [0, 1] },
+      { topics: null, buckets: [0, 1] },
+    ]);
+  });
+
+  it('is freed once more when its row is written after the end of the pause', async () => {
+    const { destinations, leases, asked } = createDestinations();
+    const pause = paused({ key: 'k' });
+    leases.pauses.heard([pause]);
+    const message = stored({ topic: 'a', key: 'k', bucket: 9 });
+    const away = destinations.of(message) as PutOffFor;
+    destinations.untried(message, away);
+    destinations.written(away, message); // in time: nothing is due
+    expect(destinations.freeing.isOn).toBe(false);
+    leases.pauses.heard([]);
+    destinations.written(away, message);
+    expect(await destinations.free([9])).toBe(1);
+    expect(asked).toMatchObject([{ topics: ['a'], buckets: [9] }]);
+  });
+
+  it('is looked for again where somebody had it locked: after a rest, which grows up to ten seconds', async () => {
+    const { destinations, asked, clock, locked } = createDestinations();
+    locked.rows = 1;
+    destinations.resumed([paused({ topic: 'a' })]);
+    const rests: number[] = [];
+    for (let looks = 0; looks < 9; looks += 1) {
+      expect(await destinations.free([0])).toBe(0);
+      expect(asked).toHaveLength(looks + 1);
+      const before = clock.monotonic();
+      while (!destinations.freeing.isOn) {
+        expect(await destinations.free([0])).toBe(0); // it does not look meanwhile
+        await clock.advance(50);
+      }
+      rests.push(clock.monotonic() - before);
+    }
+    expect(rests).toEqual([100, 200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000]);
+    locked.rows = 0;
+    expect(await destinations.free([0])).toBe(1);
+    await clock.advance(10_000);
+    expect(destinations.freeing.isOn).toBe(false);
+    expect(asked).toHaveLength(10);
+  });
+
+  it('that somebody has locked keeps nothing else waiting', async () => {
+    const { destinations, asked, locked } = createDestinations();
+    locked.rows = 1;
+    destinations.resumed([paused({ topic: 'a' })]);
+    await destinations.free([0]);
+    locked.rows = 0;
+    destinations.resumed([paused({ topic: 'b' })]); // news: at once, with what rests
+    expect(await destinations.free([0, 3])).toBe(1);
+    expect(asked.at(-1)).toMatchObject({ topics: ['a', 'b'], from: null });
+  });
+
+  it('that is paused again keeps what is not freed yet where it is', async () => {
+    const { destinations, leases } = createDestinations();
+    const first = paused({ topic: 'a' });
+    leases.pauses.heard([first]);
+    destinations.of(stored({ topic: 'a' }));
+    leases.pauses.heard([paused({ topic: 'a', since: new Date(2) })]);
+    destinations.resumed([first]);
+    expect(destinations.freeing.isOn).toBe(true);
+    const message = stored({ topic: 'a' });
+    destinations.untried(message, destinations.of(message) as PutOffFor);
+    expect(destinations.freeing.isOn).toBe(false);
+  });
+});
