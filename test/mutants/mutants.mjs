@@ -1,40 +1,12 @@
-import { BULK } from './bulk.mjs';
-import { BY_CHAOS } from './by-chaos.mjs';
-import { CLAIM } from './claim.mjs';
-import { COMMAND_LINE } from './command-line.mjs';
-import { CONSUMERS } from './consumers.mjs';
-import { CONTENT } from './content.mjs';
-import { DESTINATIONS } from './destinations.mjs';
-import { DOCTOR } from './doctor.mjs';
-import { EDIT } from './edit.mjs';
 import { ENQUEUE } from './enqueue.mjs';
-import { FIRST_DAY } from './first-day.mjs';
-import { GROWTH } from './growth.mjs';
-import { HANDLERS } from './handlers.mjs';
-import { HANDS } from './hands.mjs';
-import { HEALTH } from './health.mjs';
-import { HELD } from './held.mjs';
-import { INIT } from './init.mjs';
-import { KAFKA } from './kafka.mjs';
+import { HARNESS } from './harness.mjs';
 import { LEASES } from './leases.mjs';
-import { MARIADB } from './mariadb.mjs';
-import { MARK } from './mark.mjs';
-import { MYSQL } from './mysql.mjs';
-import { NEST } from './nest.mjs';
-import { NUMBERS } from './numbers.mjs';
-import { PARTITIONS } from './partitions.mjs';
-import { PAUSES } from './pauses.mjs';
-import { POOLER } from './pooler.mjs';
+import { OPERATORS } from './operators.mjs';
+import { ORDER } from './order.mjs';
 import { PUBLISH } from './publish.mjs';
-import { RABBITMQ } from './rabbitmq.mjs';
-import { REPLAY } from './replay.mjs';
-import { RIGHTS } from './rights.mjs';
+import { READ } from './read.mjs';
 import { SETTLE } from './settle.mjs';
-import { SIMULATED } from './simulated.mjs';
-import { SNAPSHOTS } from './snapshots.mjs';
-import { STORE } from './store.mjs';
-import { STRICT } from './strict.mjs';
-import { TRACING } from './tracing.mjs';
+import { SURROUNDINGS } from './surroundings.mjs';
 
 /**
  * Bugs to plant: in `file`, `from` becomes `to`.
@@ -50,40 +22,12 @@ import { TRACING } from './tracing.mjs';
  */
 export const MUTANTS = [
   ...ENQUEUE,
-  ...CLAIM,
-  ...PAUSES,
-  ...POOLER,
+  ...READ,
+  ...ORDER,
+  ...LEASES,
   ...PUBLISH,
   ...SETTLE,
-  ...STORE,
-  ...BULK,
-  ...EDIT,
-  ...REPLAY,
-  ...MARIADB,
-  ...MYSQL,
-  ...STRICT,
-  ...TRACING,
-  ...SIMULATED,
-  ...RIGHTS,
-  ...PARTITIONS,
-  ...CONTENT,
-  ...HANDLERS,
-  ...NEST,
-  ...RABBITMQ,
-  ...KAFKA,
-  ...NUMBERS,
-  ...MARK,
-  ...SNAPSHOTS,
-  ...DESTINATIONS,
-  ...LEASES,
-  ...GROWTH,
-  ...HANDS,
-  ...COMMAND_LINE,
-  ...INIT,
-  ...CONSUMERS,
-  ...HEALTH,
-  ...HELD,
-  ...FIRST_DAY,
-  ...DOCTOR,
-  ...BY_CHAOS,
+  ...OPERATORS,
+  ...SURROUNDINGS,
+  ...HARNESS,
 ];

@@ -1,0 +1,100 @@
+/** The order of a key, and the order of commits. */
+export const ORDER = [
+  {
+    name: 'no-key-gate',
+    breaks: 'two messages of a key are out at once',
+    file: 'lib/relay/order/key-queues.ts',
+    from: `if (tail === undefined) this.ready.push(message);
+    else tail.behind = message;`,
+    to: 'this.ready.push(message);',
+  },
+  {
+    name: 'successors-not-parked',
+    breaks: 'ready rows overtake a parked one of their key',
+    file: 'lib/relay/transport-relay.ts',
+    from: 'this.run(this.results.behindParked(message, message.key));',
+    to: 'this.ledger.accept(message);',
+  },
+  {
+    name: 'due-overtakes-key',
+    breaks: 'a parked row is taken while a message of its key is on its way',
+    file: 'lib/relay/ledger.ts',
+    from: 'return !this.queues.has(key) && !this.unwritten.closed.has(key);',
+    to: 'return !this.unwritten.closed.has(key);',
+  },
+  {
+    name: 'aside-is-overtaken',
+    breaks: 'later messages of a key are parked while an earlier one cannot be',
+    file: 'lib/relay/settle/batch-writer.ts',
+    from: 'return this.rules.orderOf(item) ?? item;',
+    to: 'return item;',
+    contract: 'test/unit/relay/stuck-writes.spec.ts',
+    simulation: false,
+    chaos: false,
+  },
+  {
+    name: 'blocked-keys-not-loaded',
+    breaks: 'after a takeover the keys that are blocked are not known',
+    file: 'lib/relay/transport-relay.ts',
+    from: 'await this.parked.load(gained);',
+    to: '',
+  },
+  {
+    name: 'global-hold-let-go',
+    breaks: 'in a global order a key that failed holds nobody',
+    file: 'lib/relay/settle/results.ts',
+    from: "return [own, { do: 'hold' }, ...this.release(behind)];",
+    to: 'return [own, ...this.release(behind)];',
+    contract: 'test/unit/relay/transport-relay.spec.ts',
+  },
+  {
+    name: 'orphans-forgotten',
+    breaks: 'a failure that was out while its lease went and came back is decided as if nothing had happened',
+    file: 'lib/relay/ledger.ts',
+    from: "for (const message of this.flight.unresolved(isLost)) message.state = 'orphan';",
+    to: '',
+    contract: 'test/unit/relay/transport-relay.spec.ts',
+  },
+  {
+    chaos: { ordering: 'strict', faults: ['relay-kill', 'broker-refuse'] },
+    name: 'strict-like-key',
+    breaks: 'PostgreSQL: keyed messages take their number when they are enqueued, as with `key`',
+    file: 'lib/store/postgres/ready/insert.ts',
+    from: "return this.strict && message.key !== null ? 'staged' : 'ready';",
+    to: "return 'ready';",
+    contract: 'test/integration/postgres/strict.spec.ts',
+    every: true,
+  },
+  {
+    chaos: false,
+    name: 'strict-without-lock',
+    breaks: 'PostgreSQL: commits of one key give out numbers side by side',
+    file: 'lib/store/postgres/schema/strict.ts',
+    from: 'perform pg_advisory_xact_lock(hash) from unnest(locks) hash;',
+    to: 'null;',
+    contract: 'test/integration/postgres/strict.spec.ts',
+  },
+  {
+    chaos: false,
+    name: 'strict-number-before-lock',
+    breaks: 'MariaDB: a number is drawn, then its key locked',
+    file: 'lib/store/mysql/ready/insert.ts',
+    from: `    await this.keyLocks?.take(tx, ready); // before the first number is drawn
+    for (const rows of chunks(ready)) await write(tx, this.sql.ready(rows.length).bind(...rows.flatMap(common)));
+`,
+    to: `    for (const rows of chunks(ready)) await write(tx, this.sql.ready(rows.length).bind(...rows.flatMap(common)));
+    await this.keyLocks?.take(tx, ready); // before the first number is drawn
+`,
+    contract: 'test/integration/mysql/strict-mariadb.spec.ts',
+  },
+  {
+    chaos: { store: 'mariadb', faults: ['relay-clock', 'relay-kill'] },
+    contract: 'test/contract/store-mariadb.spec.ts',
+    name: 'mariadb-successors-out-of-order',
+    breaks: 'MariaDB: parked successors of a key are taken from its end',
+    file: 'lib/store/mysql/parked/wake.ts',
+    from: 'order by seq, parked_id limit ?',
+    to: 'order by seq desc, parked_id limit ?',
+    every: true,
+  },
+];
