@@ -34,13 +34,13 @@ export async function endBrokerSide(
 ): Promise<void> {
   const isInTime = await deadline.within(finished);
   firstConnection.stop(); // not before: what was in flight may have waited for it
+  outage.stop(); // what is broken off below is none
   if (!isInTime) {
     kill.abort();
     await publisher.reset();
     await within(deps.clock, 1_000, Promise.allSettled([finished]));
   }
   settler.stop();
-  outage.stop();
   deps.transport.onState = () => undefined;
   await publisher.close(deadline);
 }

@@ -70,15 +70,15 @@ export class Outage {
     }
     const isKey = suspect === 'key';
     const retryIn = this.circuit.fail(error, clock.monotonic(), random(), isKey ? KEY_PROBES : undefined);
-    if (retryIn === undefined) return;
+    if (retryIn === undefined || this.stopped) return;
     this.openedByKey = isKey;
     this.wakeUps.ready(); // what waits is given back
     this.toldOpen = true;
     hooks.emit('circuitOpened', { transport: name, error: errorText(error), retryIn });
-    if (!this.stopped) this.cancelProbe = clock.after(retryIn, () => this.startProbe());
+    this.cancelProbe = clock.after(retryIn, () => this.startProbe());
   }
 
-  /** No probe any more. */
+  /** No probe any more. What fails from now on was broken off by the stop. */
   stop(): void {
     this.stopped = true;
     this.cancelProbe?.();
