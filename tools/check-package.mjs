@@ -10,7 +10,7 @@ import { checkApi } from './check-api.mjs';
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const ALLOWED =
-  /^(dist\/(esm|cjs)\/.*\.(js|d\.ts|json)|docs\/.*\.md|docs\/pictures\/.*\.svg|ops\/[\w-]+\.(yml|json)|package\.json|README\.md|SECURITY\.md|LICENSE)$/;
+  /^(dist\/(esm|cjs)\/.*\.(js|d\.ts|json)|docs\/.*\.md|docs\/pictures\/.*\.svg|ops\/[\w-]+\.(yml|json|sql)|package\.json|README\.md|SECURITY\.md|LICENSE)$/;
 const REQUIRED = ['package.json', 'README.md', 'SECURITY.md', 'LICENSE'];
 /** What npm runs on the machine of whoever installs the package. */
 const INSTALL_SCRIPTS = ['preinstall', 'install', 'postinstall', 'prepublish', 'preprepare', 'prepare', 'postprepare'];

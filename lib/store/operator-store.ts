@@ -30,6 +30,7 @@ export interface OperatorStore {
   pauses(): Promise<NamedPause[]>;
 }
 
+/** What the audit tells of. */
 export type AuditAction = Change | 'release' | 'replay' | 'edit' | 'purge' | 'pause' | 'resume';
 export type AuditOutcome = 'done' | 'aborted' | 'failed';
 

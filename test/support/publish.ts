@@ -23,9 +23,6 @@ export async function publish(
 export const expectAllOk = (results: readonly PublishResult[]): void =>
   expect(results.filter(({ ok }) => !ok)).toEqual([]);
 
-export const blames = (results: readonly PublishResult[]): string[] =>
-  results.map((result) => (result.ok ? 'ok' : result.blame));
-
 /** The faults of the transport contract, made by a proxy before the broker. */
 export const faultsOf = (proxy: () => TcpProxy): NonNullable<TransportHarness['faults']> => ({
   cut: async () => {

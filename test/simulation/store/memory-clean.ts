@@ -6,7 +6,7 @@ import { isVisible } from './memory-rows.js';
 
 /** Deletes what is final and old, oldest first; one statement. */
 export function clean(database: MemoryDatabase, what: Cleaning, age: number, limit: number): number {
-  if (what === 'audit') return 0;
+  if (what === 'audit') return cleanAudit(database, age, limit);
   if (what === 'archive') return cleanArchive(database, age, limit);
   if (what === 'dedup') return cleanDedup(database, age, limit);
   return cleanDead(database, age, limit, what === 'announced');
@@ -31,6 +31,12 @@ function cleanDead(database: MemoryDatabase, age: number, limit: number, announc
   for (const { parkedId } of old) database.parked.delete(parkedId);
   wakeNext(database, old, now);
   return old.length;
+}
+
+function cleanAudit({ audits, now }: MemoryDatabase, age: number, limit: number): number {
+  const before = now() - age;
+  const kept = audits.findIndex(({ begunAt }) => (begunAt as Date).getTime() > before);
+  return audits.splice(0, Math.min(kept < 0 ? audits.length : kept, limit)).length;
 }
 
 function cleanDedup(database: MemoryDatabase, age: number, limit: number): number {

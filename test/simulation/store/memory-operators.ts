@@ -76,7 +76,7 @@ export class MemoryOperators {
 
   private opened({ action, actor, filter }: NewAction): string {
     const { audits } = this.database;
-    const [id, now] = [String(audits.length + 1), new Date(this.database.now())];
+    const [id, now] = [String(Number(audits.at(-1)?.id ?? 0) + 1), new Date(this.database.now())];
     const open = { done: 0, skipped: 0, outcome: null, error: null, endedAt: null };
     audits.push({ id, action, actor, filter, begunAt: now, touchedAt: now, ...open });
     return id;

@@ -28,7 +28,7 @@ export function planQuestions(names: TableNames, { ordering }: Pick<StoreSetting
       statement: 'read what is ready',
       table: names.ready,
       wanted: 'ready_pkey',
-      sql: explained(ready.fetch.text.bind('{0}', '{0}', '{0}', 0, 1, 1)),
+      sql: explained(ready.fetch.text.bind(false, '{0}', '{0}', '{0}', 0, 1, 1)),
     },
     {
       statement: 'poll for what is due',
