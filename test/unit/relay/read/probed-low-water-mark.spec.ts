@@ -95,12 +95,12 @@ describe('the floor of probes', () => {
       const [after] = sweptFrom(20);
       from.push(after as string);
       const ms = after === '0' && n > 0 ? COSTLY : QUICK;
-      if (ms === COSTLY && n > 5) spent += ms;
+      if (ms === COSTLY && n > 16) spent += ms;
       await clock.advance(ms);
       floor.swept(ms);
       await clock.advance(100);
     }
-    expect(from.slice(0, 5)).toEqual(['0', '0', '0', '0', '0']); // until enough are known
+    expect(from.slice(0, 16)).toEqual(Array(16).fill('0')); // until enough are known
     expect(from.filter((after) => after === '10').length).toBeGreaterThan(450);
     expect(spent / clock.monotonic()).toBeLessThan(0.03);
     expect(sweptFrom(20)).toEqual(['10']);
@@ -131,9 +131,18 @@ describe('the depth of sweeps', () => {
 
   it('what was found and not published is looked for at once', () => {
     const depth = new SweepDepth();
-    for (let n = 0; n < 5; n += 1) depth.took(true, n === 0 ? 1 : 50, 0);
+    for (let n = 0; n < 17; n += 1) depth.took(true, n === 0 ? 1 : 50, 0);
     expect(depth.isDeep(100)).toBe(false);
     depth.again();
     expect(depth.isDeep(100)).toBe(true);
+  });
+
+  it('four are enough where each takes a quarter of a second longer, and alike', () => {
+    const depth = new SweepDepth();
+    for (let n = 0; n < 5; n += 1) {
+      expect(depth.isDeep(0)).toBe(true);
+      depth.took(true, n === 0 ? 1 : 300 + n, 0);
+    }
+    expect(depth.isDeep(10_000)).toBe(false);
   });
 });
