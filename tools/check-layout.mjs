@@ -28,7 +28,7 @@ const ROOMS = {
   transaction: ['message', 'time', 'options', 'store'],
   admin: ['message', 'time', 'options', 'store', 'store/pauses', 'observe'],
   // What operators and leases ask at their own rate: written once, over what differs.
-  'store/sql': ['message', 'time', 'store', 'store/partitions', 'store/pauses'],
+  'store/sql': ['message', 'time', 'store', 'store/diagnose', 'store/partitions', 'store/pauses'],
   'store/postgres': [
     'message',
     'time',

@@ -2,7 +2,13 @@ import { bucketStates } from '../admin/bucket-table.js';
 import { seeRelays } from '../observe/seen-relays.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { ResolvedOptions } from '../outbox.options.js';
-import type { BacklogDestination, DiagnoseStore, GrowthFacts, ServerFacts } from '../store/diagnose/diagnose-store.js';
+import type {
+  BacklogDestination,
+  DiagnoseStore,
+  Facts,
+  GrowthFacts,
+  ServerFacts,
+} from '../store/diagnose/diagnose-store.js';
 import type { OutboxStore } from '../store/outbox-store.js';
 import { pause, systemClock, type Clock } from '../time/clock.js';
 import { found, isOk, type Finding } from '../transports/diagnosis.js';
@@ -36,11 +42,11 @@ export class DatabaseExam {
   /** The first question opens the connection, the second one measures. */
   async reaches(): Promise<boolean> {
     const { interview, sources } = this;
-    const answer = await interview.answer(() => sources.questions.clock());
+    const answer = await interview.answer(() => sources.questions.ask('clock'));
     interview.note([judgeReached(answer)]);
     if ('why' in answer) return false;
     const asked = systemClock.monotonic();
-    const database = await interview.ask('The clock of the database', () => sources.questions.clock());
+    const database = await this.ask('clock');
     const roundTrip = systemClock.monotonic() - asked;
     const here = sources.clock.wall() - roundTrip / 2;
     if (database !== undefined) interview.note([judgeClock({ here, database, roundTrip })]);
@@ -49,23 +55,19 @@ export class DatabaseExam {
 
   /** @returns what the outage budget is made from */
   async all(): Promise<OutageFacts | undefined> {
-    const { interview, sources } = this;
-    const { questions, store, options, settings } = sources;
-    const first = await interview.ask('The numbers of messages', () => questions.growth());
-    const server = await interview.ask('The settings of the server', () => questions.server());
-    if (server !== undefined) interview.note(judgeServer(server, options));
+    const { interview } = this;
+    const { store, options, settings } = this.sources;
+    const first = await this.ask('growth');
+    const server = await this.judge('server', (facts) => judgeServer(facts, options));
     await this.schema();
-    const plans = await interview.ask('The plans of the statements', () => questions.plans(), PLANS_FIX);
-    if (plans !== undefined) interview.note(judgePlans(plans));
+    await this.judge('plans', judgePlans);
     const work = options.relay === false ? 'enqueue' : 'relay';
-    const rights = await interview.ask('The rights of the login', () => questions.missingRights(work));
-    if (rights !== undefined) interview.note([judgeRights(rights, work)]);
+    await this.judge(`${work}Rights`, (rights) => [judgeRights(rights, work)]);
     const tableBytes = await this.tables(server);
     await this.relays();
     await askWakeUp(interview, store, options);
-    const pooler = await interview.ask('Whether there is a pooler', async () => questions.pooler?.());
-    if (pooler !== undefined) interview.note([judgePooler(pooler, typeof options.database.pooler === 'string')]);
-    const free = await interview.ask('The room on the disk', async () => questions.freeBytes?.());
+    await this.judge('pooler', (facts) => [judgePooler(facts, typeof options.database.pooler === 'string')]);
+    const free = await this.ask('freeBytes');
     const last = await this.later(first);
     if (first === undefined || last === undefined) return undefined;
     return {
@@ -76,6 +78,20 @@ export class DatabaseExam {
       mostTableBytes: settings.tableBytes,
       maxAge: options.retry.maxAge,
     };
+  }
+
+  /** @returns `undefined`: there is no answer, which is noted, or no such thing */
+  private ask<Name extends Asked>(name: Name): Promise<Facts[Name] | undefined> {
+    const [what, fix] = ASKED[name];
+    return this.interview.ask(what, () => this.sources.questions.ask(name), fix);
+  }
+  private async judge<Name extends Asked>(
+    name: Name,
+    judged: (fact: Facts[Name]) => readonly Finding[],
+  ): Promise<Facts[Name] | undefined> {
+    const fact = await this.ask(name);
+    if (fact !== undefined) this.interview.note(judged(fact));
+    return fact;
   }
 
   private async schema(): Promise<void> {
@@ -96,19 +112,14 @@ export class DatabaseExam {
   private async tables(server: ServerFacts | undefined): Promise<number | undefined> {
     const { interview, sources } = this;
     const { questions, store, settings } = sources;
-    const tables = await interview.ask('The size of the tables', () => questions.tables());
-    if (tables !== undefined) interview.note(judgeTables(tables, server?.settings['autovacuum'] !== 'off'));
+    const isVacuumed = server?.settings['autovacuum'] !== 'off';
+    const tables = await this.judge('tables', (facts) => judgeTables(facts, isVacuumed));
     const archive = await interview.ask('The partitions of the archive', async () => ({
       layout: await store.partitions?.layout(),
     }));
     if (archive?.layout !== undefined) interview.note(judgePartitions(archive.layout));
-    const unpurged = await interview.ask(
-      'The purge backlog of InnoDB',
-      async () => questions.unpurged?.(),
-      PROCESS_FIX,
-    );
-    if (unpurged !== undefined) interview.note([judgeUnpurged(unpurged)]);
-    const held = await interview.ask('Old transactions', async () => ({ report: await questions.heldSnapshot?.() }));
+    await this.judge('unpurged', (versions) => [judgeUnpurged(versions)]);
+    const held = await interview.ask('Old transactions', async () => ({ report: await questions.ask('heldSnapshot') }));
     if (held !== undefined) interview.note([judgeSnapshot(held.report, settings.heldFor, sources.clock.wall())]);
     return tables?.reduce((sum, { bytes }) => sum + bytes, 0);
   }
@@ -128,7 +139,7 @@ export class DatabaseExam {
       }));
     const transports = [...options.transports.keys()].filter((name) => known.has(name));
     if (asked !== undefined) interview.note(judgeRelays({ ...asked, transports }, options));
-    const destinations = await interview.ask('Where the backlog goes', () => sources.questions.destinations());
+    const destinations = await this.ask('destinations');
     for (const each of destinations ?? [])
       this.backlog.push({ ...each, name: names.get(each.transport) ?? `number ${each.transport}` });
   }
@@ -137,17 +148,33 @@ export class DatabaseExam {
   private async later(first: GrowthFacts | undefined): Promise<GrowthFacts | undefined> {
     const { interview, sources } = this;
     if (first === undefined) return undefined;
-    const again = await interview.ask('The numbers of messages', () => sources.questions.growth());
+    const again = await this.ask('growth');
     if (again === undefined) return undefined;
     const left = sources.settings.measureFor - (again.at - Math.min(first.at, again.earlier?.at ?? Infinity));
     if (left <= 0 || left > interview.left) return again;
     await pause(systemClock, left);
-    return interview.ask('The numbers of messages', () => sources.questions.growth());
+    return this.ask('growth');
   }
 }
 
-const PLANS_FIX = 'Repair the tables first (code schema), or ask again when the server has time.';
-const PROCESS_FIX = 'grant process on *.* to …;';
+type Asked = Exclude<keyof Facts, 'heldSnapshot' | 'oldestSnapshot'>;
+/** What "… could not be asked" is said of, and what may help. */
+const ASKED: Readonly<Record<Asked, readonly [what: string, fix?: string]>> = {
+  clock: ['The clock of the database'],
+  growth: ['The numbers of messages'],
+  server: ['The settings of the server'],
+  plans: [
+    'The plans of the statements',
+    'Repair the tables first (code schema), or ask again when the server has time.',
+  ],
+  relayRights: ['The rights of the login'],
+  enqueueRights: ['The rights of the login'],
+  tables: ['The size of the tables'],
+  unpurged: ['The purge backlog of InnoDB', 'grant process on *.* to …;'],
+  destinations: ['Where the backlog goes'],
+  pooler: ['Whether there is a pooler'],
+  freeBytes: ['The room on the disk'],
+};
 
 function judgeSchema(problem: OutboxConfigurationError | null): Finding {
   if (problem === null) return isOk('schema', 'Tables, indexes, view and functions are what this version needs.');

@@ -22,6 +22,8 @@ import { EventMetrics } from './event-metrics.js';
 import { timed } from './call-durations.js';
 import { schemaQuestion } from './schema-question.js';
 
+const UNKNOWN: SnapshotAge = { age: null, transactions: null };
+
 /** The methods that it uses of the `OutboxService`. */
 export type ObservedOutbox = Pick<OutboxService, 'events' | 'health' | 'stats'>;
 
@@ -64,9 +66,10 @@ export class OutboxPrometheus implements OnApplicationShutdown {
     this.counts = countEvery === null ? undefined : new Polled(() => outbox.stats(), clock, settings);
     const sizes = { every: Math.max(settings.every, SIZES_EVERY), timeout: countTimeout };
     const diagnose = countEvery === null ? undefined : this.runtime?.store.diagnose;
-    if (diagnose !== undefined) this.tables = new Polled(() => diagnose.tables(), clock, sizes);
-    const ask = diagnose?.oldestSnapshot?.bind(diagnose);
-    if (ask !== undefined) this.snapshot = new Polled(ask, clock, sizes);
+    if (diagnose !== undefined) {
+      this.tables = new Polled(async () => (await diagnose.ask('tables')) ?? [], clock, sizes);
+      this.snapshot = new Polled(async () => (await diagnose.ask('oldestSnapshot')) ?? UNKNOWN, clock, sizes);
+    }
     const differs = schemaQuestion(this.runtime);
     const checks = { every: Math.max(settings.every, SCHEMA_EVERY), timeout: countTimeout };
     if (diagnose !== undefined && differs !== undefined) this.schema = new Polled(differs, clock, checks);

@@ -27,7 +27,7 @@ export class SnapshotWatch {
   private looking: Promise<void> | undefined;
 
   constructor(
-    readonly store: Pick<DiagnoseStore, 'heldSnapshot'> | undefined,
+    readonly store: DiagnoseStore | undefined,
     readonly clock: Clock,
     readonly hooks: Pick<OutboxHooks, 'emit'>,
     /** The table that is read, for people. */
@@ -50,13 +50,13 @@ export class SnapshotWatch {
   }
 
   private look(): void {
-    if (this.looking !== undefined || this.store?.heldSnapshot === undefined) return;
+    if (this.looking !== undefined || this.store === undefined) return;
     if (!this.cost.isFelt && this.held === undefined) return;
     const now = this.clock.monotonic();
     if (now - this.lookedAt < LOOK_EVERY) return;
     this.lookedAt = now;
     this.looking = this.store
-      .heldSnapshot()
+      .ask('heldSnapshot')
       .then((report) => this.found(report))
       .catch(() => undefined)
       .finally(() => (this.looking = undefined));

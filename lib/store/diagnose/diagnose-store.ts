@@ -1,29 +1,36 @@
 /**
- * SEAM: what the doctor asks a database about itself and about the tables. Only reads; each question is asked by itself, and one
- * that fails or lacks a right says nothing about the others. `OutboxStore` says what holds for all roles.
+ * SEAM: what the doctor, the metrics and the relay ask a database about itself and about the tables. Only reads; each question is
+ * asked by itself, and one that fails or lacks a right says nothing about the others. `OutboxStore` says what holds for all roles.
  */
 export interface DiagnoseStore {
+  /** `undefined`: this server has no such thing. */
+  ask<Name extends keyof Facts>(name: Name): Promise<Facts[Name] | undefined>;
+}
+
+/** What can be asked, and what is answered. */
+export interface Facts {
   /** Opens the connection. Milliseconds since the epoch, by the database's clock. */
-  clock(): Promise<number>;
-  server(): Promise<ServerFacts>;
-  tables(): Promise<TableFacts[]>;
+  readonly clock: number;
+  readonly server: ServerFacts;
+  readonly tables: readonly TableFacts[];
   /** How the server would run the statements that run most. */
-  plans(): Promise<PlanFacts[]>;
+  readonly plans: readonly PlanFacts[];
   /** Rights that this login lacks for what it has to do. */
-  missingRights(work: 'relay' | 'enqueue'): Promise<RightFacts>;
-  growth(): Promise<GrowthFacts>;
+  readonly relayRights: RightFacts;
+  readonly enqueueRights: RightFacts;
+  readonly growth: GrowthFacts;
   /** Where messages of the backlog go, among a bounded number of rows. */
-  destinations(): Promise<BacklogDestination[]>;
-  /** Versions of rows that are gone and not yet purged (InnoDB); `undefined`: this server has no such thing. */
-  unpurged?(): Promise<number>;
-  /** The oldest snapshot of the database, whoever holds it: what was removed since stays in the tables. */
-  oldestSnapshot?(): Promise<SnapshotFacts>;
-  /** Who holds it. The relay asks, too, where reading costs more than it should: some times a minute at most. */
-  heldSnapshot?(): Promise<HeldSnapshotReport>;
-  /** Bytes that are free where the tables are; `undefined`: the database does not tell. */
-  freeBytes?(): Promise<number | undefined>;
+  readonly destinations: readonly BacklogDestination[];
+  /** Versions of rows that are gone and not yet purged, of the whole server (InnoDB). */
+  readonly unpurged: number;
+  /** Who holds the oldest snapshot. The relay asks, too, where reading costs more than it should: some times a minute at most. */
+  readonly heldSnapshot: HeldSnapshotReport;
+  /** The same for metrics: its age alone. */
+  readonly oldestSnapshot: SnapshotFacts;
+  /** Bytes that are free where the tables are. */
+  readonly freeBytes: number | undefined;
   /** Whether a pooler stands between, and whether it gives a session to others after each transaction. */
-  pooler?(): Promise<PoolerFacts>;
+  readonly pooler: PoolerFacts;
 }
 
 export interface ServerFacts {

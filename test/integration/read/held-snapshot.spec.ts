@@ -3,7 +3,7 @@ import { DataSource, type DataSourceOptions, type QueryRunner } from 'typeorm';
 import type { OutboxStore } from '../../../lib/index.js';
 import { errorText } from '../../../lib/observe/redact/error-text.js';
 import { openStore } from '../../support/open-store.js';
-import type { DiagnoseStore, HeldSnapshot, HeldSnapshotReport } from '../../../lib/store/diagnose/diagnose-store.js';
+import type { HeldSnapshot, HeldSnapshotReport } from '../../../lib/store/diagnose/diagnose-store.js';
 import { series } from '../../support/databases.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { until } from '../../support/until.js';
@@ -16,8 +16,7 @@ describeOnEach([], 'a snapshot that somebody holds', (kind) => {
   let harness: Harness;
   let dump: QueryRunner;
   const login = `outbox_held_${randomBytes(4).toString('hex')}`;
-  const snapshot = (): Promise<HeldSnapshotReport> =>
-    (harness.store.diagnose as Required<DiagnoseStore>).heldSnapshot();
+  const snapshot = async (): Promise<HeldSnapshotReport> => harness.store.diagnose?.ask('heldSnapshot');
   /** What another login, with rights on the tables and no others, is told. */
   const asOther = async <T>(ask: (store: OutboxStore) => Promise<T>): Promise<T> => {
     const url = new URL(harness.database.url);
@@ -91,7 +90,7 @@ describeOnEach([], 'a snapshot that somebody holds', (kind) => {
 
   it('Q2: another login is told what it may know, and what it lacks', async () => {
     const session = await hold();
-    const held = await asOther(async (store) => store.diagnose?.heldSnapshot?.());
+    const held = await asOther(async (store) => store.diagnose?.ask('heldSnapshot'));
     if (kind !== 'postgres') expect(held).toEqual({ needs: 'PROCESS' });
     else expect(held).toMatchObject({ holder: `session ${session}`, details: ['pg_dump'], age: undefined });
   });
@@ -102,10 +101,10 @@ describeOnEach([], 'a snapshot that somebody holds', (kind) => {
     for (let n = 0; n < 20; n++)
       await harness.dataSource.query(`update outbox_transports set name = 'writes ${n}' where id = 90`);
     await until(async () => {
-      const { age, transactions } = (await harness.store.diagnose?.oldestSnapshot?.()) ?? {};
+      const { age, transactions } = (await harness.store.diagnose?.ask('oldestSnapshot')) ?? {};
       return (age ?? 0) >= 1_000 && (transactions ?? 0) >= 20;
     }, TURN);
-    const others = await asOther(async (store) => store.diagnose?.oldestSnapshot?.());
+    const others = await asOther(async (store) => store.diagnose?.ask('oldestSnapshot'));
     if (kind !== 'postgres') expect(others).toEqual({ age: null, transactions: null });
     else expect(others).toEqual({ age: null, transactions: expect.any(Number) });
   });

@@ -38,8 +38,8 @@ export class FakeOutbox {
     options: { buckets: 32, ordering: 'key', coordination: 'buckets' },
     store: {
       diagnose: {
-        tables: () => Promise.resolve((this.sized++, TABLES)),
-        oldestSnapshot: () => Promise.resolve(this.snapshot),
+        ask: (name: 'tables' | 'oldestSnapshot') =>
+          Promise.resolve(name === 'tables' ? (this.sized++, TABLES) : this.snapshot),
       },
       setup: { check: () => this.schemaIs() },
     },

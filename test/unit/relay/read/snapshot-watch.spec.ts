@@ -28,11 +28,11 @@ describe('SnapshotWatch', () => {
     hooks = new RecordedHooks();
     looks = 0;
     answer = async () => DUMP;
-    const heldSnapshot = (): Promise<HeldSnapshotReport> => {
+    const ask = (): Promise<never> => {
       looks += 1;
-      return answer();
+      return answer() as Promise<never>;
     };
-    watch = new SnapshotWatch({ heldSnapshot }, clock, hooks, 'outbox_ready');
+    watch = new SnapshotWatch({ ask }, clock, hooks, 'outbox_ready');
   });
   /** A read that took so long, once a second. */
   const reads = async (ms: number, seconds: number): Promise<void> => {

@@ -32,36 +32,25 @@ function look({ ready }: TableNames): string {
   ) holders order by distance desc limit 1`;
 }
 
-export class PostgresHeldSnapshot {
-  private readonly sql;
-
-  constructor(
-    readonly connection: () => SqlConnection,
-    names: TableNames,
-  ) {
-    this.sql = statement(undefined, look(names));
-  }
-
-  async look(): Promise<HeldSnapshot | undefined> {
-    const { rows } = await this.connection().transaction(async (tx) => {
-      await tx.run(DEADLINE.bind());
-      return tx.run(this.sql.bind());
-    });
-    const [row] = rows as readonly (readonly (string | null)[])[];
-    if (row === undefined) return undefined;
-    const [kind, name, application, state, age, transaction, dead, distance] = row;
-    return {
-      server: 'PostgreSQL',
-      holder: kind === 'session' ? `session ${name}` : `${kind} '${name}'`,
-      details: [application, state].filter((each): each is string => each !== null && each !== ''),
-      end:
-        kind === 'session'
-          ? `select pg_catalog.pg_terminate_backend(${name});`
-          : 'Drop the replication slot, or end the prepared transaction.',
-      transaction: String(transaction),
-      age: age === null ? undefined : Number(age),
-      distance: Number(distance),
-      dead: dead === null ? undefined : Number(dead),
-    };
-  }
+export async function heldSnapshot(connection: SqlConnection, names: TableNames): Promise<HeldSnapshot | undefined> {
+  const { rows } = await connection.transaction(async (tx) => {
+    await tx.run(DEADLINE.bind());
+    return tx.run(statement(undefined, look(names)).bind());
+  });
+  const [row] = rows as readonly (readonly (string | null)[])[];
+  if (row === undefined) return undefined;
+  const [kind, name, application, state, age, transaction, dead, distance] = row;
+  return {
+    server: 'PostgreSQL',
+    holder: kind === 'session' ? `session ${name}` : `${kind} '${name}'`,
+    details: [application, state].filter((each): each is string => each !== null && each !== ''),
+    end:
+      kind === 'session'
+        ? `select pg_catalog.pg_terminate_backend(${name});`
+        : 'Drop the replication slot, or end the prepared transaction.',
+    transaction: String(transaction),
+    age: age === null ? undefined : Number(age),
+    distance: Number(distance),
+    dead: dead === null ? undefined : Number(dead),
+  };
 }
