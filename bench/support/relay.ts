@@ -47,7 +47,7 @@ export async function benchRelay(
   const tables = { options: database, ordering, coordination, buckets };
   const store = openStore(new TypeOrm(dataSource), { ...tables, onPublished, publishTimeout });
   await store.setup.create({ ...resolved, partitionedArchive: resolved.partitions.period !== undefined });
-  const transportIds = await store.setup.registerTransports(Object.keys(transports), resolved.defaultTransport);
+  const transportIds = await store.setup.transports(Object.keys(transports), resolved.defaultTransport);
   const dispatcher = new OutboxDispatcher({
     options: resolved,
     store,

@@ -115,10 +115,10 @@ export async function prepareStore(
   const partitionedArchive = options.partitions.period !== undefined;
   if (options.database.setup === 'create') await store.setup.create({ ...options, partitionedArchive });
   if (options.database.setup === 'check') await store.setup.check(options);
-  const ids = isMarked()
-    ? new Map([...(await store.setup.transports())].filter(([name]) => options.transports.has(name)))
-    : await store.setup.registerTransports([...options.transports.keys()], options.defaultTransport);
+  const names = isMarked() ? [] : [...options.transports.keys()];
+  const known = await store.setup.transports(names, options.defaultTransport);
   const ofTransports = [...options.transports.values()].flatMap(({ warnings = [] }) => warnings);
-  for (const text of [...(await store.setup.warnings()), ...ofTransports]) events.emit('warning', { text });
-  return ids;
+  for (const text of [...((await store.diagnose?.ask('warnings')) ?? []), ...ofTransports])
+    events.emit('warning', { text });
+  return new Map([...known].filter(([name]) => options.transports.has(name)));
 }

@@ -92,15 +92,14 @@ export interface StoreSetup {
   create(settings: SchemaSettings): Promise<void>;
   /** Compares version, tables, columns, keys and the stored settings; throws `OutboxConfigurationError` saying what to run. */
   check(settings: SchemaSettings): Promise<void>;
-  /** Name → number; unknown names are added, with one lease row per bucket. `defaultName` gets 0 in a new schema. */
-  registerTransports(names: readonly string[], defaultName: string): Promise<ReadonlyMap<string, number>>;
-  /** Name → number of every transport that was ever registered, also of those that no process has any more. */
-  transports(): Promise<ReadonlyMap<string, number>>;
+  /**
+   * Name → number of every transport that was ever registered, also of those that no process has any more. These names are added
+   * where they are new, with one lease row per bucket; `defaultName` gets 0 in a new schema.
+   */
+  transports(names?: readonly string[], defaultName?: string): Promise<ReadonlyMap<string, number>>;
   /**
    * Throws `DATABASE_COPIED` when the messages came from another database, with a restored backup or a copy: its relay may
    * have published them. Asked before a relay starts; `undefined` where copies cannot be told from a failover.
    */
   checkOrigin?(): Promise<void>;
-  /** Server settings that weaken a promise, one sentence each, for the log at start. */
-  warnings(): Promise<string[]>;
 }

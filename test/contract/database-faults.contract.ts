@@ -151,10 +151,7 @@ export function describeDatabaseFaults(kind: DatabaseKind): void {
     await hooks.until('error', 3);
     expect(dispatcher.status()).toMatchObject({ running: true });
     await harness.store.setup.create(harness.options);
-    await harness.store.setup.registerTransports(
-      [...harness.options.transports.keys()],
-      harness.options.defaultTransport,
-    );
+    await harness.store.setup.transports([...harness.options.transports.keys()], harness.options.defaultTransport);
     for (let n = 5; n < 10; n += 1) await publish(n);
     await until(() => ledger.complete);
     expect(ledger.verdict()).toEqual(CALM);

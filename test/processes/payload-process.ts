@@ -58,7 +58,7 @@ const dispatcher = new OutboxDispatcher({
   clock: systemClock,
   random: Math.random,
   hooks: { has: () => false, emit: (name, event) => name === 'error' && console.error(name, JSON.stringify(event)) },
-  transportIds: await store.setup.registerTransports(['default'], 'default'),
+  transportIds: await store.setup.transports(['default'], 'default'),
   createTransports: async () => new Map([['default', transport]]),
 });
 process.once('disconnect', () => process.exit(0));

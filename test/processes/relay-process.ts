@@ -111,7 +111,7 @@ async function main(): Promise<void> {
   const tables = { options: database, ordering, coordination, buckets };
   const opened = openStore(dataSource, { ...tables, onPublished, publishTimeout });
   const store = eachRole(opened, mortal);
-  const transportIds = await store.setup.registerTransports(['default'], 'default');
+  const transportIds = await store.setup.transports(['default'], 'default');
   const dispatcher = new OutboxDispatcher({
     options,
     store,

@@ -25,7 +25,7 @@ describe.each(DATABASES)('lease rows that somebody deleted', (kind) => {
       db = await new DataSource(database.options).initialize();
       store = open(db);
       await store.setup.create(SETTINGS);
-      await store.setup.registerTransports(['default'], 'default');
+      await store.setup.transports(['default'], 'default');
     });
     afterEach(async () => {
       await Promise.all(opened.splice(0).map((one) => one.close()));
@@ -33,7 +33,7 @@ describe.each(DATABASES)('lease rows that somebody deleted', (kind) => {
       await database.drop();
     });
     const acquire = (owner: string) => store.leases.acquire({ owner, leaseMs: 60_000, transport: 0, limit: 100 });
-    const start = (one = store) => one.setup.registerTransports(['default'], 'default');
+    const start = (one = store) => one.setup.transports(['default'], 'default');
 
     it('I8: are there again after the next start, all or some, with a later epoch', async () => {
       await db.query('delete from outbox_leases where bucket <> 3');

@@ -103,7 +103,7 @@ describeWith('postgres', 'a migrator among functions, aggregates and operators t
         await isRight(db);
         await migrate(db, 'down');
         await migrate(db, 'up');
-        await store.setup.registerTransports(['default'], 'default');
+        await store.setup.transports(['default'], 'default');
         expect(await maintainer.convert()).toEqual({ outcome: 'done', why: null });
         expect(await maintainer.runOnce()).toMatchObject({ outcome: 'done', notDone: [] });
         await isRight(db);

@@ -23,19 +23,19 @@ describeWith('postgres', 'what others may do on PostgreSQL', () => {
   it('I5, I10: is told at the start, and by health: rows that are hidden, a schema in which everybody may create', async () => {
     const store = fixture.store();
     await store.setup.create(SETTINGS);
-    expect(await store.setup.warnings()).toEqual([]);
+    expect(await store.diagnose?.ask('warnings')).toEqual([]);
     await run('grant create on schema public to public');
-    expect(await store.setup.warnings()).toEqual([expect.stringContaining('Everybody may create objects')]);
+    expect(await store.diagnose?.ask('warnings')).toEqual([expect.stringContaining('Everybody may create objects')]);
     await run('revoke create on schema public from public; alter table outbox_ready enable row level security');
-    expect(await store.setup.warnings()).toEqual([]); // nothing is hidden from a superuser
+    expect(await store.diagnose?.ask('warnings')).toEqual([]); // nothing is hidden from a superuser
     user = await createUser(fixture.application, 'postgres', 'shop_relay');
     const relay = await new DataSource({
       ...fixture.database.options,
       url: user.url,
     } as DataSourceOptions).initialize();
     const limited = fixture.store({}, relay);
-    expect(await limited.setup.warnings()).toEqual([expect.stringContaining('Row security hides rows')]);
-    await limited.setup.registerTransports(['default'], 'default');
+    expect(await limited.diagnose?.ask('warnings')).toEqual([expect.stringContaining('Row security hides rows')]);
+    await limited.setup.transports(['default'], 'default');
     const hidden = async () => {
       const stats = await readStats(limited, new Map([['default', 0]]));
       return textsOf(healthOf({ mode: true, relay: RUNNING, transports: new Map(), stats }));

@@ -97,7 +97,7 @@ describe('a database in memory', () => {
     database = new MemoryDatabase({ now: () => time });
     store = new MemoryStore(database, { wire });
     await store.create({ buckets: 4, ordering: 'key', coordination: 'buckets' });
-    await store.registerTransports(['orders'], 'default');
+    await store.transports(['orders'], 'default');
   });
 
   it('knows no time but that of its owner', async () => {

@@ -111,7 +111,7 @@ class Scenario {
     const { world, history, options, plan, database } = this;
     const store = new MemoryStore(database, { floor: plan.floor });
     await store.create(options);
-    const ids = await store.registerTransports([...options.transports.keys()], options.defaultTransport);
+    const ids = await store.transports([...options.transports.keys()], options.defaultTransport);
     const witness = new Witness(history, database, options);
     const fleet = (this.fleet = new Fleet(
       world,

@@ -76,7 +76,7 @@ export async function createEnqueueDatabase(
     await close();
     throw error;
   }
-  const transportIds = await store.setup.registerTransports([...TRANSPORTS.keys()], 'default');
+  const transportIds = await store.setup.transports([...TRANSPORTS.keys()], 'default');
   const key = kind === 'postgres' ? 'key' : 'cast(`key` as char)';
   const columns = `id, type, ${key} as k`;
   const rows = async (): Promise<StoredRow[]> => {

@@ -103,7 +103,7 @@ export async function createHarness(
   };
   const store = open();
   await store.setup.create(resolved);
-  const transportIds = await store.setup.registerTransports([...resolved.transports.keys()], resolved.defaultTransport);
+  const transportIds = await store.setup.transports([...resolved.transports.keys()], resolved.defaultTransport);
   const dispatchers: { dispatcher: OutboxDispatcher; store: OutboxStore; hooks: RecordedHooks }[] = [];
   return {
     database,

@@ -12,6 +12,8 @@ export interface Facts {
   /** Opens the connection. Milliseconds since the epoch, by the database's clock. */
   readonly clock: number;
   readonly server: ServerFacts;
+  /** Server settings that weaken a promise, one sentence each, for the log at start. */
+  readonly warnings: readonly string[];
   readonly tables: readonly TableFacts[];
   /** How the server would run the statements that run most. */
   readonly plans: readonly PlanFacts[];

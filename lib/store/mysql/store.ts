@@ -74,7 +74,7 @@ export class MysqlStore implements OutboxStore {
     const { lookup } = this.inspect;
     const keys = new MysqlDedupKeys(database, names, lookup);
     this.admin = new Stats(reads, MYSQL, statsSql(names, settings), settings);
-    this.diagnose = new Diagnosis(mysqlQuestions(database, names, settings));
+    this.diagnose = new Diagnosis(mysqlQuestions(database, names, settings, server));
     const operators = new OperatorDatabase(database, MYSQL);
     const parts = { database: operators, reads, keys, wake, writer: this.writer };
     this.operators = new Operators(parts, names, operatorSql(names, settings), settings);

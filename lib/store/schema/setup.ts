@@ -32,7 +32,6 @@ export interface SchemaDialect {
   readonly codes: Readonly<Record<'noColumn' | 'noRight', readonly unknown[]>>;
   /** @throws OutboxConfigurationError when the server, as it is, cannot hold an outbox */
   checkServer(ordering: SchemaSettings['ordering']): Promise<void>;
-  warnings(): Promise<string[]>;
   /** Runs `work` on one session, while no other process makes these tables. */
   inTurn(work: (session: SqlExecutor) => Promise<void>): Promise<void>;
   /** Everything that the outbox has in the schema, one statement each; may run again. */
@@ -125,21 +124,12 @@ export class SchemaSetup implements StoreSetup {
     return this.dialect.checkOrigin?.() ?? Promise.resolve();
   }
 
-  warnings(): Promise<string[]> {
-    return this.dialect.warnings();
-  }
-
-  transports(): Promise<ReadonlyMap<string, number>> {
-    return this.readTransports(this.admin);
-  }
-
-  async registerTransports(names: readonly string[], defaultName: string): Promise<ReadonlyMap<string, number>> {
-    const known = await this.transports();
+  async transports(names: readonly string[] = [], defaultName?: string): Promise<ReadonlyMap<string, number>> {
+    const known = await this.readTransports(this.admin);
     // Without the lock, which takes a right to change something: a process that only enqueues may not have it.
     if (names.every((name) => known.has(name))) {
-      const ids = pick(known, names);
-      for (const id of ids.values()) await this.restoreLeases(id);
-      return ids;
+      for (const name of names) await this.restoreLeases(known.get(name) as number);
+      return known;
     }
     return inTransaction(this.admin, async (tx) => {
       await tx.run(this.dialect.sql.lockTransports.bind());
@@ -147,14 +137,14 @@ export class SchemaSetup implements StoreSetup {
       const fresh = names.filter((name) => !registered.has(name));
       fresh.sort((a, b) => Number(b === defaultName) - Number(a === defaultName));
       let next = Math.max(-1, ...registered.values()) + 1;
-      if (registered.size === 0 && !fresh.includes(defaultName)) next = 1; // 0 is what plain SQL writers mean
+      if (registered.size === 0 && fresh[0] !== defaultName) next = 1; // 0 is what plain SQL writers mean
       for (const name of fresh) {
         registered.set(name, next);
         await tx.run(this.sql.addTransport.bind(next, name));
         await tx.run(this.dialect.sql.addLeases.bind(next, this.dialect.buckets));
         next++;
       }
-      return pick(registered, names);
+      return registered;
     });
   }
 
@@ -216,9 +206,6 @@ const isFine = (check: Promise<void>): Promise<boolean> =>
       throw error;
     },
   );
-
-const pick = (all: ReadonlyMap<string, number>, names: readonly string[]): ReadonlyMap<string, number> =>
-  new Map(names.map((name) => [name, all.get(name) as number]));
 
 function setupStatements({ meta, transports, leases }: TableNames, transportName: string) {
   return {

@@ -100,7 +100,7 @@ export class StoreRun {
   /** A transport that no other test sees, with all of its buckets leased to {@link owner} unless told otherwise. */
   async owned(options: { leased?: boolean; leaseMs?: number } = {}): Promise<OwnedTransport> {
     const name = `contract-${randomBytes(6).toString('hex')}`;
-    const transport = (await this.store.setup.registerTransports([name], 'default')).get(name) as number;
+    const transport = (await this.store.setup.transports([name], 'default')).get(name) as number;
     this.used.push(transport);
     const owned = new OwnedTransport(this, name, transport);
     if (options.leased !== false) await owned.acquire(this.store, options.leaseMs ?? 60_000);

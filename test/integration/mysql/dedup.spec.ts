@@ -43,7 +43,7 @@ describeOnMysqlFamily('dedup keys of messages that wait for a year', (kind) => {
     const counted = counting(openMysqlDatabase(stores.application, stores.storeSettings));
     take = counted.take;
     store = new MysqlStore(counted.database, stores.storeSettings);
-    await store.setup.registerTransports(['default'], 'default');
+    await store.setup.transports(['default'], 'default');
     const retention = { published: HOUR, dead: null, dedup: HOUR, audit: HOUR, every: HOUR, pause: 0 };
     cleaner = new OutboxCleaner(store, new RecordedHooks(), retention, false);
   });

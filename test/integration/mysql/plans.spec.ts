@@ -52,7 +52,7 @@ describeOnMysqlFamily('plans', (kind) => {
       return select.call(this, deadline + 100_000, ...rest);
     });
     owner = randomUUID();
-    await store.setup.registerTransports(['default', 'other'], 'default');
+    await store.setup.transports(['default', 'other'], 'default');
     leases = await store.leases.acquire({ owner, leaseMs: 36_000_000, transport: TRANSPORT, limit: BUCKETS });
     for (const table of TABLE_NAMES)
       await run(`alter table outbox_${table} stats_auto_recalc = 0, stats_persistent = 1`);
@@ -231,7 +231,7 @@ describeOnMysqlFamily('plans', (kind) => {
 
   it('cleans with one question, however many transports there are', async () => {
     const names = Array.from({ length: 100 }, (_, i) => `idle-${String(i)}`);
-    await store.setup.registerTransports(names, 'default');
+    await store.setup.transports(names, 'default');
     const admin = database.connection('admin');
     const before = await status(admin, STATEMENTS);
     expect((await store.cleaner.clean('dead', 3_600_000, 100)).removed).toBe(0);

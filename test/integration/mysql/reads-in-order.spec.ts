@@ -21,7 +21,7 @@ describeOnMysqlFamily('reads in order', (kind) => {
     await stores.start();
     const database = openMysqlDatabase(stores.application, stores.storeSettings);
     store = new MysqlStore(database, stores.storeSettings);
-    await store.setup.registerTransports(['default'], 'default');
+    await store.setup.transports(['default'], 'default');
     const run = (sql: string) => database.connection('admin').run(statement(undefined, sql).bind());
     await run(`insert into outbox_ready (transport, id, topic, \`key\`, bucket, type, payload)
       select 0, uuid(), 't', 'k', seq % ${BUCKETS}, 't', repeat('x', 40 + seq * 7919 % 6000) from ${series(kind, ROWS)}`);

@@ -16,7 +16,7 @@ describeOnMysqlFamily('tables', (kind) => {
   beforeAll(async () => {
     await stores.start();
     store = stores.open();
-    await store.setup.registerTransports(['default'], 'default');
+    await store.setup.transports(['default'], 'default');
   });
   afterAll(async () => {
     await store?.close();

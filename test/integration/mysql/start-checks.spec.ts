@@ -85,7 +85,7 @@ describeOnOwnMysqlFamily([], 'checks at start', (kind, startServer) => {
   it.each(['read_only'])('A7: a server with %s is refused, also where the user may write', (name) =>
     global(name, '1', async () => {
       expect(await check()).toMatch(/^UNSUPPORTED_DATABASE The database is read-only .*at the primary/);
-      expect(await store((one) => one.setup.warnings())).toEqual([
+      expect(await store(async (one) => one.diagnose?.ask('warnings'))).toEqual([
         expect.stringMatching(/^The database is read-only: .* Point the DataSource, .*, at the primary\.$/),
       ]);
     }),
@@ -93,7 +93,7 @@ describeOnOwnMysqlFamily([], 'checks at start', (kind, startServer) => {
 
   it('A7: sessions whose transactions are read-only by default write all the same', () =>
     global(names.readOnly, '1', async () => {
-      const ids = await store((one) => one.setup.registerTransports(['default', 'another'], 'default'));
+      const ids = await store((one) => one.setup.transports(['default', 'another'], 'default'));
       expect(ids.size).toBe(2);
     }));
 
@@ -122,7 +122,7 @@ describeOnOwnMysqlFamily([], 'checks at start', (kind, startServer) => {
   ])('F5: warns of %s = %s, says what to do, and starts', (name, value, words) =>
     global(name, value, async () => {
       expect(await check()).toBe('accepted');
-      expect(await store((one) => one.setup.warnings())).toEqual([expect.stringMatching(words)]);
+      expect(await store(async (one) => one.diagnose?.ask('warnings'))).toEqual([expect.stringMatching(words)]);
     }),
   );
 

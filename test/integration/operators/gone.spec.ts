@@ -114,7 +114,7 @@ describeWith('postgres', 'PostgreSQL operators and a message that is gone', () =
     const store = new PostgresStore(database as SqlDatabase, settings as never);
     try {
       await store.setup.create(SETTINGS);
-      await store.setup.registerTransports(['default'], 'default');
+      await store.setup.transports(['default'], 'default');
       await lease(store);
       await fixture.application.query(
         `insert into outbox_ready (bucket, id, topic, key, type)
@@ -149,7 +149,7 @@ describeOnMysqlFamily('operators and a message that is gone', (kind) => {
     await stores.start();
     const store = stores.open();
     try {
-      await store.setup.registerTransports(['default'], 'default');
+      await store.setup.transports(['default'], 'default');
       await lease(store);
       const columns = '(id, topic, `key`, type)';
       await stores.application.query(

@@ -24,7 +24,7 @@ describeWith('postgres', 'PostgreSQL operators change many rows', () => {
     fixture = await new PostgresFixture().start();
     store = fixture.store();
     await store.setup.create(SETTINGS);
-    await store.setup.registerTransports(['default'], 'default');
+    await store.setup.transports(['default'], 'default');
   });
   afterEach(() => fixture.stop());
 
@@ -178,7 +178,7 @@ describeOnMysqlFamily('operators change many rows', (kind) => {
     const store = stores.open();
     const query = (text: string): Promise<Record<string, unknown>[]> => stores.application.query(text);
     try {
-      await store.setup.registerTransports(['default'], 'default');
+      await store.setup.transports(['default'], 'default');
       await query(`insert into outbox_parked (transport, bucket, id, topic, \`key\`, state, blocking, seq)
         select 0, 0, uuid(), 't', 'k', if(seq = 1, 4, 3), 1, seq from ${series(kind, 3 * MOST)}`);
       await query(`update outbox_parked set type = 'deleted' where seq < ${3 * MOST}`);
@@ -198,7 +198,7 @@ describeOnMysqlFamily('operators change many rows', (kind) => {
     await stores.start();
     const store = stores.open();
     try {
-      await store.setup.registerTransports(['default'], 'default');
+      await store.setup.transports(['default'], 'default');
       const ids = Array.from({ length: 10_000 }, () => randomUUID());
       const there = [ids[0] as string, ids.at(-1) as string];
       const { tx, commit } = await stores.begin();

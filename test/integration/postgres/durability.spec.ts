@@ -16,7 +16,7 @@ describeWith('postgres', 'a settled message of the parked table on PostgreSQL', 
     await fixture.start();
     const store = fixture.store();
     await store.setup.create({ buckets: 4, ordering: 'key', coordination: 'buckets' });
-    const [transport] = [...(await store.setup.registerTransports(['default'], 'default')).values()] as [number];
+    const [transport] = [...(await store.setup.transports(['default'], 'default')).values()] as [number];
     await fixture.application.query(`
       create table waits (what text, synchronous text);
       create function note() returns trigger language plpgsql set search_path from current as
@@ -57,7 +57,7 @@ describe.each(['key', 'strict'] as const)('a transaction that does not wait for 
       await fixture.start();
       const store = fixture.store({ ordering });
       await store.setup.create({ buckets: 4, ordering, coordination: 'buckets' });
-      await store.setup.registerTransports(['default'], 'default');
+      await store.setup.transports(['default'], 'default');
       const off = 'set local synchronous_commit = off';
       /** Whether the relay takes it for durable as it is. */
       const durable = async (key: string | null, when: 'before' | 'after' | 'after, moved'): Promise<boolean> => {

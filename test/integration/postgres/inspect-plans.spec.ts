@@ -79,7 +79,7 @@ function plansOf(shape: 'is a plain table' | 'is in partitions'): void {
     });
     await store.setup.create({ buckets: 32, ordering: 'key', coordination: 'buckets', partitionedArchive });
     if (partitionedArchive) await makePartitions(store);
-    await store.setup.registerTransports(['default'], 'default');
+    await store.setup.transports(['default'], 'default');
     const withStorage = [...LARGE].filter((table) => table !== 'outbox_archive' || !partitionedArchive);
     for (const table of withStorage)
       await fixture.application.query(`alter table ${table} set (autovacuum_enabled = off)`);

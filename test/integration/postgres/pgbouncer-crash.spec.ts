@@ -44,7 +44,7 @@ describeUnlessMissing(missing, 'a server that crashes behind PgBouncer', () => {
     application = await new DataSource({ type: 'postgres', url: pooler.through(server.url) }).initialize();
     store = openStore(application, { ...SETTINGS, onPublished: 'delete', options: DATABASE }) as PostgresStore;
     await store.setup.create(SETTINGS);
-    await store.setup.registerTransports(['default'], 'default');
+    await store.setup.transports(['default'], 'default');
   });
   afterAll(async () => {
     await store?.close();

@@ -49,7 +49,7 @@ describeWith('postgres', 'PostgreSQL plans', () => {
     for (const table of ['ready', 'parked', 'archive', 'dedup', 'leases', 'instances']) {
       await fixture.application.query(`alter table outbox_${table} set (autovacuum_enabled = off)`);
     }
-    await store.setup.registerTransports(['default'], 'default');
+    await store.setup.transports(['default'], 'default');
     await everyStatement(); // prepared on empty tables
     const { lock, first, join, demote, mark } = takeStatements(store.names, 'key'); // not reached without rows
     for (const inner of [lock, first, join, demote, mark]) {

@@ -75,7 +75,7 @@ describeWith('postgres', 'PostgreSQL schema', () => {
       message: expect.stringContaining('version 2'),
     });
     await db.query(`update outbox_meta set value = '1' where name = 'version'`);
-    expect(await store.setup.warnings()).toEqual([]);
+    expect(await store.diagnose?.ask('warnings')).toEqual([]);
   });
 
   it.each([['a"; drop table x; --'], ['Ünder_'], ['1st_'], [''], ['x'.repeat(44)], ['a-b']])(
@@ -98,7 +98,7 @@ describeWith('postgres', 'PostgreSQL schema', () => {
     await store.setup.create(SETTINGS);
     await store.setup.check(SETTINGS);
     await store.setup.create(SETTINGS);
-    expect(await store.setup.warnings()).toEqual([]);
+    expect(await store.diagnose?.ask('warnings')).toEqual([]);
     await db.query(outboxSql('postgres', options).down);
   });
 
@@ -137,7 +137,7 @@ describeWith('postgres', 'PostgreSQL schema', () => {
   describe('the view', () => {
     it('takes rows from any program, in the right bucket', async () => {
       const store = fixture.store();
-      const transports = await store.setup.registerTransports(['default', 'audit'], 'default');
+      const transports = await store.setup.transports(['default', 'audit'], 'default');
       const keys = ['a', 'ключ', '💥x', 'trailing ', 'Ä'.repeat(100), null, ''];
       for (const key of keys)
         await db.query('insert into outbox_messages (topic, key, payload) values ($1, $2, $3)', ['bucket', key, '"ü"']);

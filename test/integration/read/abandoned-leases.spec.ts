@@ -158,7 +158,7 @@ describe.each(DATABASES)('%s: leases that nobody will renew', (kind) => {
       const owner = await crashed(LEASE * 20, null);
       const other = randomUUID();
       const [second] = await harness.store.setup
-        .registerTransports(['default', 'second'], 'default')
+        .transports(['default', 'second'], 'default')
         .then((ids) => [ids.get('second') as number]);
       await harness.store.leases.acquire({ owner: other, leaseMs: HOUR, transport: second as number, limit: BUCKETS });
       expect(await breakLeases(harness.store.leases, { owner: 'nobody' }, undefined)).toEqual({

@@ -85,7 +85,7 @@ describe.each(DATABASES)('migrations', (kind) => {
         pooler: undefined,
       } as const;
       const store = openStore(db, { ...SETTINGS, onPublished: 'delete', options });
-      await store.setup.registerTransports(['default'], 'default');
+      await store.setup.transports(['default'], 'default');
       const leases = await store.leases.acquire({ owner: 'o', leaseMs: 60_000, transport: 0, limit: 9 });
       await db.transaction((manager) =>
         store.writer.insert(transactionExecutor(manager.queryRunner as never), [

@@ -18,7 +18,7 @@ export function checkSettings({ settings }: MemoryDatabase, wanted: SchemaSettin
 export function registerTransports(
   database: MemoryDatabase,
   names: readonly string[],
-  defaultName: string,
+  defaultName: string | undefined,
 ): ReadonlyMap<string, number> {
   const { transports } = database;
   const fresh = names.filter((name) => !transports.has(name));
@@ -29,7 +29,7 @@ export function registerTransports(
     transports.set(name, next);
     addLeases(database, next);
   }
-  return new Map(names.map((name) => [name, transports.get(name) as number]));
+  return new Map(transports);
 }
 
 function addLeases({ leases, settings }: MemoryDatabase, transport: number): void {

@@ -247,11 +247,8 @@ export class MemoryStore implements OutboxStore {
     return this.write('create', () => create(this.database, settings));
   }
   check = (settings: SchemaSettings): Promise<void> => this.call('check', () => checkSettings(this.database, settings));
-  registerTransports(names: readonly string[], defaultName: string): Promise<ReadonlyMap<string, number>> {
-    return this.write('registerTransports', () => registerTransports(this.database, names, defaultName));
-  }
-  transports = (): Promise<ReadonlyMap<string, number>> => this.call('transports', () => this.database.transports);
-  warnings = (): Promise<string[]> => this.call('warnings', () => []);
+  transports = (names: readonly string[] = [], defaultName?: string): Promise<ReadonlyMap<string, number>> =>
+    this.write('transports', () => registerTransports(this.database, names, defaultName));
 
   /** The only way to the database. @internal */
   call<T>(operation: string, effect: () => T): Promise<T> {

@@ -11,7 +11,7 @@ import {
   type Rows,
 } from '../../sql/diagnose.js';
 import { capabilitiesOf, type MysqlCapabilities } from '../capabilities.js';
-import { ONE_WRITER } from '../schema/server.js';
+import { ONE_WRITER, type MysqlServer } from '../schema/server.js';
 import { heldSnapshot } from './held-snapshot.js';
 import { readPlans } from './plans.js';
 import { missingRights } from './rights.js';
@@ -23,7 +23,12 @@ const NO_SUCH_TABLE: ReadonlySet<unknown> = new Set([1109, 1146]);
 const MS = `timestampdiff(microsecond, '1970-01-01', `;
 
 /** What the doctor asks MariaDB and MySQL. */
-export function mysqlQuestions(database: SqlDatabase, names: TableNames, settings: StoreSettings): Questions {
+export function mysqlQuestions(
+  database: SqlDatabase,
+  names: TableNames,
+  settings: StoreSettings,
+  mysql: MysqlServer,
+): Questions {
   const db = (): SqlConnection => database.connection('admin');
   const ask = (text: string, ...values: readonly unknown[]): Promise<Rows> => rowsOf(db(), text, ...values);
   const askOne = async (text: string): Promise<number> => Number((await ask(text))[0]?.[0]);
@@ -35,6 +40,7 @@ export function mysqlQuestions(database: SqlDatabase, names: TableNames, setting
       const told = await ask(`select 1 from ${names.meta} where name = '${ONE_WRITER}'`);
       return readServer(db(), told.length > 0 || settings.ordering === 'none');
     },
+    warnings: () => mysql.warnings(),
     tables: () => readTableSizes(db(), settings),
     plans: async () => readPlans(db(), names, await capabilities()),
     relayRights: () => missingRights(db(), names, 'relay'),

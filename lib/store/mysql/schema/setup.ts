@@ -19,7 +19,6 @@ export function mysqlSetup(
     buckets: jsonRows(Array.from({ length: buckets }, (_, bucket) => [bucket])),
     codes: { noColumn: [1054], noRight: [1142, 1143] }, // a right on the table, on a column
     checkServer: (ordering) => server.check(ordering),
-    warnings: () => server.warnings(),
     // One session, which holds the lock. Its transaction ends with the first table.
     inTurn: (work) =>
       database.connection('admin').transaction((tx) => {

@@ -3,6 +3,7 @@ import type { SqlConnection, SqlDatabase } from '../../executor.js';
 import { TABLE_NAMES, literal, type StoreSettings, type TableNames } from '../../names.js';
 import { averageBytes, readDestinations, readGrowth, readTables, rowsOf, type Questions } from '../../sql/diagnose.js';
 import { compareSequence } from '../schema/check-objects.js';
+import { serverWarnings } from '../schema/server.js';
 import { heldSnapshot } from './held-snapshot.js';
 import { planQuestions, readPlan } from './plans.js';
 import { missingRights } from './rights.js';
@@ -24,6 +25,7 @@ export function postgresQuestions(database: SqlDatabase, names: TableNames, sett
       const [row = []] = (await db().run(serverStatement(names).bind())).rows;
       return readServer(row, numbersOf(await compareSequence(db(), names)));
     },
+    warnings: () => serverWarnings(db(), names),
     tables: () =>
       db().transaction(async (tx) => {
         await rowsOf(tx, `set local lock_timeout = ${SIZES_WAIT}`);

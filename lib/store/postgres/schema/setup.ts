@@ -6,7 +6,7 @@ import { compareColumns, readColumns } from './check-columns.js';
 import { compareObjects, compareSequence } from './check-objects.js';
 import { checkOrigin } from './origin.js';
 import { oneAtATime, postgresSchema } from './schema.js';
-import { checkServer, serverWarnings } from './server.js';
+import { checkServer } from './server.js';
 import { wayOut } from './way-out.js';
 
 export function postgresSetup(
@@ -19,7 +19,6 @@ export function postgresSetup(
     buckets,
     codes: { noColumn: ['42703'], noRight: ['42501'] },
     checkServer: () => checkServer(database.connection('admin')),
-    warnings: () => serverWarnings(database.connection('admin'), names),
     inTurn: (work) =>
       database.connection('admin').transaction(async (tx) => {
         await tx.run(statement(undefined, oneAtATime({ prefix })).bind());
