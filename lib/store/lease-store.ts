@@ -13,7 +13,7 @@ export interface Lease extends Bucket {
 
 /** A lease that was just taken, and what its former owners left. */
 export interface Acquired extends Lease {
-  /** Times in a row that its lease ran out in the hands of another owner, and none since lasted; see {@link LeaseStore.lasted}. */
+  /** Times in a row that its lease ran out in the hands of another owner, and none since lasted; see {@link LeaseStore.renew}. */
   readonly crashes: number;
   /** The message that the former owner was publishing by itself when its lease ran out; see {@link LeaseStore.noteTrial}. */
   readonly trial: string | null;
@@ -39,8 +39,11 @@ export interface LeaseStore {
     limit: number;
     only?: readonly number[];
   }): Promise<Acquired[]>;
-  /** Extends every lease of the owner that has not expired and returns them: what is not returned is lost. */
-  renew(owner: string, leaseMs: number): Promise<Lease[]>;
+  /**
+   * Extends every lease of the owner that has not expired and returns them: what is not returned is lost.
+   * @param lasted of these, in their epochs, what former owners left is forgotten
+   */
+  renew(owner: string, leaseMs: number, lasted?: readonly Lease[]): Promise<Lease[]>;
   /** Frees leases of this owner and epoch at once, and forgets their trial. */
   giveBack(owner: string, leases: readonly Lease[]): Promise<void>;
   /** Registers or refreshes this instance; tells who is alive, itself included, and what time it is. */
@@ -59,8 +62,6 @@ export interface LeaseStore {
    * @returns false when the lease is not this owner's any more
    */
   noteTrial(owner: string, lease: Lease, id: string | null): Promise<boolean>;
-  /** Fenced: these leases have lasted, and what their former owners left is forgotten. */
-  lasted(owner: string, leases: readonly Lease[]): Promise<void>;
   /** All leases that have not run out, whoever's. */
   heldLeases(): Promise<HeldLease[]>;
   /**

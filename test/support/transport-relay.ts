@@ -69,10 +69,12 @@ export class StubStore implements StoreParts {
     }
     return taken;
   };
-  renew: OutboxStore['leases']['renew'] = async (owner) =>
-    [...this.leases].flatMap(([bucket, lease]) =>
+  renew: OutboxStore['leases']['renew'] = async (owner, _leaseMs, lasted = []) => {
+    for (const { bucket } of lasted) Object.assign(this.leases.get(bucket) as object, { crashes: 0, trial: null });
+    return [...this.leases].flatMap(([bucket, lease]) =>
       lease.owner === owner ? [{ transport: 0, bucket, epoch: String(lease.epoch) }] : [],
     );
+  };
   giveBack: OutboxStore['leases']['giveBack'] = async (owner, leases) => {
     for (const { bucket, epoch } of leases) {
       const lease = this.leases.get(bucket);
@@ -84,9 +86,6 @@ export class StubStore implements StoreParts {
     if (lease?.owner !== owner || String(lease.epoch) !== epoch) return false;
     lease.trial = id;
     return true;
-  };
-  lasted: OutboxStore['leases']['lasted'] = async (_owner, leases) => {
-    for (const { bucket } of leases) Object.assign(this.leases.get(bucket) as object, { crashes: 0, trial: null });
   };
   beat: OutboxStore['leases']['beat'] = async (instance) => ({ instances: [instance], now: 0 });
   /** Nobody: whoever looks says that it is there. */

@@ -160,10 +160,11 @@ export class BucketLeases {
   private async renew(): Promise<void> {
     const age = stopwatch(this.clock); // from before the statement was sent
     await this.sayAlive();
+    const lasted = this.lasted();
     const renewed = new Map<string, string>();
     const orphans: Lease[] = [];
     if (this.isUnsure || [...this.held.values()].some((buckets) => buckets.size > 0)) {
-      for (const lease of await this.store.renew(this.owner, this.settings.lease)) {
+      for (const lease of await this.store.renew(this.owner, this.settings.lease, [...lasted.values()])) {
         if (this.held.get(lease.transport)?.has(lease.bucket))
           renewed.set(`${lease.transport}/${lease.bucket}`, lease.epoch);
         else orphans.push(lease);
@@ -177,32 +178,30 @@ export class BucketLeases {
     for (const [transport, buckets] of this.held) {
       const lost: number[] = [];
       for (const [bucket, held] of buckets) {
-        if (renewed.get(`${transport}/${bucket}`) === held.epoch) held.age = age;
-        else lost.push(bucket);
+        if (renewed.get(`${transport}/${bucket}`) !== held.epoch) lost.push(bucket);
+        else {
+          held.age = age;
+          if (lasted.has(held)) held.crashes = 0;
+        }
       }
       this.lose(transport, lost);
     }
     for (const holder of this.holders.values()) holder.renewed();
-    await this.forgive();
     // Acquired or freed without our hearing of it: nobody reads them, and each renewal would keep it so.
     if (orphans.length > 0) await this.store.giveBack(this.owner, orphans);
   }
 
   /** Whoever has held a lease for as long as it takes to lose one does not die of it: former crashes count no more. */
-  private async forgive(): Promise<void> {
-    const lasted = [...this.held].flatMap(([transport, buckets]) =>
-      [...buckets].flatMap(([bucket, held]) =>
-        held.crashes > 0 && this.clock.monotonic() - held.since >= this.settings.lease
-          ? [{ held, lease: { transport, bucket, epoch: held.epoch } }]
-          : [],
+  private lasted(): ReadonlyMap<Held, Lease> {
+    return new Map(
+      [...this.held].flatMap(([transport, buckets]) =>
+        [...buckets].flatMap(([bucket, held]): [Held, Lease][] =>
+          held.crashes > 0 && this.clock.monotonic() - held.since >= this.settings.lease
+            ? [[held, { transport, bucket, epoch: held.epoch }]]
+            : [],
+        ),
       ),
     );
-    if (lasted.length === 0) return;
-    await this.store.lasted(
-      this.owner,
-      lasted.map(({ lease }) => lease),
-    );
-    for (const { held } of lasted) held.crashes = 0;
   }
 
   /** A lease that is longer than that is only good while others see that its owner lives: they are told first. */

@@ -93,9 +93,11 @@ export class LeaseTable implements LeaseStore {
     });
   }
 
-  async renew(owner: string, leaseMs: number): Promise<Lease[]> {
+  async renew(owner: string, leaseMs: number, lasted: readonly Lease[] = []): Promise<Lease[]> {
     const mine = await this.find(this.sql.ownedBy.bind(owner));
-    const extended: Judge = (lease) => (lease.owner === owner && lease.lives ? { endsIn: leaseMs } : undefined);
+    const forgiven = ifHeld(owner, lasted, { crashes: 0, trial: null });
+    const extended: Judge = (lease) =>
+      lease.owner === owner && lease.lives ? { endsIn: leaseMs, ...forgiven(lease) } : undefined;
     const renewed = this.changeThese(mine, extended).catch((error: unknown) => {
       // Somebody holds one of them for long: that one runs out, and not the others with it.
       if (waitedTooLong(error)) return this.changeThese(mine, extended, 'skip locked');
@@ -106,10 +108,6 @@ export class LeaseTable implements LeaseStore {
 
   async giveBack(owner: string, leases: readonly Lease[]): Promise<void> {
     await this.changeThese(leases, ifHeld(owner, leases, { ...FREE, trial: null }));
-  }
-
-  async lasted(owner: string, leases: readonly Lease[]): Promise<void> {
-    await this.changeThese(leases, ifHeld(owner, leases, { crashes: 0, trial: null }));
   }
 
   async noteTrial(owner: string, lease: Lease, id: string | null): Promise<boolean> {

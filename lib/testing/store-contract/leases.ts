@@ -154,12 +154,12 @@ export function describeLeases(run: StoreRun): void {
       await run.store.leases.giveBack(a, [third]);
       const fourth = await next(owned, b);
       assert.equal(fourth.crashes, 2, 'given back is not lasted');
-      await run.store.leases.lasted(a, [fourth]);
-      await run.store.leases.lasted(b, [third]);
+      await run.store.leases.renew(a, MINUTE, [fourth]);
+      await run.store.leases.renew(b, MINUTE, [third]);
       await run.store.leases.giveBack(b, [fourth]);
       const fifth = await next(owned, b);
       assert.equal(fifth.crashes, 2, 'only its owner can say so, in its epoch');
-      await run.store.leases.lasted(b, [fifth]);
+      await run.store.leases.renew(b, MINUTE, [fifth]);
       await run.store.leases.giveBack(b, [fifth]);
       assert.equal((await next(owned, a)).crashes, 0);
     });

@@ -117,7 +117,6 @@ describeOnMysqlFamily('locks in small tables', (kind) => {
     ['mark as announced', 1, announce],
     ['renew', 2, async () => (await run.store.leases.renew(run.owner, 60_000)).length],
     ['give back and acquire', 2, acquire],
-    ['say that a lease lasted', 1, () => unless(run.store.leases.lasted(run.owner, mine.leases))],
     [
       'note a trial',
       1,

@@ -22,8 +22,15 @@ export function acquire(database: MemoryDatabase, request: Parameters<LeaseStore
   });
 }
 
-export function renew(database: MemoryDatabase, owner: string, leaseMs: number): Lease[] {
+export function renew(
+  database: MemoryDatabase,
+  owner: string,
+  leaseMs: number,
+  lasted: readonly Lease[] = [],
+): Lease[] {
   const now = database.now();
+  for (const row of database.held(owner, lasted))
+    if (row.expiresAt > now) Object.assign(row, { crashes: 0, trial: null });
   const mine = sorted(database).filter((row) => row.owner === owner && row.expiresAt > now);
   for (const row of mine) row.expiresAt = now + leaseMs;
   return mine.map(leaseOf);
@@ -45,13 +52,6 @@ export function noteTrial(database: MemoryDatabase, owner: string, lease: Lease,
   if (row === undefined || row.expiresAt <= database.now()) return false;
   row.trial = id;
   return true;
-}
-
-export function lasted(database: MemoryDatabase, owner: string, leases: readonly Lease[]): void {
-  for (const row of database.held(owner, leases)) {
-    row.crashes = 0;
-    row.trial = null;
-  }
 }
 
 export function beat(database: MemoryDatabase, instance: Instance, ttlMs: number): Beat {

@@ -100,17 +100,12 @@ export class MemoryStore implements OutboxStore {
   acquire(request: Parameters<LeaseStore['acquire']>[0]): Promise<Acquired[]> {
     return this.writeFound('acquire', () => leases.acquire(this.database, request));
   }
-  renew(owner: string, leaseMs: number): Promise<Lease[]> {
-    return this.writeFound('renew', () => leases.renew(this.database, owner, leaseMs));
-  }
+  renew: LeaseStore['renew'] = (...args) => this.writeFound('renew', () => leases.renew(this.database, ...args));
   giveBack(owner: string, given: readonly Lease[]): Promise<void> {
     return this.write('giveBack', () => leases.giveBack(this.database, owner, given));
   }
   noteTrial: LeaseStore['noteTrial'] = (...args) =>
     this.write('noteTrial', () => leases.noteTrial(this.database, ...args));
-  lasted(owner: string, given: readonly Lease[]): Promise<void> {
-    return this.write('lasted', () => leases.lasted(this.database, owner, given));
-  }
   beat = (instance: Instance, ttlMs: number) =>
     this.write('beat', () => leases.beat(this.database, instance, ttlMs)).then((beat) => this.heard(beat));
   living = (also?: 'gone') =>
