@@ -19,7 +19,7 @@ import {
 } from './options.js';
 import type { KafkaAsker } from './diagnose.js';
 import { byKey, pinning } from './partitioner.js';
-import { KafkaProducer, type SendSettings } from './producer.js';
+import { KafkaProducer, type ProducerNews, type SendSettings } from './producer.js';
 import type { RecordSettings } from './records.js';
 import { KafkaTransport } from './transport.js';
 
@@ -93,15 +93,18 @@ async function createTransport(
     atomicRuns: given === undefined && typeof options.partitioner !== 'function',
     producers: options.producers ?? 4,
     checkDestinations: options.checkDestinations ?? true,
-    openProducer: (slot) => new KafkaProducer(guarded, configOf(slot), settings),
+    openProducer: (slot, news) => new KafkaProducer(guarded, configOf(slot), settings, news),
     openAdmin: () => openAdmin(guarded),
     openAsker: askerOf(options, (config) => new KafkaProducer(guarded, { ...configOf(0), ...config }, settings)),
-    openFenced: fencedBy(options, (config) => new KafkaProducer(guarded, { ...configOf(0), ...config }, fenced)),
+    openFenced: fencedBy(
+      options,
+      (config, news) => new KafkaProducer(guarded, { ...configOf(0), ...config }, fenced, news),
+    ),
   });
 }
 
 function openAdmin(guarded: GuardedKafka): KafkaAsker {
-  const guard = new SocketGuard();
+  const guard = new SocketGuard(); // what is wrong with one topic is no failure of the question about all
   return { guard, admin: guarded(guard).admin({ retry: RETRY }) };
 }
 
@@ -110,9 +113,10 @@ function deliveryWarnings({ acks, idempotent }: KafkaOptions): string[] {
   return idempotent === false ? [IDEMPOTENT_WARNING] : [];
 }
 
-function fencedBy({ fencing }: KafkaOptions, open: (config: ProducerConfig) => KafkaProducer) {
+function fencedBy({ fencing }: KafkaOptions, open: (config: ProducerConfig, news: ProducerNews) => KafkaProducer) {
   if (fencing === undefined) return undefined;
-  return (bucket: number) => open({ transactionalId: `${fencing.transactionalId}-${bucket}` });
+  return (bucket: number, news: ProducerNews) =>
+    open({ transactionalId: `${fencing.transactionalId}-${bucket}` }, news);
 }
 
 /** Neither idempotent nor in transactions: opening it asks for no id, and ends nobody's. */

@@ -14,7 +14,7 @@ export class PublishCall {
   readonly done: Promise<readonly PublishResult[]>;
   private readonly results: (PublishResult | undefined)[];
   private missing: number;
-  private finish!: (results: readonly PublishResult[]) => void;
+  private readonly finish: (results: readonly PublishResult[]) => void;
   private release: (() => void) | undefined;
   private readonly elapsed = stopwatch(systemClock);
   private timeout = Infinity;
@@ -28,7 +28,9 @@ export class PublishCall {
   ) {
     this.results = new Array<PublishResult | undefined>(batch.length).fill(undefined);
     this.missing = batch.length;
-    this.done = new Promise((resolve) => (this.finish = resolve));
+    let finish!: typeof this.finish;
+    this.done = new Promise((resolve) => (finish = resolve));
+    this.finish = finish;
     this.runs = pipelined ? runsOf(batch) : undefined;
   }
 

@@ -11,6 +11,7 @@ import {
   type PublishResult,
   type TransportHealth,
   type TransportLimits,
+  type TransportStateListener,
 } from '../transport.js';
 import { Aside } from './aside.js';
 import { blameFor } from '../amqp/blame.js';
@@ -48,6 +49,7 @@ export class RabbitMqTransport extends OutboxTransport implements ChannelOwner {
   /** No second channel can be had: what is suspect goes over the one there is, while nothing else is unconfirmed. */
   private hasOneChannel = false;
   private closed = false;
+  private onState: TransportStateListener | undefined;
 
   constructor(
     readonly settings: RabbitMqSettings,
@@ -74,8 +76,9 @@ export class RabbitMqTransport extends OutboxTransport implements ChannelOwner {
     });
   }
 
-  override async connect(signal: AbortSignal): Promise<void> {
+  override async connect(signal: AbortSignal, onState?: TransportStateListener): Promise<void> {
     this.closed = false;
+    this.onState = onState;
     await this.link.connect(signal);
   }
 
