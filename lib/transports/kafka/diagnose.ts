@@ -1,10 +1,10 @@
 import type { Admin } from 'kafkajs';
 import { found, isOk, type Finding } from '../diagnosis.js';
 import type { BrokerQuestion } from '../transport.js';
-import { MISSING, blameFor } from '../kafkajs/blame.js';
+import { MISSING, blameFor, timedOut } from '../kafkajs/blame.js';
 import type { SocketGuard } from '../kafkajs/client.js';
 import { topicName } from '../kafkajs/names.js';
-import { Deadline, timedOut } from './deadline.js';
+import { Deadline } from '../deadline.js';
 import { judgeTopic, type TopicFacts } from './judge-topic.js';
 import type { RecordSettings } from './records.js';
 

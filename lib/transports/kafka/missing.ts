@@ -1,6 +1,6 @@
 import type { ExpectedMessages, MissingDestination } from '../transport.js';
-import { blameFor, describe, MISSING } from '../kafkajs/blame.js';
-import { Deadline, timedOut } from './deadline.js';
+import { blameFor, describe, MISSING, timedOut } from '../kafkajs/blame.js';
+import { Deadline } from '../deadline.js';
 import type { KafkaProducer } from './producer.js';
 import { topicName } from '../kafkajs/names.js';
 

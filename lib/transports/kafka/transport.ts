@@ -12,8 +12,8 @@ import {
   type TransportLimits,
   type TransportStateListener,
 } from '../transport.js';
-import { blameFor, describe, failure, isForgotten, unavailable } from '../kafkajs/blame.js';
-import { Deadline, timedOut } from './deadline.js';
+import { blameFor, describe, failure, isForgotten, unavailable, timedOut } from '../kafkajs/blame.js';
+import { Deadline } from '../deadline.js';
 import { diagnose, type KafkaAsker } from './diagnose.js';
 import { findMissing } from './missing.js';
 import type { KafkaProducer, ProducerNews } from './producer.js';

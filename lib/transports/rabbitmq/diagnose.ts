@@ -3,10 +3,10 @@ import { systemClock, within } from '../../time/clock.js';
 import { found, isOk, type Finding } from '../diagnosis.js';
 import type { BrokerQuestion, ExpectedMessages } from '../transport.js';
 import { exchangeName, nameOf } from '../amqp/names.js';
-import { abortable, RabbitMqConnection } from './connection.js';
+import type { RabbitMqConnection } from './connection.js';
 import type { AmqpChannel } from './client.js';
 import type { RabbitMqLink } from './link.js';
-import { MOST, NOT_FOUND, placesOf, refusal, type Place } from './missing.js';
+import { askBeside, MOST, NOT_FOUND, placesOf, refusal, type Place } from './missing.js';
 import { replyCodeOf } from '../amqp/errors.js';
 import type { RabbitMqSettings } from './options.js';
 
@@ -25,22 +25,14 @@ export async function diagnose(
   { transport, expected }: BrokerQuestion,
   signal: AbortSignal,
 ): Promise<Finding[]> {
-  const undo = ({ model, own }: { model: RabbitMqConnection['model']; own: boolean }): void => {
-    if (own) new RabbitMqConnection(model, true).destroy();
-  };
-  const { model, own } = await abortable(source(signal), signal, undo);
-  if (!own) return [notAsked(transport)];
-  const connection = new RabbitMqConnection(model, true);
-  try {
-    const places = placesOf(settings, [...expected, ...ofTopology(settings)]);
-    const facts = await abortable(connection.answer(look(connection, [...places.values()])), signal, () => undefined);
-    await abortable(publishNothing(connection), signal, () => undefined);
-    const { blocked } = connection;
+  const places = placesOf(settings, [...expected, ...ofTopology(settings)]);
+  const findings = await askBeside(source, signal, async (connection) => {
+    const facts = await look(connection, [...places.values()]);
+    await publishNothing(connection);
+    const { blocked, model } = connection;
     return judge(transport, { server: serverOf(model), blocked }, facts, bindings(settings, expected));
-  } finally {
-    if (signal.aborted || connection.blocked !== undefined) connection.destroy();
-    else await connection.close(CLOSE_TIMEOUT);
-  }
+  });
+  return findings ?? [notAsked(transport)];
 }
 
 /** Queues that the options name, as destinations of the default exchange. */
@@ -200,5 +192,4 @@ const notAsked = (transport: string): Finding =>
 /** Routing keys that are named for an exchange. */
 const KEYS = 20;
 /** Milliseconds. */
-const CLOSE_TIMEOUT = 3_000;
 const ALARM_TIMEOUT = 1_500;

@@ -3,7 +3,7 @@ import { blameFor } from '../amqp/blame.js';
 import type { AmqpChannel } from './client.js';
 import { abortable, RabbitMqConnection } from './connection.js';
 import { replyCodeOf } from '../amqp/errors.js';
-import type { RabbitMqLink } from './link.js';
+import type { ConnectionSource, RabbitMqLink } from './link.js';
 import type { RabbitMqSettings } from './options.js';
 import { exchangeName, nameOf } from '../amqp/names.js';
 
@@ -23,15 +23,30 @@ export async function findMissing(
   const places = placesOf(settings, expected);
   if (places.size === 0 || connection?.own === false) return [];
   if (connection === undefined || recovery.isOn) throw new Error('RabbitMQ is unavailable, or was until a moment ago.');
-  const undo = (late: { model: RabbitMqConnection['model'] }): void =>
-    new RabbitMqConnection(late.model, true).destroy();
-  const { model } = await abortable(source(signal), signal, undo);
-  const own = new RabbitMqConnection(model, true);
+  return askBeside(source, signal, (own) => missingAmong(own, places)).then((missing) => missing ?? []);
+}
+
+/**
+ * Asks over a connection of its own, which ends with the question.
+ * @returns `undefined`: there is only the application's connection, which is not asked over
+ */
+export async function askBeside<Answer>(
+  source: ConnectionSource,
+  signal: AbortSignal,
+  ask: (connection: RabbitMqConnection) => Promise<Answer>,
+): Promise<Answer | undefined> {
+  const undo = (late: Awaited<ReturnType<ConnectionSource>>): void => {
+    if (late.own) new RabbitMqConnection(late.model, true).destroy();
+  };
+  const { model, own } = await abortable(source(signal), signal, undo);
+  if (!own) return undefined;
+  const connection = new RabbitMqConnection(model, true);
   try {
-    return await abortable(own.answer(missingAmong(own, places)), signal, () => undefined);
+    return await abortable(connection.answer(ask(connection)), signal, () => undefined);
   } finally {
-    if (signal.aborted) own.destroy();
-    else await own.close(CLOSE_TIMEOUT);
+    // A broker that asks to wait says no goodbye either.
+    if (signal.aborted || connection.blocked !== undefined) connection.destroy();
+    else await connection.close(CLOSE_TIMEOUT);
   }
 }
 

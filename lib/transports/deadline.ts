@@ -1,5 +1,4 @@
-import { stopwatch, systemClock } from '../../time/clock.js';
-import { OutboxError } from '../../outbox.errors.js';
+import { stopwatch, systemClock } from '../time/clock.js';
 
 /** The end of one publish: a timer of its own, or the relay's signal, whichever comes first. */
 export class Deadline {
@@ -22,7 +21,7 @@ export class Deadline {
     else signal.addEventListener('abort', this.pass, { once: true });
   }
 
-  /** Also when the process stood still, and its timer has not fired yet. */
+  /** Also when the process stood still, and its timer has not fired yet: the listeners are called now, then. */
   get passed(): boolean {
     if (!this.over && this.elapsed() >= this.timeout) this.pass();
     return this.over;
@@ -59,8 +58,4 @@ export class Deadline {
     this.signal.removeEventListener('abort', this.pass);
     this.listeners.clear();
   }
-}
-
-export function timedOut(why?: string): OutboxError {
-  return new OutboxError('PUBLISH_TIMEOUT', `Kafka did not answer in time${why === undefined ? '' : ` (${why})`}.`);
 }
