@@ -2,7 +2,8 @@ import { assertTopology } from './topology.js';
 import type { AmqpChannel, AmqpConnection } from './client.js';
 import { closeReason } from '../amqp/errors.js';
 import { OutboxError } from '../../outbox.errors.js';
-import { abortable, RabbitMqConnection, type ConnectionEvents } from './connection.js';
+import { abortable } from '../abortable.js';
+import { RabbitMqConnection, type ConnectionEvents } from './connection.js';
 import type { RabbitMqSettings } from './options.js';
 import { Recovery } from '../amqp/recovery.js';
 
@@ -53,7 +54,7 @@ export class RabbitMqLink {
     const connected = this.ensureConnected();
     const { attempt } = this;
     try {
-      await abortable(connected, signal, () => undefined);
+      await abortable(connected, signal);
     } catch (error) {
       if (!signal.aborted) throw error;
       this.giveUp(attempt, signal.reason);
@@ -181,10 +182,6 @@ export class RabbitMqLink {
   }
 
   private bounded<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-    return abortable(
-      promise,
-      AbortSignal.any([signal, AbortSignal.timeout(this.settings.connectTimeout)]),
-      () => undefined,
-    );
+    return abortable(promise, AbortSignal.any([signal, AbortSignal.timeout(this.settings.connectTimeout)]));
   }
 }

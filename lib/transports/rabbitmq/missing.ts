@@ -1,7 +1,8 @@
 import type { ExpectedMessages, MissingDestination } from '../transport.js';
 import { blameFor } from '../amqp/blame.js';
 import type { AmqpChannel } from './client.js';
-import { abortable, RabbitMqConnection } from './connection.js';
+import { abortable } from '../abortable.js';
+import { RabbitMqConnection } from './connection.js';
 import { replyCodeOf } from '../amqp/errors.js';
 import type { ConnectionSource, RabbitMqLink } from './link.js';
 import type { RabbitMqSettings } from './options.js';
@@ -42,7 +43,7 @@ export async function askBeside<Answer>(
   if (!own) return undefined;
   const connection = new RabbitMqConnection(model, true);
   try {
-    return await abortable(connection.answer(ask(connection)), signal, () => undefined);
+    return await abortable(connection.answer(ask(connection)), signal);
   } finally {
     // A broker that asks to wait says no goodbye either.
     if (signal.aborted || connection.blocked !== undefined) connection.destroy();
