@@ -4,7 +4,7 @@ import { OutboxError } from '../../outbox.errors.js';
 import { SocketGuard, type GuardedKafka, type GuardedUse } from '../kafkajs/client.js';
 import { askAbout } from '../kafkajs/metadata.js';
 import { ProduceAnswers, type PartitionAnswer } from '../kafkajs/produce-response.js';
-import type { Deadline } from '../deadline.js';
+import type { Deadline } from '../waiting/deadline.js';
 import { timedOut } from '../kafkajs/blame.js';
 import type { Chunk } from './records.js';
 import { topicErrorOf } from './topics.js';
@@ -71,14 +71,6 @@ export class KafkaProducer {
     this.sending = undefined;
     await this.orKilled(askAbout(topics, this.guard.cluster, this.guard));
     return this.guard.wrong;
-  }
-
-  /** As {@link wrongAmong}, for a producer that sends nothing. @throws where there is no answer */
-  async ask(topics: readonly string[]): Promise<ReadonlyMap<string, unknown>> {
-    const { cluster, wrong } = this.guard;
-    if (cluster === undefined) throw new Error('This kafkajs does not tell what it knows of topics.');
-    await this.orKilled(cluster.addMultipleTargetTopics([...topics]));
-    return wrong;
   }
 
   /** Something is wrong with a topic that records of this producer are in: it may be made anew. */

@@ -13,9 +13,9 @@ import {
   type TransportStateListener,
 } from '../transport.js';
 import { blameFor, describe, failure, isForgotten, unavailable, timedOut } from '../kafkajs/blame.js';
-import { Deadline } from '../deadline.js';
-import { diagnose, type KafkaAsker } from './diagnose.js';
-import { findMissing } from './missing.js';
+import { Deadline } from '../waiting/deadline.js';
+import { diagnose } from './diagnose.js';
+import { findMissing, type KafkaAsker } from './missing.js';
 import type { KafkaProducer, ProducerNews } from './producer.js';
 import { RecordPlan, takeOut, type Chunk, type RecordSettings } from './records.js';
 import {
@@ -40,11 +40,10 @@ export interface KafkaTransportSettings {
   /** False with a partitioner that may put one key on several partitions. */
   readonly atomicRuns: boolean;
   readonly producers: number;
+  /** Whether topics may be missing, and are looked for. */
   readonly checkDestinations: boolean;
   /** `slot`: 0 to `producers` - 1; a slot has one producer at a time. */
   openProducer(slot: number, news: ProducerNews): KafkaProducer;
-  /** Sends nothing, asks only; `undefined`: there is nothing to ask. */
-  readonly openAsker?: (() => KafkaProducer) | undefined;
   /** For what the broker says of topics and of itself; neither connected nor closed. */
   readonly openAdmin: () => KafkaAsker;
   /**
@@ -117,9 +116,9 @@ export class KafkaTransport extends OutboxTransport {
   }
 
   override findMissing(expected: readonly ExpectedMessages[], signal: AbortSignal): Promise<MissingDestination[]> {
-    const { openAsker, records, checkDestinations } = this.settings;
+    const { openAdmin, records, checkDestinations } = this.settings;
     if (!checkDestinations) return Promise.resolve([]);
-    return findMissing(openAsker, records.topicPrefix, expected, signal);
+    return findMissing(openAdmin, records.topicPrefix, expected, signal);
   }
 
   override diagnose(question: BrokerQuestion, signal: AbortSignal): Promise<readonly Finding[]> {

@@ -79,7 +79,7 @@ export class Aside {
 
   private fail({ call, index, to }: Question): void {
     to.isAsked = false;
-    to.unanswered(systemClock.monotonic());
+    to.guard(systemClock.monotonic());
     call.set(index, blameFor({ kind: 'not-confirmed', destination: to.name }));
   }
 }

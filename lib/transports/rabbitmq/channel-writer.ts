@@ -1,5 +1,4 @@
 import { systemClock } from '../../time/clock.js';
-import type { OutboxMessage } from '../../outbox-message.js';
 import { PUBLISHED, type PublishFailure } from '../transport.js';
 import { blameFor, type RabbitMqTrouble } from '../amqp/blame.js';
 import type { Aside } from './aside.js';
@@ -142,7 +141,7 @@ export class ChannelWriter {
       const answer = to.mayBeAsked(now) ? this.askAside(call, index, to) : 'refused';
       if (answer === 'asked') return void (call.cursor = index + 1);
       if (answer === 'refused') return this.refuse(call, index, { kind: 'not-confirmed', destination: to.name });
-      to.unanswered(now); // until it answers
+      to.guard(now); // until it answers
     }
     try {
       // amqplib encodes everything before it writes anything: a throw means that nothing was sent and no tag was used.

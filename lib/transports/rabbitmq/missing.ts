@@ -1,7 +1,7 @@
 import type { ExpectedMessages, MissingDestination } from '../transport.js';
 import { blameFor } from '../amqp/blame.js';
 import type { AmqpChannel } from './client.js';
-import { abortable } from '../abortable.js';
+import { abortable } from '../waiting/abortable.js';
 import { RabbitMqConnection } from './connection.js';
 import { replyCodeOf } from '../amqp/errors.js';
 import type { ConnectionSource, RabbitMqLink } from './link.js';
@@ -24,7 +24,8 @@ export async function findMissing(
   const places = placesOf(settings, expected);
   if (places.size === 0 || connection?.own === false) return [];
   if (connection === undefined || recovery.isOn) throw new Error('RabbitMQ is unavailable, or was until a moment ago.');
-  return askBeside(source, signal, (own) => missingAmong(own, places)).then((missing) => missing ?? []);
+  const answers = await askBeside(source, signal, (own) => look(own, places));
+  return answers?.flatMap(missingOf) ?? [];
 }
 
 /**
@@ -69,29 +70,38 @@ export function placesOf(
   return places;
 }
 
-async function missingAmong(
-  connection: RabbitMqConnection,
-  places: ReadonlyMap<string, Place>,
-): Promise<MissingDestination[]> {
-  const missing: MissingDestination[] = [];
+/** What the broker answered about an exchange or a queue; `error`: what it closed the channel with, over this question. */
+export interface PlaceAnswer {
+  readonly destination: string;
+  readonly place: Place;
+  readonly error?: unknown;
+  readonly reply?: unknown;
+}
+
+export async function look(connection: RabbitMqConnection, places: ReadonlyMap<string, Place>): Promise<PlaceAnswer[]> {
+  const answers: PlaceAnswer[] = [];
   let channel: AmqpChannel | undefined;
   for (const [destination, place] of places) {
     channel ??= await connection.openChannel();
-    const { error } = await refusal(channel, place);
-    if (error === undefined) continue;
-    channel = undefined; // closed by the refusal
-    if (replyCodeOf(error) !== NOT_FOUND) continue;
-    const failure =
-      'queue' in place
-        ? blameFor({ kind: 'unroutable', exchange: '', routingKey: place.queue, replyCode: NO_ROUTE })
-        : blameFor({ kind: 'channel-closed', error, alone: true, destination });
-    missing.push({ destination, error: failure.error });
+    const answer = await refusal(channel, place);
+    if (answer.error !== undefined) channel = undefined; // closed by the refusal
+    answers.push({ destination, place, ...answer });
   }
-  return missing;
+  await channel?.close(); // a login may have a right to one
+  return answers;
+}
+
+function missingOf({ destination, place, error }: PlaceAnswer): MissingDestination[] {
+  if (replyCodeOf(error) !== NOT_FOUND) return [];
+  const failure =
+    'queue' in place
+      ? blameFor({ kind: 'unroutable', exchange: '', routingKey: place.queue, replyCode: NO_ROUTE })
+      : blameFor({ kind: 'channel-closed', error, alone: true, destination });
+  return [{ destination, error: failure.error }];
 }
 
 /** The answer, or what closed the channel: there is none (404), no right to ask (403), somebody else's (405). @throws what is no answer */
-export async function refusal(
+async function refusal(
   channel: AmqpChannel,
   place: Place,
 ): Promise<{ readonly error?: unknown; readonly reply?: unknown }> {
@@ -111,4 +121,4 @@ const OF_THE_PLACE = new Set([403, NOT_FOUND, 405, 406]);
 /** Milliseconds. */
 const CLOSE_TIMEOUT = 3_000;
 /** Destinations that are asked about: each that is missing takes a channel. */
-export const MOST = 200;
+const MOST = 200;
