@@ -9,7 +9,7 @@ import {
   type PublishFailure,
   type PublishResult,
 } from '../transport.js';
-import { Deadline } from '../waiting/deadline.js';
+import { Deadline } from '../deadline.js';
 import { blameFor, handlerName, typeName, type HandlerFailure } from './blame.js';
 import { HandlerCalls } from './calls.js';
 import { InProcessHandlers, type InProcessHandler } from './handlers.js';

@@ -1,6 +1,6 @@
 import type { Admin } from 'kafkajs';
 import type { ExpectedMessages, MissingDestination } from '../transport.js';
-import { Deadline } from '../waiting/deadline.js';
+import { Deadline } from '../deadline.js';
 import { blameFor, describe, MISSING, timedOut } from '../kafkajs/blame.js';
 import type { SocketGuard } from '../kafkajs/client.js';
 import { topicName } from '../kafkajs/names.js';

@@ -1,4 +1,4 @@
-import type { Deadline } from '../waiting/deadline.js';
+import type { Deadline } from '../deadline.js';
 import { timedOut } from '../kafkajs/blame.js';
 import type { KafkaProducer } from './producer.js';
 

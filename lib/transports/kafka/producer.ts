@@ -4,7 +4,7 @@ import { OutboxError } from '../../outbox.errors.js';
 import { SocketGuard, type GuardedKafka, type GuardedUse } from '../kafkajs/client.js';
 import { askAbout } from '../kafkajs/metadata.js';
 import { ProduceAnswers, type PartitionAnswer } from '../kafkajs/produce-response.js';
-import type { Deadline } from '../waiting/deadline.js';
+import type { Deadline } from '../deadline.js';
 import { timedOut } from '../kafkajs/blame.js';
 import type { Chunk } from './records.js';
 import { topicErrorOf } from './topics.js';

@@ -13,7 +13,7 @@ import {
   type TransportStateListener,
 } from '../transport.js';
 import { blameFor, describe, failure, isForgotten, unavailable, timedOut } from '../kafkajs/blame.js';
-import { Deadline } from '../waiting/deadline.js';
+import { Deadline } from '../deadline.js';
 import { diagnose } from './diagnose.js';
 import { findMissing, type KafkaAsker } from './missing.js';
 import type { KafkaProducer, ProducerNews } from './producer.js';

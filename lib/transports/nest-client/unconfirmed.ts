@@ -9,7 +9,7 @@ import {
   type TransportHealth,
   type TransportLimits,
 } from '../transport.js';
-import { abortable } from '../waiting/abortable.js';
+import { abortable } from '../abortable.js';
 import { wrapped } from './blame.js';
 import { EventMaker, forEach, type EventSettings } from './event-maker.js';
 import type { ClientKind, Emitted, NestClient, Packet } from './kind.js';

@@ -3,7 +3,7 @@ import { OutboxConfigurationError } from '../../outbox.errors.js';
 import { refuseOptions } from '../../options/factory-options.js';
 import { anything, objectOf, trueOrFalse } from '../../options/rules.js';
 import type { AmqpConnection } from './client.js';
-import { abortable } from '../waiting/abortable.js';
+import { abortable } from '../abortable.js';
 import type { ConnectionSource } from './link.js';
 import type { RabbitMqConnectionFactory, RabbitMqConnectionOption } from './options.js';
 

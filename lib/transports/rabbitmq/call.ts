@@ -1,4 +1,4 @@
-import { Deadline } from '../waiting/deadline.js';
+import { Deadline } from '../deadline.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { PublishContext, PublishFailure, PublishResult } from '../transport.js';
 import { blameFor } from '../amqp/blame.js';

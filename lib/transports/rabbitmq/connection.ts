@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { systemClock, within } from '../../time/clock.js';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
-import { abortable } from '../waiting/abortable.js';
+import { abortable } from '../abortable.js';
 import { askBeforeWrites } from '../ask-before-writes.js';
 import { ENCODED } from '../broker-address.js';
 import { cutSocket } from '../cut-socket.js';

@@ -2,7 +2,7 @@ import { assertTopology } from './topology.js';
 import type { AmqpChannel, AmqpConnection } from './client.js';
 import { closeReason } from '../amqp/errors.js';
 import { OutboxError } from '../../outbox.errors.js';
-import { abortable } from '../waiting/abortable.js';
+import { abortable } from '../abortable.js';
 import { RabbitMqConnection, type ConnectionEvents } from './connection.js';
 import type { RabbitMqSettings } from './options.js';
 import { Recovery } from '../amqp/recovery.js';

@@ -1,7 +1,7 @@
 import type { ExpectedMessages, MissingDestination } from '../transport.js';
 import { blameFor } from '../amqp/blame.js';
 import type { AmqpChannel } from './client.js';
-import { abortable } from '../waiting/abortable.js';
+import { abortable } from '../abortable.js';
 import { RabbitMqConnection } from './connection.js';
 import { replyCodeOf } from '../amqp/errors.js';
 import type { ConnectionSource, RabbitMqLink } from './link.js';

@@ -1,4 +1,4 @@
-import { stopwatch, systemClock } from '../../time/clock.js';
+import { stopwatch, systemClock } from '../time/clock.js';
 
 /** The end of one publish: a timer of its own, or the relay's signal, whichever comes first. */
 export class Deadline {
