@@ -81,6 +81,7 @@ export type {
   PublishOk,
   PublishResult,
   TransportHealth,
+  TransportStateListener,
   TransportLimits,
 } from './transports/transport.js';
 export type { PayloadDeserializer, Serializer } from './message/serializer.js';

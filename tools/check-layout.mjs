@@ -22,7 +22,7 @@ const ROOMS = {
   store: ['message', 'time', 'store/diagnose', 'store/partitions', 'store/pauses'],
   // How tables are changed while others use them, and what a start finds wrong with them.
   'store/schema': ['time', 'store'],
-  transports: ['message'],
+  transports: ['message', 'time'],
   observe: ['message', 'time', 'store', 'store/pauses', 'transports'],
   options: ['message', 'time', 'store', 'store/partitions', 'transports', 'observe'],
   transaction: ['message', 'time', 'options', 'store'],

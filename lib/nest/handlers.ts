@@ -37,12 +37,12 @@ export function addHandlers(modules: ModulesContainer, { handlers, options, inst
   add((error) => {
     throw error;
   });
-  handlers.lookAgain = () => {
+  handlers.addFrom(() => {
     if (!search.isStale) return;
     add((error) =>
       events.emit('warning', { text: `a handler that was loaded later is not called: ${errorText(error)}` }),
     );
-  };
+  });
 }
 
 /** Makes events of payloads and calls the method with them; at once, where nothing of that takes time. */

@@ -41,7 +41,6 @@ export async function endBrokerSide(
     await within(deps.clock, 1_000, Promise.allSettled([finished]));
   }
   settler.stop();
-  deps.transport.onState = () => undefined;
   await publisher.close(deadline);
 }
 

@@ -4,7 +4,7 @@ import type { OutboxHooks } from '../observe/events.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import { LEASE_MARGIN, SETTLE_TIMEOUT } from '../options/resolve.js';
 import { Publisher } from './publish/publisher.js';
-import type { ExpectedMessages, OutboxTransport } from '../transports/transport.js';
+import type { ExpectedMessages, OutboxTransport, TransportStateListener } from '../transports/transport.js';
 import type { OutboxStore } from '../store/outbox-store.js';
 import type { Clock } from '../time/clock.js';
 
@@ -34,8 +34,11 @@ export interface TransportRelayDependencies<Store = OutboxStore> {
   readonly admitted?: () => Promise<void>;
 }
 
-export function publisherOf({ transport, clock, options }: TransportRelayDependencies<unknown>): Publisher {
-  return new Publisher(transport, clock, options.publishTimeout);
+export function publisherOf(
+  { transport, clock, options }: TransportRelayDependencies<unknown>,
+  onState: TransportStateListener,
+): Publisher {
+  return new Publisher(transport, clock, options.publishTimeout, onState);
 }
 
 export function transportRelayOptions(options: ResolvedOptions): TransportRelayOptions {

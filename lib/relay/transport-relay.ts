@@ -98,7 +98,7 @@ export class TransportRelay implements LeaseListener {
       () => this.reader.reads,
       (report) => this.written(report),
     );
-    this.publisher = publisherOf(deps);
+    this.publisher = publisherOf(deps, (...said) => this.outage.transportState(...said));
     this.gate = new PauseGate(deps);
     this.outage = new Outage(deps, this.ledger, this.wakeUps, () => this.publisher.reconnect(this.kill.signal));
     const payloads = new LargePayloads(deps, (message) => this.trial.markAlone(message));
@@ -107,7 +107,6 @@ export class TransportRelay implements LeaseListener {
     this.delivery = new Delivery(deps, this.publisher, this.trial, payloads, usable, this.kill.signal);
     this.runs = new RunResults(this.ledger);
     this.parked = new ParkedReader(deps, this.ledger, this.open, this.settler, this.globalOrder);
-    deps.transport.onState = (state, reason) => this.outage.transportState(state, reason);
     leases.register(id, this);
     leases.pauses.listen(id, (pauses) => this.paused(pauses));
   }

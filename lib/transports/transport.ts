@@ -157,6 +157,9 @@ export interface TransportHealth {
   readonly detail?: string;
 }
 
+/** `blocked`: the broker asks to wait. `down`: it is gone. `up`: it is back, or listens again. */
+export type TransportStateListener = (state: 'up' | 'down' | 'blocked', reason?: unknown) => void;
+
 /** Extend this to write a transport; `publish` is all that must be there. A runtime class, so that it can be a DI token. */
 export abstract class OutboxTransport implements TransportContract {
   abstract readonly receipt: 'broker' | 'handler' | 'none';
@@ -192,16 +195,14 @@ export abstract class OutboxTransport implements TransportContract {
   /**
    * Called when a relay starts, at the latest before the first publish, and again after {@link reset}. Must give up when
    * `signal` is aborted. A rejection pauses publishing, and is told by health.
+   *
+   * @param onState to be told, until the next `connect`, what happens to the broker between two publishes: claiming for this
+   * transport then stops before a publish fails
    */
-  connect?(signal: AbortSignal): Promise<void>;
+  connect?(signal: AbortSignal, onState?: TransportStateListener): Promise<void>;
   /** Destroys the connection at once, without waiting for the broker; the next `connect` builds a new one. */
   reset?(): void | Promise<void>;
   /** Ends cleanly. Bounded by the shutdown timeout. */
   close?(): Promise<void>;
   health?(): TransportHealth;
-  /**
-   * Becomes callable when the relay starts: tells it that the broker asks to wait (`blocked`), or is gone (`down`), or
-   * is back (`up`), so that claiming for this transport stops before a publish fails.
-   */
-  onState?: (state: 'up' | 'down' | 'blocked', reason?: unknown) => void;
 }

@@ -11,6 +11,7 @@ import {
   OutboxService,
   OutboxUnlocker,
   type OutboxOptions,
+  type TransportStateListener,
 } from '../../lib/index.js';
 import type { RelayLoops } from '../../lib/relay/relay-loops.js';
 import { turn } from '../support/transport-relay.js';
@@ -160,7 +161,9 @@ describeOnEach([], 'the context of what the application is called for', (kind) =
         see('publish');
         return super.publish(...args);
       }
-      override async connect(): Promise<void> {
+      told: TransportStateListener | undefined;
+      override async connect(_signal: AbortSignal, onState?: TransportStateListener): Promise<void> {
+        this.told = onState;
         see('connect');
       }
     }
@@ -173,7 +176,7 @@ describeOnEach([], 'the context of what the application is called for', (kind) =
       await dispatcher.start();
       await outbox.enqueueOutsideTransaction(message('order', 'k'));
       await until(() => names().includes('published'));
-      transport.onState?.('down', new Error('gone'));
+      transport.told?.('down', new Error('gone'));
       await outbox.enqueueOutsideTransaction(message('order', 'k'));
       await until(() => seen.filter(({ by }) => by === 'publish').length === 2);
     });

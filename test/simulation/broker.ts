@@ -1,5 +1,5 @@
 import type { OutboxMessage, PublishContext, PublishResult } from '../../lib/index.js';
-import { OutboxTransport, PUBLISHED } from '../../lib/transports/transport.js';
+import { OutboxTransport, PUBLISHED, type TransportStateListener } from '../../lib/transports/transport.js';
 import { NO_EXCUSE, type History } from './history.js';
 import type { Rates } from './plan-faults.js';
 import type { SimulatedProcess } from './process.js';
@@ -53,6 +53,7 @@ export class SimulatedTransport extends OutboxTransport implements Line {
   sends: (what: 'connect' | 'publish') => void = () => undefined;
   /** Called with the message that no process survives. */
   dies: () => void = () => undefined;
+  onState: TransportStateListener | undefined;
   /** @internal */ connection = 0;
   /** @internal */ publishes = 0;
   /** @internal */ readonly random: Random;
@@ -78,7 +79,8 @@ export class SimulatedTransport extends OutboxTransport implements Line {
     this.random = Random.of(seed, `${this.label} broker`);
   }
 
-  override async connect(signal: AbortSignal): Promise<void> {
+  override async connect(signal: AbortSignal, onState?: TransportStateListener): Promise<void> {
+    this.onState = onState;
     this.sends('connect');
     if (this.world.now < this.state.unreachableUntil) return noAnswer(signal);
     const ms = this.random.chance(0.1) ? this.random.between(3, 300) : this.random.between(0.2, 3);

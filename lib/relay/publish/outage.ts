@@ -147,11 +147,12 @@ export class Outage {
   }
 
   /** The transport itself noticed, before a publish failed; its connection may be of anybody's making. */
-  transportState(state: 'up' | 'down' | 'blocked', reason: unknown): void {
+  transportState(state: 'up' | 'down' | 'blocked', reason?: unknown): void {
     inCleanScope(() => this.noticed(state, reason));
   }
 
   private noticed(state: 'up' | 'down' | 'blocked', reason: unknown): void {
+    if (this.stopped) return;
     const now = this.deps.clock.monotonic();
     if (state === 'blocked') {
       this.circuit.block(reason ?? 'The broker asks to wait.', now);

@@ -11,6 +11,7 @@ import {
   type OutboxTransport,
   type PublishFailure,
   type PublishResult,
+  type TransportStateListener,
 } from '../../transports/transport.js';
 
 /** What a transport may take beyond its deadline to tear its connection down. */
@@ -34,6 +35,8 @@ export class Publisher {
     readonly transport: OutboxTransport,
     readonly clock: Clock,
     readonly timeout: number,
+    /** Told by the transport what happens to its broker between two publishes. */
+    private readonly onState?: TransportStateListener,
   ) {}
 
   /**
@@ -132,7 +135,7 @@ export class Publisher {
       this.connected = true;
       return;
     }
-    const attempt = (this.connecting ??= this.transport.connect(signal));
+    const attempt = (this.connecting ??= this.transport.connect(signal, this.onState));
     try {
       await attempt;
       // An attempt that a reset overtook says nothing about the connection that is there now.

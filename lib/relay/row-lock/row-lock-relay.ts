@@ -64,7 +64,7 @@ export class RowLockRelay implements RunningRelay {
     failed: (operation: 'fetch', error: unknown) => number,
     succeeded: (operation: 'fetch') => void,
   ) {
-    this.publisher = publisherOf(deps);
+    this.publisher = publisherOf(deps, (...said) => this.outage.transportState(...said));
     const { store, clock, options, id, leases } = deps;
     const settings = { transport: id, owner: leases.owner, onPublished: options.onPublished, batch: MOST_LATE };
     const none = (): undefined => undefined;
@@ -90,7 +90,6 @@ export class RowLockRelay implements RunningRelay {
     this.wakeUps.wake(this.loop, this.loop);
     deps.leases.announce(deps.id, this);
     deps.leases.pauses.listen(deps.id, (pauses) => this.paused(pauses));
-    deps.transport.onState = (state, reason) => this.outage.transportState(state, reason);
   }
 
   get participates(): boolean {

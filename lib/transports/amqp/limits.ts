@@ -86,8 +86,12 @@ export function enqueuedOptionsProblem(options: RabbitMqMessageOptions | undefin
 
 export function shortProblem(name: string, text: unknown): string | undefined {
   if (typeof text !== 'string') return `${name} must be a string`;
-  if (text.length * 3 <= SHORT || Buffer.byteLength(text) <= SHORT) return undefined;
-  return `${name} is longer than ${SHORT} bytes`;
+  return isShortText(text) ? undefined : `${name} is longer than ${SHORT} bytes`;
+}
+
+/** An AMQP short string. */
+export function isShortText(text: unknown): text is string {
+  return typeof text === 'string' && (text.length * 3 <= SHORT || Buffer.byteLength(text) <= SHORT);
 }
 
 function isIntegerUpTo(value: number, max: number): boolean {

@@ -9,8 +9,11 @@ export class Recovery {
   /** The broker could not be reached, or was lost for no fault of a message. */ private away = false;
   /** monotonic */ private until = -Infinity;
 
+  /** @param beside of another connection to the same broker, whose word counts as well */
+  constructor(private readonly beside?: Recovery) {}
+
   get isOn(): boolean {
-    return systemClock.monotonic() < this.until;
+    return systemClock.monotonic() < this.until || this.beside?.isOn === true;
   }
 
   lost({ fault }: FailureCause): void {

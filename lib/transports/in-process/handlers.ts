@@ -16,8 +16,7 @@ export interface InProcessHandler {
 /** The handlers of one application, by the type of their event. Filled before the relay starts, and with modules that are loaded later. */
 export class InProcessHandlers {
   private readonly byType = new Map<string, InProcessHandler[]>();
-  /** Adds what came since. Cheap, as it is asked for each message. */
-  lookAgain: () => void = () => {};
+  private readonly sources: (() => void)[] = [];
 
   add(handler: InProcessHandler): void {
     const all = this.byType.get(handler.type) ?? [];
@@ -26,8 +25,13 @@ export class InProcessHandlers {
     this.byType.set(handler.type, [...all, handler]);
   }
 
+  /** @param look adds what came since. Called for each message, so it must cost next to nothing where nothing came. */
+  addFrom(look: () => void): void {
+    this.sources.push(look);
+  }
+
   of(type: string, version: number): readonly InProcessHandler[] {
-    this.lookAgain();
+    for (const look of this.sources) look();
     return (this.byType.get(type) ?? []).filter(
       (handler) => handler.version === undefined || handler.version === version,
     );

@@ -1,4 +1,3 @@
-import { stopwatch, systemClock } from '../../time/clock.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import { OutboxError } from '../../outbox.errors.js';
 import type { TransportDefinition } from '../../outbox.options.js';
@@ -10,6 +9,7 @@ import {
   type PublishFailure,
   type PublishResult,
 } from '../transport.js';
+import { Deadline } from '../deadline.js';
 import { blameFor, handlerName, typeName, type HandlerFailure } from './blame.js';
 import { HandlerCalls } from './calls.js';
 import { InProcessHandlers, type InProcessHandler } from './handlers.js';
@@ -67,7 +67,7 @@ export class InProcessTransport extends OutboxTransport {
 
   override async publish(batch: readonly OutboxMessage[], context: PublishContext): Promise<readonly PublishResult[]> {
     const results: PublishResult[] = [];
-    const deadline = new Deadline(context);
+    const deadline = new HandlerDeadline(context);
     let next = 0;
     const work = async (): Promise<void> => {
       while (next < batch.length) {
@@ -83,7 +83,7 @@ export class InProcessTransport extends OutboxTransport {
     try {
       await Promise.all(Array.from({ length: Math.min(this.concurrency, batch.length) }, work));
     } finally {
-      deadline.clear();
+      deadline.dispose();
     }
     return results;
   }
@@ -100,7 +100,11 @@ export class InProcessTransport extends OutboxTransport {
   /**
    * @param through called when its handlers are through after all
    */
-  private async deliver(message: OutboxMessage, deadline: Deadline, through: () => void): Promise<PublishResult> {
+  private async deliver(
+    message: OutboxMessage,
+    deadline: HandlerDeadline,
+    through: () => void,
+  ): Promise<PublishResult> {
     this.calls.tried(message);
     const handlers = this.handlers.of(message.type, message.version);
     if (handlers.length === 0) return blameFor({ kind: 'missing', message });
@@ -130,19 +134,19 @@ export class InProcessTransport extends OutboxTransport {
   private async call(
     handler: InProcessHandler,
     message: OutboxMessage,
-    deadline: Deadline,
+    deadline: HandlerDeadline,
     calling: Calling,
   ): Promise<void> {
     const { id } = handler;
-    const retryIn = this.calls.waitFor(handler, message, deadline.timeout);
+    const retryIn = this.calls.waitFor(handler, message, deadline.publish);
     if (retryIn !== undefined || !this.slots.take(id)) return calling.isBusy(id, retryIn);
     const call = this.calls.begin(handler, message);
     let isHanging = false;
     try {
       await deadline.race(call.ended);
     } catch (error) {
-      isHanging = deadline.over && error !== CUT_OFF;
-      if (deadline.over) call.leave(error === CUT_OFF ? new OutboxError('TRANSPORT_UNAVAILABLE', STOPPED) : error);
+      isHanging = deadline.isOver && error !== CUT_OFF;
+      if (deadline.isOver) call.leave(error === CUT_OFF ? new OutboxError('TRANSPORT_UNAVAILABLE', STOPPED) : error);
       if (error === CUT_OFF) calling.cutOff.push(id);
       else calling.failures.push({ id, error, isHanging });
     } finally {
@@ -174,49 +178,25 @@ class Calling {
 }
 
 /** Ends the wait for handlers a little before the publish ends, so that what hangs can be named. */
-class Deadline {
-  over = false;
-  readonly fired: Promise<never>;
-  readonly clear: () => void;
-  readonly left: () => number;
+class HandlerDeadline extends Deadline {
   /** Milliseconds that the publish has. */
-  readonly timeout: number;
+  readonly publish: number;
+  private readonly fired: Promise<never>;
 
   constructor({ signal, timeout }: PublishContext) {
-    this.timeout = timeout;
-    let end: (why: unknown) => void = () => {};
-    this.fired = new Promise<never>((_resolve, reject) => {
-      end = (why) => {
-        this.over = true;
-        reject(why as Error);
-      };
-    });
+    super(signal, timeout - Math.min(REPORT_MARGIN, timeout / 10));
+    this.publish = timeout;
+    this.fired = new Promise((_, reject) =>
+      this.onPass(() => reject(this.isCutShort ? CUT_OFF : new OutboxError('PUBLISH_TIMEOUT', inTime(timeout)))),
+    );
     this.fired.catch(() => {});
-    const time = timeout - Math.min(REPORT_MARGIN, timeout / 10);
-    const elapsed = stopwatch(systemClock);
-    this.left = () => time - elapsed();
-    const fire = (): void =>
-      end(new OutboxError('PUBLISH_TIMEOUT', `The handler did not finish within ${Math.round(timeout)} ms.`));
-    const cancel = systemClock.after(time, fire);
-    // An abort while there is time left is a stop of the relay; after that it only came before our timer.
-    const abort = (): void => (this.left() > 0 ? end(CUT_OFF) : fire());
-    signal.addEventListener('abort', abort);
-    if (signal.aborted) abort();
-    this.clear = () => {
-      cancel();
-      signal.removeEventListener('abort', abort);
-    };
-  }
-
-  /** Also when the process stood still, and its timer has not fired yet. */
-  get passed(): boolean {
-    return this.over || this.left() <= 0;
   }
 
   race<T>(call: Promise<T>): Promise<T> {
     return Promise.race([call, this.fired]);
   }
 }
+const inTime = (timeout: number): string => `The handler did not finish within ${Math.round(timeout)} ms.`;
 
 function readProgress(progress: string): readonly string[] {
   try {

@@ -4,15 +4,9 @@ import type { BrokerQuestion } from '../transport.js';
 import { MISSING, blameFor } from '../kafkajs/blame.js';
 import type { SocketGuard } from '../kafkajs/client.js';
 import { topicName } from '../kafkajs/names.js';
-import { Deadline, timedOut } from './deadline.js';
+import { askBeside, type KafkaAsker } from './missing.js';
 import { judgeTopic, type TopicFacts } from './judge-topic.js';
 import type { RecordSettings } from './records.js';
-
-/** An admin client of its own, neither connected nor closed. */
-export interface KafkaAsker {
-  readonly admin: Admin;
-  readonly guard: SocketGuard;
-}
 
 /** Asks a cluster about itself and the topics, by questions that make nothing. */
 export async function diagnose(
@@ -22,15 +16,9 @@ export async function diagnose(
   signal: AbortSignal,
 ): Promise<Finding[]> {
   const topics = [...new Set(expected.map(({ topic }) => settings.topicPrefix + topic))].slice(0, MOST);
-  const deadline = new Deadline(signal);
-  const { admin, guard } = open();
-  guard.isIdle = () => true; // what is wrong with one topic is no failure of the question about all
-  const release = deadline.onPass(() => guard.kill());
-  try {
-    await admin.connect();
+  return askBeside(open, signal, async ({ admin, guard }) => {
     const { brokers, clusterId } = await admin.describeCluster();
     const facts = topics.length === 0 ? [] : await look({ admin, guard }, topics);
-    if (deadline.passed) throw timedOut(guard.silence);
     const servers = brokers.map(({ host, port }) => `${host}:${port}`).join(', ');
     const evidence = { transport, clusterId, brokers: brokers.length, servers };
     return [
@@ -38,14 +26,7 @@ export async function diagnose(
       ...facts.flatMap((topic) => judgeTopic(topic, { transport, outage, brokers: brokers.length, ...settings })),
       ...unknown(transport, guard),
     ];
-  } catch (error) {
-    throw deadline.passed ? timedOut(guard.silence) : error;
-  } finally {
-    release();
-    await admin.disconnect().catch(() => undefined);
-    guard.kill();
-    deadline.dispose();
-  }
+  });
 }
 
 async function look({ admin, guard }: KafkaAsker, topics: readonly string[]): Promise<TopicFacts[]> {

@@ -6,7 +6,7 @@ import { markFactory } from '../../options/factory-options.js';
 import { brokerAddress } from '../broker-address.js';
 import { createEnvelope, type CloudEventsOptions } from '../envelope.js';
 import { fromConfig, fromInstance, loadKafkaJs, RETRY, SocketGuard, type GuardedKafka } from '../kafkajs/client.js';
-import { kafkaLimits, MAX_MESSAGE_BYTES } from '../kafkajs/limits.js';
+import { headerSize, kafkaLimits, MAX_MESSAGE_BYTES } from '../kafkajs/limits.js';
 import {
   brokersProblem,
   checkKafkaOptions,
@@ -17,9 +17,9 @@ import {
   type Client,
   type KafkaOptions,
 } from './options.js';
-import type { KafkaAsker } from './diagnose.js';
+import type { KafkaAsker } from './missing.js';
 import { byKey, pinning } from './partitioner.js';
-import { KafkaProducer, type SendSettings } from './producer.js';
+import { KafkaProducer, type ProducerNews, type SendSettings } from './producer.js';
 import type { RecordSettings } from './records.js';
 import { KafkaTransport } from './transport.js';
 
@@ -75,7 +75,8 @@ async function createTransport(
   if (compression > COMPRESSIONS.gzip) await requireCodec(compression);
   const clientId = 'brokers' in client ? client.clientId : undefined;
   const maxBytes = options.maxMessageBytes ?? MAX_MESSAGE_BYTES;
-  const envelope = createEnvelope({ headers: options.headers, cloudEvents: cloudEventsOf(options, clientId) });
+  const cloudEvents = cloudEventsOf(options, clientId);
+  const envelope = createEnvelope({ headers: options.headers, cloudEvents });
   const { acks = -1, transactional } = options;
   const settings: SendSettings = { acks, compression, transactional: Boolean(transactional) };
   const fenced = { ...settings, transactional: true };
@@ -86,22 +87,21 @@ async function createTransport(
       topicPrefix: options.topicPrefix ?? '',
       timestamp: options.timestamp,
       maxBytes,
-      fixedHeaderBytes: fixedHeaderBytes(options, clientId),
+      fixedHeaderBytes: 3 * (cloudEvents?.source.length ?? 0) + headerSize(options.headers ?? {}),
       given,
     },
     limits,
     atomicRuns: given === undefined && typeof options.partitioner !== 'function',
     producers: options.producers ?? 4,
-    checkDestinations: options.checkDestinations ?? true,
-    openProducer: (slot) => new KafkaProducer(guarded, configOf(slot), settings),
+    checkDestinations: options.checkDestinations !== false && options.allowAutoTopicCreation !== true,
+    openProducer: (slot, news) => new KafkaProducer(guarded, configOf(slot), settings, news),
     openAdmin: () => openAdmin(guarded),
-    openAsker: askerOf(options, (config) => new KafkaProducer(guarded, { ...configOf(0), ...config }, settings)),
-    openFenced: fencedBy(options, (config) => new KafkaProducer(guarded, { ...configOf(0), ...config }, fenced)),
+    openFenced: fencedBy(options, (config, news) => new KafkaProducer(guarded, config, fenced, news), configOf(0)),
   });
 }
 
 function openAdmin(guarded: GuardedKafka): KafkaAsker {
-  const guard = new SocketGuard();
+  const guard = new SocketGuard(); // what is wrong with one topic is no failure of the question about all
   return { guard, admin: guarded(guard).admin({ retry: RETRY }) };
 }
 
@@ -110,15 +110,12 @@ function deliveryWarnings({ acks, idempotent }: KafkaOptions): string[] {
   return idempotent === false ? [IDEMPOTENT_WARNING] : [];
 }
 
-function fencedBy({ fencing }: KafkaOptions, open: (config: ProducerConfig) => KafkaProducer) {
-  if (fencing === undefined) return undefined;
-  return (bucket: number) => open({ transactionalId: `${fencing.transactionalId}-${bucket}` });
-}
+type Open = (config: ProducerConfig, news: ProducerNews) => KafkaProducer;
 
-/** Neither idempotent nor in transactions: opening it asks for no id, and ends nobody's. */
-function askerOf({ allowAutoTopicCreation }: KafkaOptions, open: (config: ProducerConfig) => KafkaProducer) {
-  if (allowAutoTopicCreation === true) return undefined;
-  return () => open({ idempotent: false, transactionalId: undefined as never });
+function fencedBy({ fencing }: KafkaOptions, open: Open, config: ProducerConfig) {
+  if (fencing === undefined) return undefined;
+  return (bucket: number, news: ProducerNews) =>
+    open({ ...config, transactionalId: `${fencing.transactionalId}-${bucket}` }, news);
 }
 
 function producerConfig(
@@ -146,17 +143,6 @@ async function partitionerOf({ partitioner }: KafkaOptions): Promise<ICustomPart
 function cloudEventsOf({ cloudEvents }: KafkaOptions, clientId: string | undefined): CloudEventsOptions | undefined {
   if (!cloudEvents) return undefined;
   return cloudEvents === true ? { source: encodeURI(clientId ?? 'nestjs-outbox') } : cloudEvents;
-}
-
-function fixedHeaderBytes(options: KafkaOptions, clientId: string | undefined): number {
-  const source = cloudEventsOf(options, clientId)?.source ?? '';
-  let bytes = 3 * source.length;
-  for (const [name, value] of Object.entries(options.headers ?? {})) {
-    for (const one of Array.isArray(value) ? (value as string[]) : [value as string]) {
-      bytes += Buffer.byteLength(name) + Buffer.byteLength(one) + 8;
-    }
-  }
-  return bytes;
 }
 
 async function requireCodec(compression: number): Promise<void> {

@@ -1,4 +1,5 @@
-import { timedOut, type Deadline } from './deadline.js';
+import type { Deadline } from '../deadline.js';
+import { timedOut } from '../kafkajs/blame.js';
 import type { KafkaProducer } from './producer.js';
 
 /** A place for one producer. Concurrent batches go through different slots, so that one failure does not touch another. */

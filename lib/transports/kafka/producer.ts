@@ -1,10 +1,11 @@
 import type { Kafka, Producer, ProducerBatch, ProducerConfig, RecordMetadata } from 'kafkajs';
 import { stopwatch, systemClock } from '../../time/clock.js';
 import { OutboxError } from '../../outbox.errors.js';
-import { SocketGuard, type GuardedKafka } from '../kafkajs/client.js';
+import { SocketGuard, type GuardedKafka, type GuardedUse } from '../kafkajs/client.js';
 import { askAbout } from '../kafkajs/metadata.js';
 import { ProduceAnswers, type PartitionAnswer } from '../kafkajs/produce-response.js';
-import { timedOut, type Deadline } from './deadline.js';
+import type { Deadline } from '../deadline.js';
+import { timedOut } from '../kafkajs/blame.js';
 import type { Chunk } from './records.js';
 import { topicErrorOf } from './topics.js';
 
@@ -18,6 +19,9 @@ export interface SendSettings {
   readonly compression: number;
   readonly transactional: boolean;
 }
+/** What all producers of a transport learn, and ask. */
+export type ProducerNews = Pick<GuardedUse, 'isRefused' | 'onThrottle'>;
+
 /**
  * One kafkajs producer with one send at a time, used until the first send without a definite answer and then thrown away.
  *
@@ -26,11 +30,13 @@ export interface SendSettings {
  * Why thrown away: a rejected send may be stored in part. Only a new producer id makes the broker forget the numbers.
  */
 export class KafkaProducer {
-  readonly guard = new SocketGuard();
+  readonly guard: SocketGuard;
   readonly producer: Producer;
   private readonly ends = new Set<(error: unknown) => void>();
   /** last offset that the broker gave to this producer, by topic and partition */
   private readonly lastOffsets = new Map<string, number>();
+  /** of the publish that has this producer now */ private deadline: Deadline | undefined;
+  /** the last chunk, unless it was asked about topics since */ private sending: Chunk | undefined;
   /** records that are stored */
   stored = 0;
 
@@ -38,7 +44,13 @@ export class KafkaProducer {
     kafka: GuardedKafka,
     config: ProducerConfig,
     private readonly settings: SendSettings,
+    news?: ProducerNews,
   ) {
+    this.guard = new SocketGuard({
+      ...news,
+      isTooLate: () => this.deadline?.passed === true,
+      isIdle: (topic) => this.sending?.topics.has(topic) !== true,
+    });
     const client: Kafka = kafka(this.guard);
     this.producer = client.producer(config);
   }
@@ -56,18 +68,9 @@ export class KafkaProducer {
 
   /** What is wrong with some of these topics, by topic, and with the others of this producer. Rejects when it is killed. */
   async wrongAmong(topics: readonly string[]): Promise<ReadonlyMap<string, unknown>> {
-    this.guard.isIdle = () => true;
-    await this.orKilled(askAbout(topics, this.guard.topics, this.guard));
+    this.sending = undefined;
+    await this.orKilled(askAbout(topics, this.guard.cluster, this.guard));
     return this.guard.wrong;
-  }
-
-  /** As {@link wrongAmong}, for a producer that sends nothing. @throws where there is no answer */
-  async ask(topics: readonly string[]): Promise<ReadonlyMap<string, unknown>> {
-    const { guard } = this;
-    if (guard.topics === undefined) throw new Error('This kafkajs does not tell what it knows of topics.');
-    guard.isIdle = () => true;
-    await this.orKilled(guard.topics.addMultipleTargetTopics([...topics]));
-    return guard.wrong;
   }
 
   /** Something is wrong with a topic that records of this producer are in: it may be made anew. */
@@ -108,7 +111,7 @@ export class KafkaProducer {
    */
   send(chunk: Chunk, timeout: number, forgotten?: Error): Promise<number[]> {
     const { transactional } = this.settings;
-    this.guard.isIdle = (topic) => !chunk.topics.has(topic);
+    this.sending = chunk;
     this.guard.answers = new ProduceAnswers();
     return this.orKilled(
       transactional
@@ -119,11 +122,11 @@ export class KafkaProducer {
 
   /** When the deadline passes the producer is killed, and until the returned function is called nothing is written after it. */
   endAt(deadline: Deadline): () => void {
-    this.guard.isTooLate = () => deadline.passed;
+    this.deadline = deadline;
     const release = deadline.onPass(() => this.kill(timedOut(this.guard.silence)));
     return () => {
       release();
-      this.guard.isTooLate = () => false;
+      this.deadline = undefined;
     };
   }
 

@@ -10,12 +10,13 @@ import {
   type PublishResult,
   type TransportHealth,
   type TransportLimits,
+  type TransportStateListener,
 } from '../transport.js';
-import { blameFor, describe, failure, isForgotten, unavailable } from '../kafkajs/blame.js';
-import { Deadline, timedOut } from './deadline.js';
-import { diagnose, type KafkaAsker } from './diagnose.js';
-import { findMissing } from './missing.js';
-import type { KafkaProducer } from './producer.js';
+import { blameFor, describe, failure, isForgotten, unavailable, timedOut } from '../kafkajs/blame.js';
+import { Deadline } from '../deadline.js';
+import { diagnose } from './diagnose.js';
+import { findMissing, type KafkaAsker } from './missing.js';
+import type { KafkaProducer, ProducerNews } from './producer.js';
 import { RecordPlan, takeOut, type Chunk, type RecordSettings } from './records.js';
 import {
   fillRest,
@@ -39,18 +40,17 @@ export interface KafkaTransportSettings {
   /** False with a partitioner that may put one key on several partitions. */
   readonly atomicRuns: boolean;
   readonly producers: number;
+  /** Whether topics may be missing, and are looked for. */
   readonly checkDestinations: boolean;
   /** `slot`: 0 to `producers` - 1; a slot has one producer at a time. */
-  openProducer(slot: number): KafkaProducer;
-  /** Sends nothing, asks only; `undefined`: there is nothing to ask. */
-  readonly openAsker?: (() => KafkaProducer) | undefined;
+  openProducer(slot: number, news: ProducerNews): KafkaProducer;
   /** For what the broker says of topics and of itself; neither connected nor closed. */
   readonly openAdmin: () => KafkaAsker;
   /**
    * One transactional id per bucket. Its producer is opened, which ends what every earlier producer of the id has under way,
    * before the first publish of the bucket, and again after each failure: whoever opened last is the one that can append.
    */
-  readonly openFenced: ((bucket: number) => KafkaProducer) | undefined;
+  readonly openFenced: ((bucket: number, news: ProducerNews) => KafkaProducer) | undefined;
 }
 /** One publish. */
 interface Work {
@@ -73,8 +73,13 @@ export class KafkaTransport extends OutboxTransport {
   /** For topics that ended a producer, or are to be asked about again. */
   private readonly apart: KafkaSlots;
   private readonly refused = new RefusedTopics();
-  private readonly throttle = new KafkaThrottle(this);
+  private readonly throttle = new KafkaThrottle((...said) => this.onState?.(...said));
+  private readonly news: ProducerNews = {
+    isRefused: (topic) => this.refused.has(topic),
+    onThrottle: (ms) => this.throttle.hear(ms),
+  };
   override readonly perBucket: boolean;
+  private onState: TransportStateListener | undefined;
   /** what the last attempt to reach the broker said; an idle connection that Kafka closes says nothing */
   private reachable = false;
   private lastFailure: string | undefined;
@@ -84,7 +89,7 @@ export class KafkaTransport extends OutboxTransport {
     this.atomicRuns = settings.atomicRuns;
     this.limits = settings.limits;
     this.perBucket = settings.openFenced !== undefined;
-    const open = (slot: number): KafkaProducer => this.knowing(settings.openProducer(slot));
+    const open = (slot: number): KafkaProducer => settings.openProducer(slot, this.news);
     this.slots = new KafkaSlots(this.perBucket ? 1 : settings.producers, open);
     this.apart = new KafkaSlots(1, () => open(settings.producers));
   }
@@ -94,7 +99,8 @@ export class KafkaTransport extends OutboxTransport {
     return topicName(given?.(message)?.topic ?? topicPrefix + message.topic);
   }
 
-  override async connect(signal: AbortSignal): Promise<void> {
+  override async connect(signal: AbortSignal, onState?: TransportStateListener): Promise<void> {
+    this.onState = onState;
     for (const slots of this.pools()) slots.open();
     const deadline = new Deadline(signal);
     try {
@@ -110,9 +116,9 @@ export class KafkaTransport extends OutboxTransport {
   }
 
   override findMissing(expected: readonly ExpectedMessages[], signal: AbortSignal): Promise<MissingDestination[]> {
-    const { openAsker, records, checkDestinations } = this.settings;
+    const { openAdmin, records, checkDestinations } = this.settings;
     if (!checkDestinations) return Promise.resolve([]);
-    return findMissing(openAsker, records.topicPrefix, expected, signal);
+    return findMissing(openAdmin, records.topicPrefix, expected, signal);
   }
 
   override diagnose(question: BrokerQuestion, signal: AbortSignal): Promise<readonly Finding[]> {
@@ -172,15 +178,8 @@ export class KafkaTransport extends OutboxTransport {
     if (openFenced === undefined || first === undefined) return this.slots;
     const { bucket } = first;
     let slots = this.fenced.get(bucket);
-    if (slots === undefined)
-      this.fenced.set(bucket, (slots = new KafkaSlots(1, () => this.knowing(openFenced(bucket)))));
+    if (slots === undefined) this.fenced.set(bucket, (slots = new KafkaSlots(1, () => openFenced(bucket, this.news))));
     return slots;
-  }
-
-  private knowing(producer: KafkaProducer): KafkaProducer {
-    producer.guard.isRefused = (topic) => this.refused.has(topic);
-    producer.guard.onThrottle = (ms) => this.throttle.hear(ms);
-    return producer;
   }
 
   private noteReached(): void {

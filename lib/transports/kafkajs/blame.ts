@@ -101,6 +101,10 @@ export function unavailable(text: string, cause?: unknown): OutboxError {
   return new OutboxError('TRANSPORT_UNAVAILABLE', text, { cause });
 }
 
+export function timedOut(why?: string): OutboxError {
+  return new OutboxError('PUBLISH_TIMEOUT', `Kafka did not answer in time${why === undefined ? '' : ` (${why})`}.`);
+}
+
 export function rejected(text: string, cause?: unknown): OutboxError {
   return new OutboxError('PUBLISH_REJECTED', text, { cause });
 }

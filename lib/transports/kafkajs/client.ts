@@ -30,36 +30,47 @@ export async function loadKafkaJs(): Promise<KafkaModule> {
 /** Short and few: the publish deadline bounds them all, and a client that retries for minutes hides an outage. */
 export const RETRY: RetryOptions = { initialRetryTime: 50, maxRetryTime: 1000, retries: 5 };
 
+/** What a guard asks whoever sends through its sockets, and tells them. */
+export interface GuardedUse extends Pick<TopicNews, 'isIdle' | 'isRefused'> {
+  /**
+   * Asked before every write: kafkajs goes on by itself, and in a process that stood still its answers and its own timers may
+   * come before the timer of a deadline. Who says yes has killed this guard.
+   */
+  isTooLate(): boolean;
+  /** Called with the milliseconds for which a broker will not listen. */
+  onThrottle(ms: number): void;
+}
+const ALONE: GuardedUse = {
+  isTooLate: () => false,
+  isIdle: () => true,
+  isRefused: () => false,
+  onThrottle: () => undefined,
+};
+
 /**
  * Every socket of one producer, so that the producer can be ended for good: kafkajs' `disconnect()` waits for pending
  * requests, and a send that runs reconnects by itself. Once dead, nothing can be written and nothing connects again.
  */
-export class SocketGuard implements TopicNews {
+export class SocketGuard {
   dead = false;
   /** Of all producers that are made from one configuration. */
   seeds = new Seeds();
   /** of the last server that took a connection and answered nothing */ private left: string | undefined;
   /** each with its server, of which nothing was heard yet */ private readonly unheard = new Map<Socket, string>();
   private readonly sockets = new Set<Socket>();
-  onKill: (() => void) | undefined;
-  /**
-   * Asked before every write: kafkajs goes on by itself, and in a process that stood still its answers and its own timers may
-   * come before the timer of a deadline. Who says yes has killed this guard.
-   */
-  isTooLate: () => boolean = () => false;
-  /** Of the topics that records were sent to: whether none is on its way there now. */
-  isIdle: (topic: string) => boolean = () => false;
-  isRefused: (topic: string) => boolean = () => false;
-  /** Called with the milliseconds for which a broker will not listen. */
-  onThrottle: (ms: number) => void = () => undefined;
   /** What is wrong with topics, by the last answer about each. */
   readonly wrong = new Map<string, unknown>();
   /** Of the one producer that goes through this guard. */
-  topics: TopicQuestion | undefined;
+  cluster: Cluster | undefined;
   /** To the send that is under way, or was last, where somebody asks for them. */
   answers: ProduceAnswers | undefined;
   /** Of the one producer; above 0, its transactional id was a producer's before. */
   epoch = 0;
+  readonly use: GuardedUse;
+
+  constructor(use: Partial<GuardedUse> = {}) {
+    this.use = { ...ALONE, ...use };
+  }
 
   wrap(factory: ISocketFactory): ISocketFactory {
     return (args) => {
@@ -67,7 +78,7 @@ export class SocketGuard implements TopicNews {
       const socket = factory(args);
       this.sockets.add(socket);
       socket.once('close', () => this.sockets.delete(socket));
-      askBeforeWrites(socket, () => !this.dead && !this.isTooLate());
+      askBeforeWrites(socket, () => !this.dead && !this.use.isTooLate());
       this.listen(socket, `${args.host}:${args.port}`);
       return socket;
     };
@@ -100,7 +111,7 @@ export class SocketGuard implements TopicNews {
   /** Synchronous: after it returned no byte leaves this process, or waits in the kernel, through these sockets. */
   kill(): void {
     this.dead = true;
-    this.onKill?.();
+    if (this.cluster !== undefined) endRetries(this.cluster);
     for (const server of this.unheard.values()) this.seeds.note(server);
     // With an error, or kafkajs does not notice and keeps its timers until the request timeout.
     for (const socket of this.sockets) cutSocket(socket, ended());
@@ -126,11 +137,7 @@ export function fromConfig({ Kafka }: KafkaModule, config: KafkaConfig): Guarded
       retry: { ...RETRY, ...config.retry },
       socketFactory: guard.wrap(config.socketFactory ?? openSocket),
     });
-    const watched = withCluster(kafka, (cluster) => {
-      watchPools(cluster, guard, () => undefined);
-      stopOnKill(cluster, guard);
-    });
-    return watched ?? kafka;
+    return withCluster(kafka, (cluster) => watchPools(cluster, guard, () => undefined)) ?? kafka;
   };
 }
 
@@ -138,10 +145,7 @@ export function fromConfig({ Kafka }: KafkaModule, config: KafkaConfig): Guarded
 export function fromInstance(kafka: Kafka): GuardedKafka {
   const seeds = new Seeds();
   const guarded = (guard: SocketGuard): Kafka | undefined =>
-    withCluster(kafka, (cluster) => {
-      watchPools(cluster, guard, (connections) => guardSockets(connections, guard));
-      stopOnKill(cluster, guard);
-    });
+    withCluster(kafka, (cluster) => watchPools(cluster, guard, (connections) => guardSockets(connections, guard)));
   if (guarded(new SocketGuard()) === undefined) throw notUsable();
   return (guard) => {
     guard.seeds = seeds;
@@ -185,7 +189,7 @@ function watchPools(cluster: Cluster, guard: SocketGuard, onPool: (pool: Connect
   const { connectionPoolBuilder } = cluster;
   const build = connectionPoolBuilder?.build;
   if (typeof build !== 'function') throw notUsable();
-  guard.topics = cluster;
+  guard.cluster = cluster;
   const nextSeed = guard.seeds.inOrder(() => build());
   connectionPoolBuilder.build = async (destination) => {
     const pool = await keepApart(() => (destination === undefined ? nextSeed() : build(destination)));
@@ -194,7 +198,7 @@ function watchPools(cluster: Cluster, guard: SocketGuard, onPool: (pool: Connect
     pool.pool.forEach(restWhenIdle);
     keepAnswers(pool, guard);
     askAboutNoOthers(pool);
-    keepTopicsApart(pool, guard);
+    keepTopicsApart(pool, { ...guard.use, wrong: guard.wrong });
     return pool;
   };
 }
@@ -205,10 +209,8 @@ function guardSockets({ pool }: ConnectionPool, guard: SocketGuard): void {
 }
 
 /** Ends kafkajs' retry loops early; without it they would fail at the guard again and again for some seconds. */
-function stopOnKill(cluster: Cluster, guard: SocketGuard): void {
-  guard.onKill = () => {
-    cluster.connect = cluster.refreshMetadata = cluster.addMultipleTargetTopics = () => Promise.reject(ended());
-  };
+function endRetries(cluster: Cluster): void {
+  cluster.connect = cluster.refreshMetadata = cluster.addMultipleTargetTopics = () => Promise.reject(ended());
 }
 
 /** As kafkajs opens them, but without Nagle's algorithm: one request is one write. */

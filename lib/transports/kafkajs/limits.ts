@@ -108,7 +108,7 @@ function sizeProblem(message: CheckedMessage, fixed: number, limit: number): str
 }
 
 /** Kafka repeats the name for each of several values. */
-function headerSize(headers: MessageHeaders): number {
+export function headerSize(headers: MessageHeaders): number {
   let size = 0;
   for (const name of Object.keys(headers)) {
     const value = headers[name] as HeaderValue;

@@ -81,7 +81,7 @@ export class ProduceAnswers {
 interface Listener {
   readonly answers: ProduceAnswers | undefined;
   epoch: number;
-  onThrottle(ms: number): void;
+  readonly use: { onThrottle(ms: number): void };
 }
 
 /**
@@ -99,7 +99,7 @@ export function keepAnswers(sender: RequestSender, listener: Listener): void {
       return send(heard(protocol, (answer: TransactionAnswer) => answers.hearOfTransaction(answer)));
     if (apiKey !== PRODUCE) return send(protocol);
     const hear = (produced: ProduceAnswer): void => {
-      listener.onThrottle(produced.clientSideThrottleTime ?? 0);
+      listener.use.onThrottle(produced.clientSideThrottleTime ?? 0);
       answers?.hear(produced);
     };
     const answer = send(heard(protocol, hear));

@@ -1,5 +1,5 @@
 import { systemClock } from '../../time/clock.js';
-import type { OutboxTransport } from '../transport.js';
+import type { TransportStateListener } from '../transport.js';
 
 /** Milliseconds: what is shorter passes unnoticed between two batches. */
 const SHORT = 100;
@@ -12,10 +12,7 @@ export class KafkaThrottle {
   /** By the monotonic clock. */ private until = -Infinity;
   private cancel: (() => void) | undefined;
 
-  constructor(
-    /** Who hears of it. */
-    private readonly transport: { readonly onState?: OutboxTransport['onState'] | undefined },
-  ) {}
+  constructor(private readonly onState: TransportStateListener) {}
 
   /** Milliseconds for which the broker does not listen yet. */
   get left(): number {
@@ -35,7 +32,7 @@ export class KafkaThrottle {
     this.until = systemClock.monotonic() + ms;
     this.cancel?.();
     this.cancel = systemClock.after(ms, () => this.end());
-    this.transport.onState?.('blocked', `${this.text}.`);
+    this.onState('blocked', `${this.text}.`);
   }
 
   /** Over, or of connections that are gone. */
@@ -44,6 +41,6 @@ export class KafkaThrottle {
     if (this.cancel === undefined) return;
     this.cancel = undefined;
     this.until = -Infinity;
-    this.transport.onState?.('up');
+    this.onState('up');
   }
 }

@@ -41,7 +41,6 @@ class ServedTransport extends OutboxTransport {
     super();
     this.limits = serving.limits;
     this.maker = new EventMaker(serving.settings, serving.kind);
-    below.onState = (...said) => this.onState?.(...said);
   }
 
   override async publish(batch: readonly OutboxMessage[], context: PublishContext): Promise<void> {
@@ -74,8 +73,8 @@ class ServedTransport extends OutboxTransport {
   override destinationOf(message: OutboxMessage): string | readonly string[] {
     return this.below.destinationOf?.(message) ?? [];
   }
-  override async connect(signal: AbortSignal): Promise<void> {
-    await this.below.connect?.(signal);
+  override async connect(...how: Parameters<NonNullable<OutboxTransport['connect']>>): Promise<void> {
+    await this.below.connect?.(...how);
   }
   override async reset(): Promise<void> {
     await this.below.reset?.();

@@ -9,6 +9,7 @@ import {
   type TransportHealth,
   type TransportLimits,
 } from '../transport.js';
+import { abortable } from '../abortable.js';
 import { wrapped } from './blame.js';
 import { EventMaker, forEach, type EventSettings } from './event-maker.js';
 import type { ClientKind, Emitted, NestClient, Packet } from './kind.js';
@@ -54,7 +55,7 @@ export class UnconfirmedTransport extends OutboxTransport {
     if (this.closed) throw new OutboxError('TRANSPORT_UNAVAILABLE', 'The transport is closed.');
     const opened = (this.opened ??= this.open());
     try {
-      await untilAborted(opened, signal);
+      await abortable(opened, signal);
       this.up = this.opened === opened;
     } catch (error) {
       await this.reset();
@@ -74,7 +75,7 @@ export class UnconfirmedTransport extends OutboxTransport {
     const work = forEach(batch.length, this.settings.concurrency, async (index) => {
       if (left() > 0) context.report(index, await this.maker.make(batch[index]!, left, emit));
     });
-    if (await untilAborted(within(systemClock, left(), work), context.signal).catch(() => false)) return;
+    if (await abortable(within(systemClock, left(), work), context.signal).catch(() => false)) return;
     await this.reset();
     throw timedOut(context);
   }
@@ -119,13 +120,4 @@ function ended(observable: Emitted | undefined): Promise<void> {
 
 function timedOut({ timeout }: PublishContext): OutboxError {
   return new OutboxError('PUBLISH_TIMEOUT', `No answer within ${Math.round(timeout)} ms; the client was closed.`);
-}
-
-function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => reject(signal.reason as Error);
-    if (signal.aborted) onAbort();
-    signal.addEventListener('abort', onAbort, { once: true });
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
-  });
 }

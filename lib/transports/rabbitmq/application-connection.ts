@@ -3,7 +3,7 @@ import { OutboxConfigurationError } from '../../outbox.errors.js';
 import { refuseOptions } from '../../options/factory-options.js';
 import { anything, objectOf, trueOrFalse } from '../../options/rules.js';
 import type { AmqpConnection } from './client.js';
-import { abortable } from './connection.js';
+import { abortable } from '../abortable.js';
 import type { ConnectionSource } from './link.js';
 import type { RabbitMqConnectionFactory, RabbitMqConnectionOption } from './options.js';
 
@@ -54,7 +54,7 @@ function lasting(make: () => Promise<AmqpConnection>, timeout: number): Connecti
 
 async function answers(model: AmqpConnection, signal: AbortSignal): Promise<boolean> {
   try {
-    await abortable(openAndClose(model), signal, ignore);
+    await abortable(openAndClose(model), signal);
     return true;
   } catch {
     return false;

@@ -52,7 +52,7 @@ export class Aside {
   private async answer(question: Question): Promise<void> {
     const { call, index, to } = question;
     if (!(await this.isConnected(call))) return this.fail(question);
-    const timeout = Math.min(this.patience(), call.left - MARGIN);
+    const timeout = Math.min(this.patience(), call.deadline.left - MARGIN);
     if (timeout <= 0 || call.settled || this.transport === undefined) return this.fail(question);
     const context = { signal: call.context.signal, timeout, report: () => undefined };
     const results = await this.transport.publish([call.batch[index]!], context).catch(() => undefined);
@@ -64,7 +64,8 @@ export class Aside {
   }
 
   /** A connection takes the time of the publish, and nothing of the destination's, which cannot answer before. */
-  private async isConnected({ context, left, settled }: PublishCall): Promise<boolean> {
+  private async isConnected({ context, deadline, settled }: PublishCall): Promise<boolean> {
+    const { left } = deadline;
     if (left <= MARGIN || settled) return false;
     this.transport ??= this.connect();
     const connected = this.transport.connect?.(
@@ -78,7 +79,7 @@ export class Aside {
 
   private fail({ call, index, to }: Question): void {
     to.isAsked = false;
-    to.unanswered(systemClock.monotonic());
+    to.guard(systemClock.monotonic());
     call.set(index, blameFor({ kind: 'not-confirmed', destination: to.name }));
   }
 }

@@ -1,7 +1,16 @@
-import { stopwatch, systemClock } from '../../time/clock.js';
+import { Deadline } from '../deadline.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { PublishContext, PublishFailure, PublishResult } from '../transport.js';
 import { blameFor } from '../amqp/blame.js';
+
+export interface CallOptions {
+  /** Milliseconds. */
+  readonly timeout: number;
+  /** Whether several messages of a key are out at once. */
+  readonly pipelined: boolean;
+  /** Called once, at the deadline or when the caller aborts, unless everything is known by then. */
+  expire(call: PublishCall, reason: unknown): void;
+}
 
 /** One `publish` on its way: what was sent of it, and what is known of each message. */
 export class PublishCall {
@@ -11,52 +20,31 @@ export class PublishCall {
   inFlight = 0;
   /** The broker may close the channel for one of its messages: each goes while nothing else is unconfirmed. */
   isCareful = false;
+  readonly deadline: Deadline;
   readonly done: Promise<readonly PublishResult[]>;
   private readonly results: (PublishResult | undefined)[];
   private missing: number;
-  private finish!: (results: readonly PublishResult[]) => void;
-  private release: (() => void) | undefined;
-  private readonly elapsed = stopwatch(systemClock);
-  private timeout = Infinity;
+  private readonly finish: (results: readonly PublishResult[]) => void;
   /** the messages of a key in the batch, when there can be several */
   private readonly runs: Map<string, KeyRun> | undefined;
 
   constructor(
     readonly batch: readonly OutboxMessage[],
     readonly context: PublishContext,
-    pipelined: boolean,
+    { timeout, pipelined, expire }: CallOptions,
   ) {
     this.results = new Array<PublishResult | undefined>(batch.length).fill(undefined);
     this.missing = batch.length;
-    this.done = new Promise((resolve) => (this.finish = resolve));
+    let finish!: typeof this.finish;
+    this.done = new Promise((resolve) => (finish = resolve));
+    this.finish = finish;
     this.runs = pipelined ? runsOf(batch) : undefined;
-  }
-
-  /** Past its deadline, also when the process stood still and its timer has not fired yet. */
-  get late(): boolean {
-    return this.elapsed() >= this.timeout;
-  }
-
-  /** Milliseconds. */
-  get left(): number {
-    return this.timeout - this.elapsed();
+    this.deadline = new Deadline(context.signal, timeout);
+    this.deadline.onPass(() => expire(this, context.signal.aborted ? context.signal.reason : undefined));
   }
 
   get settled(): boolean {
     return this.missing === 0;
-  }
-
-  /** Calls `expire` once, at the deadline or when the caller aborts, unless everything is known by then. */
-  arm(timeout: number, expire: (reason: unknown) => void): void {
-    this.timeout = timeout;
-    const { signal } = this.context;
-    const cancel = systemClock.after(timeout, () => expire(undefined));
-    const onAbort = (): void => expire(signal.reason);
-    signal.addEventListener('abort', onAbort, { once: true });
-    this.release = () => {
-      cancel();
-      signal.removeEventListener('abort', onAbort);
-    };
   }
 
   /** The first result of a message counts. */
@@ -94,7 +82,7 @@ export class PublishCall {
       // A report that throws is its owner's bug, and this runs inside amqplib's reader: the array below has the result.
     }
     if (this.missing > 0) return;
-    this.release?.();
+    this.deadline.dispose();
     this.finish(this.results as readonly PublishResult[]);
   }
 }

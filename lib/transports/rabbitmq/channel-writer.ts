@@ -1,38 +1,26 @@
 import { systemClock } from '../../time/clock.js';
-import type { OutboxMessage } from '../../outbox-message.js';
 import { PUBLISHED, type PublishFailure } from '../transport.js';
 import { blameFor, type RabbitMqTrouble } from '../amqp/blame.js';
+import type { Aside } from './aside.js';
 import type { PublishCall } from './call.js';
 import type { AmqpChannel, RabbitMqEncoder, RabbitMqPublish } from './client.js';
 import { missingExchange } from '../amqp/errors.js';
+import type { RabbitMqLink } from './link.js';
 import type { Refusals } from './refusals.js';
+import type { Suspects } from './suspects.js';
 import { Returns, type Returned } from './returns.js';
 import { digestOf, MOST_LATE, type RabbitMqDestination, type Silence } from './silence.js';
 import { ConfirmWindow } from './window.js';
 
-export interface ChannelOwner {
+/** What the writers of one connection share. */
+export interface WriterParts {
   readonly encode: RabbitMqEncoder;
   readonly silence: Silence;
-  /** The broker came back a moment ago, and may not have found all of its queues and exchanges yet. */
-  readonly recovering: boolean;
-  /** While true nothing is written: the broker asked to wait. */
-  isBlocked(): boolean;
-  /** The broker closed the channel of a connection that lives; the owner opens another one. */
-  onChannelClosed(writer: ChannelWriter): void;
-  /** amqplib refuses to write although no channel was closed. */
-  onBroken(error: unknown): void;
-  /** Its deadline passed: it is taken out of line and given its results. */
-  expire(call: PublishCall, reason: unknown): void;
-  /** Sends it over another connection and gives it its result, if there can be one. */
-  askAside(call: PublishCall, index: number, to: RabbitMqDestination): 'asked' | 'refused' | 'no other connection';
   readonly refusals: Refusals;
-  /**
-   * There is no such exchange, or no queue took a message: what of the topology was deleted is made anew.
-   * @returns why it could not be the last time
-   */
-  assertAgain(): unknown;
-  /** It was unconfirmed when the broker closed the channel, so that it may be what the broker closed for. */
-  suspect(message: OutboxMessage): void;
+  /** What was unconfirmed when the broker closed a channel, so that it may be what the broker closed for. */
+  readonly suspects: Suspects;
+  readonly link: Pick<RabbitMqLink, 'connection' | 'isBlocked' | 'recovery' | 'assertAgain'>;
+  readonly aside: Aside | undefined;
 }
 
 /** Publish calls waiting in line for one confirm channel. The line outlives a channel, not a connection. */
@@ -55,8 +43,12 @@ export class ChannelWriter {
   /** Of the last message that was sent. */ private wasCareful = false;
 
   constructor(
-    readonly owner: ChannelOwner,
+    private readonly parts: WriterParts,
     readonly maxUnconfirmed: number,
+    /** The broker closed the channel of a connection that lives: another one has to be opened. */
+    private readonly onClosed: (writer: ChannelWriter) => void,
+    /** amqplib refuses to write although no channel was closed. */
+    private readonly onBroken: (error: unknown) => void,
   ) {}
 
   add(call: PublishCall): void {
@@ -74,35 +66,14 @@ export class ChannelWriter {
     this.full = false;
     this.closeReason = undefined;
     this.heard = 0;
-    const current =
-      <A extends unknown[]>(handle: (...args: A) => void) =>
-      (...args: A): void => {
-        if (this.channel === channel) handle(...args);
-      };
-    channel.on(
-      'ack',
-      current((confirm: Confirm) => this.onConfirm(confirm, this.onAck)),
-    );
-    channel.on(
-      'nack',
-      current((confirm: Confirm) => this.onConfirm(confirm, this.onNack)),
-    );
-    channel.on(
-      'return',
-      current((message: Returned) => this.returns.add(message)),
-    );
-    channel.on(
-      'drain',
-      current(() => this.resume()),
-    );
-    channel.on(
-      'error',
-      current((error: unknown) => (this.closeReason = error)),
-    );
-    channel.on(
-      'close',
-      current(() => this.onClose()),
-    );
+    const on = <Detail>(event: string, handle: (detail: Detail) => void): unknown =>
+      channel.on(event, (detail: Detail) => this.channel === channel && handle(detail));
+    on('ack', (confirm: Confirm) => this.onConfirm(confirm, this.onAck));
+    on('nack', (confirm: Confirm) => this.onConfirm(confirm, this.onNack));
+    on('return', (message: Returned) => this.returns.add(message));
+    on('drain', () => this.resume());
+    on('error', (error) => (this.closeReason = error));
+    on('close', () => this.onClose());
     this.pump();
   }
 
@@ -118,7 +89,7 @@ export class ChannelWriter {
       to.pending -= 1;
       to.forget();
       const failure = failureOf(alone, to);
-      if (failure.blame !== 'transport') this.owner.suspect(call.batch[index]!);
+      if (failure.blame !== 'transport') this.parts.suspects.add(call.batch[index]!.id);
       call.set(index, failure);
     });
   }
@@ -135,9 +106,8 @@ export class ChannelWriter {
     try {
       for (let call; (call = this.queue[0]) !== undefined;) {
         if (call.settled || call.cursor === call.batch.length) this.queue.shift();
-        else if (this.channel === undefined || this.full || !this.hasRoomFor(call) || this.owner.isBlocked()) return;
-        else if (call.late) this.owner.expire(call, undefined);
-        else this.send(this.channel, call, call.cursor);
+        else if (this.channel === undefined || this.full || !this.hasRoomFor(call) || this.parts.link.isBlocked) return;
+        else if (!call.deadline.passed) this.send(this.channel, call, call.cursor);
       }
     } finally {
       this.pumping = false;
@@ -151,27 +121,27 @@ export class ChannelWriter {
 
   private send(channel: AmqpChannel, call: PublishCall, index: number): void {
     if (call.isOvertaking(index)) return this.refuse(call, index, { kind: 'overtaking' });
-    const { silence } = this.owner;
+    const { silence } = this.parts;
     if (silence.confirmed.size > 0 && silence.wasConfirmed(call.batch[index]!)) {
       call.cursor = index + 1;
       return call.set(index, PUBLISHED);
     }
     let encoded: RabbitMqPublish;
     try {
-      encoded = this.owner.encode(call.batch[index]!);
+      encoded = this.parts.encode(call.batch[index]!);
     } catch (error) {
       return this.refuse(call, index, { kind: 'not-encodable', error });
     }
     const to = silence.of(encoded.exchange, encoded.routingKey);
     const now = systemClock.monotonic();
     const mayClose = this.maxUnconfirmed === 1 || call.isCareful;
-    const refusal = this.owner.refusals.of(to, mayClose ? now : undefined);
+    const refusal = this.parts.refusals.of(to, mayClose ? now : undefined);
     if (refusal !== undefined) return this.refuse(call, index, refusal);
     if (to.isGuarded) {
-      const answer = to.mayBeAsked(now) ? this.owner.askAside(call, index, to) : 'refused';
+      const answer = to.mayBeAsked(now) ? this.askAside(call, index, to) : 'refused';
       if (answer === 'asked') return void (call.cursor = index + 1);
       if (answer === 'refused') return this.refuse(call, index, { kind: 'not-confirmed', destination: to.name });
-      to.unanswered(now); // until it answers
+      to.guard(now); // until it answers
     }
     try {
       // amqplib encodes everything before it writes anything: a throw means that nothing was sent and no tag was used.
@@ -180,7 +150,7 @@ export class ChannelWriter {
       if ((error as Error).name !== 'IllegalOperationError')
         return this.refuse(call, index, { kind: 'not-encodable', error });
       this.channel = undefined;
-      return this.owner.onBroken(error);
+      return this.onBroken(error);
     }
     call.cursor = index + 1;
     call.inFlight += 1;
@@ -188,6 +158,17 @@ export class ChannelWriter {
     this.window.push(call, index, to);
     to.sent(now);
     silence.watch();
+  }
+
+  /** On a connection of the application nobody asks: one that gets no answer would be destroyed, with all that is on it. */
+  private askAside(
+    call: PublishCall,
+    index: number,
+    to: RabbitMqDestination,
+  ): 'asked' | 'refused' | 'no other connection' {
+    const { link, aside } = this.parts;
+    if (link.connection?.own !== true) return 'no other connection';
+    return aside?.ask({ call, index, to }) === true ? 'asked' : 'refused';
   }
 
   private refuse(call: PublishCall, index: number, trouble: RabbitMqTrouble): void {
@@ -209,7 +190,7 @@ export class ChannelWriter {
       this.late.delete(at);
       found.to.answered(systemClock.monotonic());
       if (isAck && this.returns.troubleOf(found.id, at) === undefined)
-        this.owner.silence.confirmedLate(found.id, found.digest);
+        this.parts.silence.confirmedLate(found.id, found.digest);
     }
   }
 
@@ -218,7 +199,7 @@ export class ChannelWriter {
    * are silent, or of a call whose time is over.
    */
   giveUp(now: number, late?: PublishCall): void {
-    const { silence } = this.owner;
+    const { silence } = this.parts;
     const isLost = (to: RabbitMqDestination, tag: number, call: PublishCall): boolean =>
       tag < this.heard && (call === late || silence.isSilent(to, now));
     this.window.takeIf(isLost, (call, index, tag, to) => {
@@ -236,14 +217,14 @@ export class ChannelWriter {
   private readonly onAck = (call: PublishCall, index: number, tag: number, to: RabbitMqDestination): void => {
     this.answered(call, to);
     const trouble = this.returns.troubleOf(call.batch[index]!.id, tag);
-    const failed = trouble && { ...trouble, refused: this.owner.assertAgain() };
-    call.set(index, failed === undefined ? PUBLISHED : blameFor(failed, this.owner.recovering));
+    const failed = trouble && { ...trouble, refused: this.parts.link.assertAgain() };
+    call.set(index, failed === undefined ? PUBLISHED : blameFor(failed, this.parts.link.recovery.isOn));
     if (this.queue.length > 0) this.pump();
   };
 
   private readonly onNack = (call: PublishCall, index: number, _tag: number, to: RabbitMqDestination): void => {
     this.answered(call, to);
-    call.set(index, blameFor({ kind: 'nacked', destination: to.name }, this.owner.recovering));
+    call.set(index, blameFor({ kind: 'nacked', destination: to.name }, this.parts.link.recovery.isOn));
     if (this.queue.length > 0) this.pump();
   };
 
@@ -266,16 +247,16 @@ export class ChannelWriter {
       return;
     }
     const exchange = missingExchange(error);
-    const refused = exchange === undefined ? undefined : this.owner.assertAgain();
+    const refused = exchange === undefined ? undefined : this.parts.link.assertAgain();
     const failureOf = (one: boolean, to: RabbitMqDestination): PublishFailure => {
       const alone = exchange === undefined ? one : to.exchange === exchange;
       const trouble = { kind: 'channel-closed', error, alone, destination: to.name, refused } as const;
-      const failure = blameFor(trouble, this.owner.recovering);
-      if (failure.suspect === 'destination') this.owner.refusals.note(failure.destination as string, trouble);
+      const failure = blameFor(trouble, this.parts.link.recovery.isOn);
+      if (failure.suspect === 'destination') this.parts.refusals.note(failure.destination as string, trouble);
       return failure;
     };
     this.abandon(failureOf);
-    this.owner.onChannelClosed(this);
+    this.onClosed(this);
   }
 }
 

@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { systemClock, within } from '../../time/clock.js';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
+import { abortable } from '../abortable.js';
 import { askBeforeWrites } from '../ask-before-writes.js';
 import { ENCODED } from '../broker-address.js';
 import { cutSocket } from '../cut-socket.js';
@@ -218,7 +219,7 @@ export function serverOf(address: RabbitMqUrl): string {
 }
 
 async function providedBy(provider: RabbitMqUrlProvider, signal: AbortSignal): Promise<RabbitMqUrl> {
-  const address = await abortable(Promise.resolve(provider()), signal, ignore);
+  const address = await abortable(Promise.resolve(provider()), signal);
   if (isServer(address)) return address;
   throw new OutboxConfigurationError(
     'INVALID_OPTIONS',
@@ -239,26 +240,6 @@ function tuned(server: RabbitMqUrl, heartbeat: number): string | object {
   for (const [name, value] of Object.entries(settings))
     if (!url.searchParams.has(name)) url.searchParams.set(name, String(value));
   return url.href;
-}
-
-/** `undo` gets what comes after the abort. */
-export async function abortable<T>(promise: Promise<T>, signal: AbortSignal, undo: (value: T) => void): Promise<T> {
-  let onAbort!: () => void;
-  let aborted = false;
-  const abort = new Promise<never>((_, reject) => {
-    onAbort = () => {
-      aborted = true;
-      reject(signal.reason);
-    };
-    if (signal.aborted) onAbort();
-    else signal.addEventListener('abort', onAbort, { once: true });
-  });
-  promise.then((value) => (aborted ? undo(value) : undefined), ignore);
-  try {
-    return await Promise.race([promise, abort]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
-  }
 }
 
 function socketOf(model: AmqpConnection): Socket | undefined {

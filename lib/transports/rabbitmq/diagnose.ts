@@ -2,21 +2,11 @@ import { randomUUID } from 'node:crypto';
 import { systemClock, within } from '../../time/clock.js';
 import { found, isOk, type Finding } from '../diagnosis.js';
 import type { BrokerQuestion, ExpectedMessages } from '../transport.js';
-import { exchangeName, nameOf } from '../amqp/names.js';
-import { abortable, RabbitMqConnection } from './connection.js';
-import type { AmqpChannel } from './client.js';
+import type { RabbitMqConnection } from './connection.js';
 import type { RabbitMqLink } from './link.js';
-import { MOST, NOT_FOUND, placesOf, refusal, type Place } from './missing.js';
+import { askBeside, look, NOT_FOUND, placesOf, type PlaceAnswer } from './missing.js';
 import { replyCodeOf } from '../amqp/errors.js';
 import type { RabbitMqSettings } from './options.js';
-
-/** What the broker answered about an exchange or a queue, by the code that closed the channel; `null`: it is there. */
-interface PlaceFacts {
-  readonly place: Place;
-  readonly refusedWith: number | null;
-  readonly messages: number | null;
-  readonly consumers: number | null;
-}
 
 /** Asks over a connection of its own, by passive declarations, which make nothing. */
 export async function diagnose(
@@ -25,22 +15,14 @@ export async function diagnose(
   { transport, expected }: BrokerQuestion,
   signal: AbortSignal,
 ): Promise<Finding[]> {
-  const undo = ({ model, own }: { model: RabbitMqConnection['model']; own: boolean }): void => {
-    if (own) new RabbitMqConnection(model, true).destroy();
-  };
-  const { model, own } = await abortable(source(signal), signal, undo);
-  if (!own) return [notAsked(transport)];
-  const connection = new RabbitMqConnection(model, true);
-  try {
-    const places = placesOf(settings, [...expected, ...ofTopology(settings)]);
-    const facts = await abortable(connection.answer(look(connection, [...places.values()])), signal, () => undefined);
-    await abortable(publishNothing(connection), signal, () => undefined);
-    const { blocked } = connection;
-    return judge(transport, { server: serverOf(model), blocked }, facts, bindings(settings, expected));
-  } finally {
-    if (signal.aborted || connection.blocked !== undefined) connection.destroy();
-    else await connection.close(CLOSE_TIMEOUT);
-  }
+  const places = placesOf(settings, [...expected, ...ofTopology(settings)]);
+  const findings = await askBeside(source, signal, async (connection) => {
+    const answers = await look(connection, places);
+    await publishNothing(connection);
+    const { blocked, model } = connection;
+    return judge(transport, { server: serverOf(model), blocked }, answers, bindings(settings, expected));
+  });
+  return findings ?? [notAsked(transport)];
 }
 
 /** Queues that the options name, as destinations of the default exchange. */
@@ -67,25 +49,6 @@ function bindings(
   return new Map([...keys].map(([to, set]) => [to, [...set].sort().slice(0, KEYS)]));
 }
 
-async function look(connection: RabbitMqConnection, places: readonly Place[]): Promise<PlaceFacts[]> {
-  const facts: PlaceFacts[] = [];
-  let channel: AmqpChannel | undefined;
-  for (const place of places.slice(0, MOST)) {
-    channel ??= await connection.openChannel();
-    const answer = await refusal(channel, place);
-    if (answer.error !== undefined) channel = undefined; // closed by the refusal
-    const { messageCount = null, consumerCount = null } = Object(answer.reply) as Record<string, number>;
-    facts.push({
-      place,
-      refusedWith: answer.error === undefined ? null : (replyCodeOf(answer.error) ?? 0),
-      messages: messageCount,
-      consumers: consumerCount,
-    });
-  }
-  await channel?.close(); // a login may have a right to one
-  return facts;
-}
-
 /**
  * RabbitMQ tells of an alarm only who publishes, and reads nothing more of that connection: so it gets an empty message that no
  * queue takes, and a question behind it. Where the login may not do so, nothing is known.
@@ -110,14 +73,14 @@ function serverOf(model: { readonly connection: object }): string {
 function judge(
   transport: string,
   { server, blocked }: { readonly server: string; readonly blocked: string | undefined },
-  facts: readonly PlaceFacts[],
+  answers: readonly PlaceAnswer[],
   keys: ReadonlyMap<string, readonly string[]>,
 ): Finding[] {
   return [
     blocked === undefined
       ? isOk('broker', `${server} answers to '${transport}'.`, { transport, server })
       : alarmed(transport, server, blocked),
-    ...facts.map((each) => ofPlace(transport, each)),
+    ...answers.map((each) => ofPlace(transport, each)),
     ...[...keys].map(([exchange, routingKeys]) => unknowable(transport, exchange, routingKeys)),
   ];
 }
@@ -134,9 +97,10 @@ const alarmed = (transport: string, server: string, blocked: string): Finding =>
     'Make room on the node that rabbitmqctl status names, or raise its limit: rabbitmqctl set_vm_memory_high_watermark 0.6, rabbitmqctl set_disk_free_limit 50MB. The relay then continues by itself.',
   );
 
-function ofPlace(transport: string, { place, refusedWith, messages, consumers }: PlaceFacts): Finding {
-  const name = 'queue' in place ? nameOf('', place.queue) : exchangeName(place.exchange);
+function ofPlace(transport: string, { destination: name, place, error, reply }: PlaceAnswer): Finding {
   const kind = 'queue' in place ? 'queue' : 'exchange';
+  const refusedWith = error === undefined ? null : (replyCodeOf(error) ?? 0);
+  const { messageCount: messages = null, consumerCount: consumers = null } = Object(reply) as Record<string, number>;
   const evidence = { transport, destination: name, replyCode: refusedWith, messages, consumers };
   if (refusedWith === null) return there(name, kind, evidence);
   if (refusedWith !== NOT_FOUND)
@@ -200,5 +164,4 @@ const notAsked = (transport: string): Finding =>
 /** Routing keys that are named for an exchange. */
 const KEYS = 20;
 /** Milliseconds. */
-const CLOSE_TIMEOUT = 3_000;
 const ALARM_TIMEOUT = 1_500;

@@ -2,7 +2,8 @@ import { assertTopology } from './topology.js';
 import type { AmqpChannel, AmqpConnection } from './client.js';
 import { closeReason } from '../amqp/errors.js';
 import { OutboxError } from '../../outbox.errors.js';
-import { abortable, RabbitMqConnection, type ConnectionEvents } from './connection.js';
+import { abortable } from '../abortable.js';
+import { RabbitMqConnection, type ConnectionEvents } from './connection.js';
 import type { RabbitMqSettings } from './options.js';
 import { Recovery } from '../amqp/recovery.js';
 
@@ -31,7 +32,8 @@ export class RabbitMqLink {
   server: string | undefined;
   /** Why the topology could not be asserted again on a connection that lives. */
   refused: unknown;
-  readonly recovery = new Recovery();
+  /** No second channel can be had. */
+  hasOneChannel = false;
   isAsserting = false;
   private connecting: Promise<void> | undefined;
   private attempt = new AbortController();
@@ -40,6 +42,7 @@ export class RabbitMqLink {
     readonly settings: RabbitMqSettings,
     readonly source: ConnectionSource,
     readonly events: LinkEvents,
+    readonly recovery = new Recovery(),
   ) {}
 
   get isConnecting(): boolean {
@@ -51,7 +54,7 @@ export class RabbitMqLink {
     const connected = this.ensureConnected();
     const { attempt } = this;
     try {
-      await abortable(connected, signal, () => undefined);
+      await abortable(connected, signal);
     } catch (error) {
       if (!signal.aborted) throw error;
       this.giveUp(attempt, signal.reason);
@@ -85,10 +88,20 @@ export class RabbitMqLink {
     return this.bounded(this.connection.openConfirmChannel(), this.attempt.signal);
   }
 
-  /** One at a time. The next message tells how it ended. */
-  assertAgain(): void {
-    const { connection, isAsserting } = this;
-    if (this.settings.topology === undefined || connection === undefined || isAsserting) return;
+  /** While it is true nothing is written: the broker asked to wait. */
+  get isBlocked(): boolean {
+    return this.connection?.blocked !== undefined;
+  }
+
+  /**
+   * Makes anew what of the topology was deleted: there is no such exchange, or no queue took a message. One at a time, and not
+   * where a login may have one channel: the next connection asserts it.
+   * @returns why it could not be the last time
+   */
+  assertAgain(): unknown {
+    const { connection, settings, hasOneChannel } = this;
+    if (settings.topology === undefined || connection === undefined || this.isAsserting || hasOneChannel)
+      return this.refused;
     this.isAsserting = true;
     void this.assertOver(connection, this.attempt.signal)
       .then(
@@ -96,6 +109,7 @@ export class RabbitMqLink {
         (error: unknown) => (this.refused = error),
       )
       .finally(() => (this.isAsserting = false));
+    return this.refused;
   }
 
   /** At once. The application's own connection survives when nothing of ours is on it. */
@@ -168,10 +182,6 @@ export class RabbitMqLink {
   }
 
   private bounded<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-    return abortable(
-      promise,
-      AbortSignal.any([signal, AbortSignal.timeout(this.settings.connectTimeout)]),
-      () => undefined,
-    );
+    return abortable(promise, AbortSignal.any([signal, AbortSignal.timeout(this.settings.connectTimeout)]));
   }
 }

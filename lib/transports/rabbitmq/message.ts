@@ -3,10 +3,16 @@ import type { OutboxMessage } from '../../outbox-message.js';
 import { OutboxMessageError } from '../../outbox.errors.js';
 import { createEnvelope, type Headers } from '../envelope.js';
 import { RoutingKeyError } from '../amqp/blame.js';
-import { MAX_HEADER_TABLE, namesProblem, optionsProblem, tableProblem, tableSize } from '../amqp/limits.js';
+import {
+  isShortText,
+  MAX_HEADER_TABLE,
+  namesProblem,
+  optionsProblem,
+  tableProblem,
+  tableSize,
+} from '../amqp/limits.js';
 import { KEY_HEADER, TOMBSTONE_HEADER } from '../amqp/names.js';
 import type { RabbitMqEncoder } from './client.js';
-import { isShortText } from './option-checks.js';
 import type { RabbitMqSettings } from './options.js';
 
 type EncoderSettings = Pick<

@@ -1,9 +1,10 @@
 import type { ExpectedMessages, MissingDestination } from '../transport.js';
 import { blameFor } from '../amqp/blame.js';
 import type { AmqpChannel } from './client.js';
-import { abortable, RabbitMqConnection } from './connection.js';
+import { abortable } from '../abortable.js';
+import { RabbitMqConnection } from './connection.js';
 import { replyCodeOf } from '../amqp/errors.js';
-import type { RabbitMqLink } from './link.js';
+import type { ConnectionSource, RabbitMqLink } from './link.js';
 import type { RabbitMqSettings } from './options.js';
 import { exchangeName, nameOf } from '../amqp/names.js';
 
@@ -23,15 +24,31 @@ export async function findMissing(
   const places = placesOf(settings, expected);
   if (places.size === 0 || connection?.own === false) return [];
   if (connection === undefined || recovery.isOn) throw new Error('RabbitMQ is unavailable, or was until a moment ago.');
-  const undo = (late: { model: RabbitMqConnection['model'] }): void =>
-    new RabbitMqConnection(late.model, true).destroy();
-  const { model } = await abortable(source(signal), signal, undo);
-  const own = new RabbitMqConnection(model, true);
+  const answers = await askBeside(source, signal, (own) => look(own, places));
+  return answers?.flatMap(missingOf) ?? [];
+}
+
+/**
+ * Asks over a connection of its own, which ends with the question.
+ * @returns `undefined`: there is only the application's connection, which is not asked over
+ */
+export async function askBeside<Answer>(
+  source: ConnectionSource,
+  signal: AbortSignal,
+  ask: (connection: RabbitMqConnection) => Promise<Answer>,
+): Promise<Answer | undefined> {
+  const undo = (late: Awaited<ReturnType<ConnectionSource>>): void => {
+    if (late.own) new RabbitMqConnection(late.model, true).destroy();
+  };
+  const { model, own } = await abortable(source(signal), signal, undo);
+  if (!own) return undefined;
+  const connection = new RabbitMqConnection(model, true);
   try {
-    return await abortable(own.answer(missingAmong(own, places)), signal, () => undefined);
+    return await abortable(connection.answer(ask(connection)), signal);
   } finally {
-    if (signal.aborted) own.destroy();
-    else await own.close(CLOSE_TIMEOUT);
+    // A broker that asks to wait says no goodbye either.
+    if (signal.aborted || connection.blocked !== undefined) connection.destroy();
+    else await connection.close(CLOSE_TIMEOUT);
   }
 }
 
@@ -53,29 +70,38 @@ export function placesOf(
   return places;
 }
 
-async function missingAmong(
-  connection: RabbitMqConnection,
-  places: ReadonlyMap<string, Place>,
-): Promise<MissingDestination[]> {
-  const missing: MissingDestination[] = [];
+/** What the broker answered about an exchange or a queue; `error`: what it closed the channel with, over this question. */
+export interface PlaceAnswer {
+  readonly destination: string;
+  readonly place: Place;
+  readonly error?: unknown;
+  readonly reply?: unknown;
+}
+
+export async function look(connection: RabbitMqConnection, places: ReadonlyMap<string, Place>): Promise<PlaceAnswer[]> {
+  const answers: PlaceAnswer[] = [];
   let channel: AmqpChannel | undefined;
   for (const [destination, place] of places) {
     channel ??= await connection.openChannel();
-    const { error } = await refusal(channel, place);
-    if (error === undefined) continue;
-    channel = undefined; // closed by the refusal
-    if (replyCodeOf(error) !== NOT_FOUND) continue;
-    const failure =
-      'queue' in place
-        ? blameFor({ kind: 'unroutable', exchange: '', routingKey: place.queue, replyCode: NO_ROUTE })
-        : blameFor({ kind: 'channel-closed', error, alone: true, destination });
-    missing.push({ destination, error: failure.error });
+    const answer = await refusal(channel, place);
+    if (answer.error !== undefined) channel = undefined; // closed by the refusal
+    answers.push({ destination, place, ...answer });
   }
-  return missing;
+  await channel?.close(); // a login may have a right to one
+  return answers;
+}
+
+function missingOf({ destination, place, error }: PlaceAnswer): MissingDestination[] {
+  if (replyCodeOf(error) !== NOT_FOUND) return [];
+  const failure =
+    'queue' in place
+      ? blameFor({ kind: 'unroutable', exchange: '', routingKey: place.queue, replyCode: NO_ROUTE })
+      : blameFor({ kind: 'channel-closed', error, alone: true, destination });
+  return [{ destination, error: failure.error }];
 }
 
 /** The answer, or what closed the channel: there is none (404), no right to ask (403), somebody else's (405). @throws what is no answer */
-export async function refusal(
+async function refusal(
   channel: AmqpChannel,
   place: Place,
 ): Promise<{ readonly error?: unknown; readonly reply?: unknown }> {
@@ -95,4 +121,4 @@ const OF_THE_PLACE = new Set([403, NOT_FOUND, 405, 406]);
 /** Milliseconds. */
 const CLOSE_TIMEOUT = 3_000;
 /** Destinations that are asked about: each that is missing takes a channel. */
-export const MOST = 200;
+const MOST = 200;

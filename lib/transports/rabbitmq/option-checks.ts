@@ -14,14 +14,11 @@ import {
   trueOrFalse,
   type Rule,
 } from '../../options/rules.js';
+import { isShortText } from '../amqp/limits.js';
 import { ENCODED } from '../broker-address.js';
 import { rabbitMqLimits } from './limits.js';
 import { isServer, type RabbitMqOptions, type RabbitMqSettings } from './options.js';
 
-/** An AMQP short string. */
-export function isShortText(text: unknown): text is string {
-  return typeof text === 'string' && (text.length * 3 <= 255 || Buffer.byteLength(text) <= 255);
-}
 const shortText: Rule = {
   allowed: 'a string of at most 255 bytes',
   parse: (value) => (isShortText(value) ? value : INVALID),

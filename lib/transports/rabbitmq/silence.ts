@@ -37,10 +37,6 @@ export class RabbitMqDestination {
     this.askAfter = now + ASK_EVERY;
   }
 
-  unanswered(now: number): void {
-    this.guard(now);
-  }
-
   mayBeAsked(now: number): boolean {
     return !this.isAsked && now >= this.askAfter;
   }

@@ -11,14 +11,16 @@ import {
   type PublishResult,
   type TransportHealth,
   type TransportLimits,
+  type TransportStateListener,
 } from '../transport.js';
 import { Aside } from './aside.js';
 import { blameFor } from '../amqp/blame.js';
 import { PublishCall } from './call.js';
 import type { AmqpChannel, RabbitMqEncoder } from './client.js';
 import { closeReason, replyCodeOf } from '../amqp/errors.js';
-import { ChannelWriter, type ChannelOwner } from './channel-writer.js';
+import { ChannelWriter } from './channel-writer.js';
 import { RabbitMqLink, type ConnectionSource } from './link.js';
+import { Recovery } from '../amqp/recovery.js';
 import { MAX_HEADER_TABLE } from '../amqp/limits.js';
 import { exchangeName, nameOf } from '../amqp/names.js';
 import { createEncoder } from './message.js';
@@ -33,49 +35,55 @@ import { Suspects } from './suspects.js';
  * Publishes over one connection and, normally, one confirm channel. Messages that were unconfirmed when the broker closed
  * a channel are suspects: they are sent one by one over a second channel, where the culprit takes nobody down with it.
  */
-export class RabbitMqTransport extends OutboxTransport implements ChannelOwner {
+export class RabbitMqTransport extends OutboxTransport {
   readonly receipt = 'broker';
   override readonly atomicRuns: boolean;
-  readonly encode: RabbitMqEncoder;
   readonly silence: Silence;
+  private readonly encode: RabbitMqEncoder;
   private readonly aside: Aside | undefined;
   private readonly main: ChannelWriter;
   private readonly probe: ChannelWriter;
   private readonly link: RabbitMqLink;
   private readonly suspects = new Suspects();
-  readonly refusals = new Refusals();
+  private readonly refusals = new Refusals();
   private readonly underWay = new Set<PublishCall>();
-  /** No second channel can be had: what is suspect goes over the one there is, while nothing else is unconfirmed. */
-  private hasOneChannel = false;
   private closed = false;
+  private onState: TransportStateListener | undefined;
 
   constructor(
     readonly settings: RabbitMqSettings,
     override readonly limits: TransportLimits,
     source: ConnectionSource,
-    /** This is the one that only asks (see {@link Aside}), of this one. */
-    readonly asksFor?: Pick<ChannelOwner, 'recovering'>,
+    /** Of the one for which this one only asks (see {@link Aside}). */
+    asksFor?: Recovery,
   ) {
     super();
     this.silence = new Silence(asksFor ? undefined : (now) => this.giveUp(now));
-    const connect = (): OutboxTransport => new RabbitMqTransport(settings, limits, source, this);
-    this.aside = asksFor ? undefined : new Aside(connect, () => this.silence.patience);
     this.atomicRuns = settings.pipelineKeys;
-    const maxTable = (): number => this.link.connection?.maxHeaderTable ?? MAX_HEADER_TABLE;
-    this.encode = settings.encode ?? createEncoder(settings, maxTable);
-    this.main = new ChannelWriter(this, settings.maxUnconfirmed);
-    this.probe = new ChannelWriter(this, 1);
-    this.link = new RabbitMqLink(settings, source, {
-      onOpen: (channel) => this.onOpen(channel),
-      onLost: (error) => this.onLost(error),
+    const events = {
+      onOpen: (channel: AmqpChannel) => this.onOpen(channel),
+      onLost: (error: unknown) => this.onLost(error),
       onWrite: () => this.expireLate(),
-      onBlocked: (reason) => this.onState?.('blocked', reason),
+      onBlocked: (reason: string) => this.onState?.('blocked', reason),
       onUnblocked: () => this.onUnblocked(),
-    });
+    };
+    this.link = new RabbitMqLink(settings, source, events, new Recovery(asksFor));
+    const { silence, refusals, suspects, link } = this;
+    const maxTable = (): number => link.connection?.maxHeaderTable ?? MAX_HEADER_TABLE;
+    this.encode = settings.encode ?? createEncoder(settings, maxTable);
+    const asking = (): OutboxTransport => new RabbitMqTransport(settings, limits, source, link.recovery);
+    this.aside = asksFor ? undefined : new Aside(asking, () => silence.patience);
+    const { encode, aside } = this;
+    const parts = { encode, silence, refusals, suspects, link, aside };
+    const onClosed = (writer: ChannelWriter): void => void this.reopen(writer);
+    const onBroken = (error: unknown): void => void (link.connection !== undefined && this.onLost(error));
+    this.main = new ChannelWriter(parts, settings.maxUnconfirmed, onClosed, onBroken);
+    this.probe = new ChannelWriter(parts, 1, onClosed, onBroken);
   }
 
-  override async connect(signal: AbortSignal): Promise<void> {
+  override async connect(signal: AbortSignal, onState?: TransportStateListener): Promise<void> {
     this.closed = false;
+    this.onState = onState;
     await this.link.connect(signal);
   }
 
@@ -91,18 +99,17 @@ export class RabbitMqTransport extends OutboxTransport implements ChannelOwner {
     isApart: boolean,
   ): Promise<readonly PublishResult[]> {
     if (batch.length === 0) return [];
-    const call = new PublishCall(batch, context, this.settings.pipelineKeys);
-    if (this.closed || context.signal.aborted) {
-      call.fail(unavailable(this.closed ? new Error('The transport is closed.') : context.signal.reason));
-      return call.done;
-    }
-    const timeout = Math.min(context.timeout, this.settings.confirmTimeout);
+    const { pipelineKeys, confirmTimeout } = this.settings;
+    const timeout = Math.min(context.timeout, confirmTimeout);
+    const expire = (late: PublishCall, reason: unknown): void => this.expire(late, reason);
+    const call = new PublishCall(batch, context, { timeout, pipelined: pipelineKeys, expire });
+    if (this.closed) call.fail(unavailable(new Error('The transport is closed.')));
+    if (call.settled) return call.done;
     this.silence.within(timeout);
-    call.arm(timeout, (reason) => this.expire(call, reason));
     this.underWay.add(call);
     void call.done.then(() => this.underWay.delete(call));
     if (!isApart && !this.suspects.includesAny(batch)) this.main.add(call);
-    else if (this.hasOneChannel) this.addCarefully(call);
+    else if (this.link.hasOneChannel) this.addCarefully(call);
     else this.addToProbe(call);
     if (this.link.connection === undefined)
       this.link.ensureConnected().catch((error: unknown) => this.failQueued(unavailable(error)));
@@ -160,38 +167,6 @@ export class RabbitMqTransport extends OutboxTransport implements ChannelOwner {
         };
   }
 
-  get recovering(): boolean {
-    return this.link.recovery.isOn || this.asksFor?.recovering === true;
-  }
-
-  /** A login that may have one channel has none to spare: the next connection asserts it. */
-  assertAgain(): unknown {
-    if (!this.hasOneChannel) this.link.assertAgain();
-    return this.link.refused;
-  }
-
-  isBlocked(): boolean {
-    return this.link.connection?.blocked !== undefined;
-  }
-
-  /** On a connection of the application nobody asks: one that gets no answer would be destroyed, with all that is on it. */
-  askAside(...[call, index, to]: Parameters<ChannelOwner['askAside']>): ReturnType<ChannelOwner['askAside']> {
-    if (this.link.connection?.own !== true) return 'no other connection';
-    return this.aside?.ask({ call, index, to }) === true ? 'asked' : 'refused';
-  }
-
-  suspect(message: OutboxMessage): void {
-    this.suspects.add(message.id);
-  }
-
-  onChannelClosed(writer: ChannelWriter): void {
-    void this.reopen(writer);
-  }
-
-  onBroken(error: unknown): void {
-    if (this.link.connection !== undefined) this.onLost(error);
-  }
-
   private get unconfirmed(): number {
     return this.main.window.size + this.probe.window.size;
   }
@@ -203,7 +178,7 @@ export class RabbitMqTransport extends OutboxTransport implements ChannelOwner {
   }
 
   private goOnWithOne(): void {
-    this.hasOneChannel = true;
+    this.link.hasOneChannel = true;
     for (const call of this.probe.queue.splice(0)) this.addCarefully(call);
   }
 
@@ -251,7 +226,8 @@ export class RabbitMqTransport extends OutboxTransport implements ChannelOwner {
 
   private onLost(error: unknown): void {
     // A limit that the broker has for its users (530) ends the connection.
-    if ((this.probe.opening || this.link.isAsserting) && (replyCodeOf(error) ?? 0) >= 500) this.hasOneChannel = true;
+    if ((this.probe.opening || this.link.isAsserting) && (replyCodeOf(error) ?? 0) >= 500)
+      this.link.hasOneChannel = true;
     this.drop(blameFor({ kind: 'connection-closed', error, alone: this.unconfirmed === 1 }));
     this.onState?.('down', error);
   }
@@ -265,18 +241,18 @@ export class RabbitMqTransport extends OutboxTransport implements ChannelOwner {
 
   /** While the broker asks to wait, silence means nothing. */
   private giveUp(now: number, call?: PublishCall): void {
-    if (this.isBlocked()) return;
+    if (this.link.isBlocked) return;
     this.main.giveUp(now, call);
     this.probe.giveUp(now, call);
   }
 
   /** Unless the broker has it all, the connection is destroyed before anybody hears that the publish failed. */
-  expire(call: PublishCall, reason: unknown): void {
+  private expire(call: PublishCall, reason: unknown): void {
     this.main.remove(call);
     this.probe.remove(call);
     if (call.inFlight > 0) {
       this.giveUp(systemClock.monotonic(), call);
-      if (call.inFlight > 0 && !this.isBlocked()) this.silence.doubt();
+      if (call.inFlight > 0 && !this.link.isBlocked) this.silence.doubt();
     }
     const failure = this.lateness(call, reason);
     if (call.inFlight > 0) this.drop(failure);
@@ -285,7 +261,7 @@ export class RabbitMqTransport extends OutboxTransport implements ChannelOwner {
 
   /** amqplib is about to write what it may have held while the process stood still. */
   private expireLate(): void {
-    for (const call of this.underWay) if (call.late) this.expire(call, undefined);
+    for (const { deadline } of this.underWay) void deadline.passed; // which calls `expire`
   }
 
   private lateness(call: PublishCall, reason: unknown): PublishFailure {

@@ -29,11 +29,6 @@ export class ConfirmWindow {
     return this.base + this.head >= tag;
   }
 
-  /** Of the oldest unconfirmed message. */
-  get first(): RabbitMqDestination | undefined {
-    return this.size === 0 ? undefined : this.destinations[this.head];
-  }
-
   /** To be called once per message that was written, in order. */
   push(call: PublishCall, index: number, destination: RabbitMqDestination): void {
     this.calls.push(call);

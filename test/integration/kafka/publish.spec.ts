@@ -50,7 +50,7 @@ describeWith('kafka', 'kafka() publishes', () => {
       const client = kind === 'a Kafka object' ? new Kafka(kafkaConfig()) : kafkaConfig();
       const transport = (await open({ client, producers: 1 })) as KafkaTransport;
       expectAllOk(await publish(transport, messages(topic, 2)));
-      const { brokerPool } = transport.slots.all[0]!.producer!.guard.topics as unknown as {
+      const { brokerPool } = transport.slots.all[0]!.producer!.guard.cluster as unknown as {
         brokerPool: { brokers: Record<string, { connectionPool: { pool: { requestQueue: object }[] } }> };
       };
       const queues = Object.values(brokerPool.brokers).flatMap(({ connectionPool }) => connectionPool.pool);

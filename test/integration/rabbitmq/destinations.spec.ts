@@ -65,7 +65,7 @@ describeUnlessMissing(missing, 'a queue that confirms nothing, as a quorum queue
       probePublish(transport, batch, { timeout: 600_000, onReport });
     const [stuck, good] = [await stuckQueue((queue) => publish(toAll([queue]))), await observer.queue()];
     const states: string[] = [];
-    transport.onState = (state) => states.push(state);
+    await transport.connect?.(AbortSignal.timeout(60_000), (state) => states.push(state));
     const away = ['transport', 'destination', `queue "${stuck}"`];
     const batch = toAll([stuck, good, stuck, good]);
     // A destination's time passes once both good ones have answered, however long they take.

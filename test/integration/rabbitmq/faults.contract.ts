@@ -45,6 +45,11 @@ export function describeRabbitMqFaults(client: string): void {
       await transport.connect?.(AbortSignal.timeout(A_MINUTE));
       return transport;
     }
+    const lossOf = (transport: OutboxTransport): Promise<void> =>
+      new Promise((resolve, reject) => {
+        const onState = (state: string): void => (state === 'down' ? resolve() : undefined);
+        transport.connect?.(AbortSignal.timeout(A_MINUTE), onState).catch(reject);
+      });
     const blames = (results: readonly PublishResult[]) =>
       new Set(results.map((result) => (result.ok ? 'ok' : result.blame)));
     const many = (topic: string, count: number, bytes = 10): OutboxMessage[] =>
@@ -53,7 +58,7 @@ export function describeRabbitMqFaults(client: string): void {
     it('knows of every message what happened when the connection breaks in the middle of a batch', async () => {
       const [topic, transport] = [await observer.queue(), await transportOf({ maxUnconfirmed: 500 })];
       const states: string[] = [];
-      transport.onState = (state) => states.push(state);
+      await transport.connect?.(AbortSignal.timeout(A_MINUTE), (state) => states.push(state));
       const batch = many(topic, 2_000, 5_000);
       let reported = 0;
       const { results } = await probePublish(transport, batch, {
@@ -97,9 +102,7 @@ export function describeRabbitMqFaults(client: string): void {
 
     it('C2: notices a silent peer by its heartbeat', async () => {
       const transport = await transportOf({ heartbeat: '1s' });
-      const down = new Promise<void>((resolve) => {
-        transport.onState = (state) => (state === 'down' ? resolve() : undefined);
-      });
+      const down = lossOf(transport);
       proxy.set({ up: 'drop', down: 'drop' });
       await down;
       expect(transport.health?.()).toMatchObject({ up: false });
@@ -135,9 +138,7 @@ export function describeRabbitMqFaults(client: string): void {
     it('C16: charges nobody for what a broker that was away does not find yet, and believes it later', async () => {
       const [topic, transport] = [await observer.queue(), await transportOf()];
       const missing = `${topic}-not-loaded-yet`;
-      const lost = new Promise<void>((resolve) => {
-        transport.onState = (state) => (state === 'down' ? resolve() : undefined);
-      });
+      const lost = lossOf(transport);
       // Right after an outage is a matter of this clock, which stands still however long the test takes.
       const now = systemClock.monotonic();
       const clock = jest.spyOn(systemClock, 'monotonic').mockReturnValue(now);

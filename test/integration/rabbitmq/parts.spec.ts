@@ -1,5 +1,5 @@
 import amqp from 'amqplib';
-import type { OutboxTransport, PublishResult } from '../../../lib/index.js';
+import type { OutboxTransport, PublishResult, TransportStateListener } from '../../../lib/index.js';
 import { errorText } from '../../../lib/observe/redact/error-text.js';
 import { rabbitmq, type RabbitMqOptions } from '../../../lib/transports/rabbitmq/index.js';
 import { contractMessage, probePublish } from '../../support/publish.js';
@@ -129,15 +129,19 @@ describeUnlessMissing(RabbitMqNode.isInstalled ? [] : ['rabbitmq'], 'a RabbitMQ 
     await node?.remove();
   });
 
+  const noting =
+    (lost: string[]): TransportStateListener =>
+    (state, reason) =>
+      state === 'down' && lost.push(errorText(reason));
+
   it('M3: a message whose exchange is missing costs the connection (530), and stops nobody who is tried again', async () => {
     transport = await rabbitmq({ url: node.url.replace('guest:guest', `${user}:${user}`) }).create();
     const lost: string[] = [];
-    transport.onState = (state, reason) => state === 'down' && lost.push(errorText(reason));
+    await transport.connect?.(AbortSignal.timeout(60_000), noting(lost));
     const good = await observer.queue();
     const poison = contractMessage({ topic: good, options: { rabbitmq: { exchange: observer.unusedName() } } });
     const innocents = Array.from({ length: 5 }, (_, n) => contractMessage({ topic: good, key: `k${n}` }));
     const batch = [poison, ...innocents];
-    await transport.connect?.(AbortSignal.timeout(60_000));
     const said = async (messages: typeof batch) =>
       blames((await probePublish(transport!, messages, { timeout: 60_000 })).results);
     for (let n = 0; n < 4 || lost.length === 0; n += 1) {
@@ -164,9 +168,8 @@ describeUnlessMissing(RabbitMqNode.isInstalled ? [] : ['rabbitmq'], 'a RabbitMQ 
       topology: { assertQueue: [{ name: queue }] },
     }).create();
     const lost: string[] = [];
-    transport.onState = (state, reason) => state === 'down' && lost.push(errorText(reason));
     await until(() =>
-      transport!.connect!(AbortSignal.timeout(60_000)).then(
+      transport!.connect!(AbortSignal.timeout(60_000), noting(lost)).then(
         () => true,
         () => false,
       ),

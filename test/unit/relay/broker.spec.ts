@@ -11,12 +11,12 @@ describe('a relay and its broker', () => {
     const under = await leased(createTransportRelay());
     const { relay, store, transport } = under;
     relay.wakeUps.wake({ within: () => void relay.readOnce() }, { within: () => undefined });
-    transport.onState?.('blocked', 'memory alarm');
+    relay.outage.transportState('blocked', 'memory alarm');
     relay.accept([stored()]);
     await turn();
     expect(transport.attempted).toEqual([]);
     expect(store.ready).toEqual([]);
-    transport.onState?.('up');
+    relay.outage.transportState('up');
     await turn();
     expect(transport.published).toHaveLength(1);
   });

@@ -1,4 +1,4 @@
-import type { OutboxOptions, PublishResult } from '../../../lib/index.js';
+import type { OutboxOptions, PublishResult, TransportStateListener } from '../../../lib/index.js';
 import { OutboxDispatcher } from '../../../lib/relay/dispatcher.js';
 import { PUBLISHED } from '../../../lib/transports/transport.js';
 import { resolveOptions } from '../../../lib/options/resolve.js';
@@ -182,13 +182,17 @@ describe('the dispatcher', () => {
   it('a stop during an outage leaves no probe behind', async () => {
     const under = relay();
     under.transport.behave = () => ({ ok: false, blame: 'transport', error: new Error('gone') });
+    let tell: TransportStateListener | undefined;
+    Object.assign(under.transport, {
+      connect: async (_: AbortSignal, onState: TransportStateListener) => void (tell = onState),
+    });
     under.store.ready = [stored()];
     await under.dispatcher.start();
     await under.clock.advance(100);
     await under.hooks.until('circuitOpened');
     await during(under, under.dispatcher.stop());
     expect(under.clock.pending).toBe(0);
-    under.transport.onState?.('down', 'closed');
+    tell?.('down', 'closed');
     expect(under.clock.pending).toBe(0);
   });
 

@@ -99,7 +99,7 @@ describe('a broker that asked to wait', () => {
     }
     for (let n = 0; n < 60 && relay.flight.messages === 0; n += 1) await seconds(1);
     expect([isSuspected(), relay.flight.messages, relay.outage.circuit.state]).toEqual([true, 1, 'closed']);
-    transport.onState?.('blocked', 'memory alarm');
+    relay.outage.transportState('blocked', 'memory alarm');
     const { resets } = transport;
     await seconds(60); // its time is up: the connection is destroyed, and nobody will ever say `up` of it
     expect(transport.resets).toBeGreaterThan(resets);
@@ -118,7 +118,7 @@ describe('a broker that asked to wait', () => {
     loops.start();
     await seconds(2);
     expect(relay.flight.messages).toBe(1);
-    transport.onState?.('blocked', 'memory alarm');
+    relay.outage.transportState('blocked', 'memory alarm');
     await seconds(60);
     transport.behave = () => PUBLISHED;
     store.ready.push(stored());

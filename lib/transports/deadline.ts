@@ -1,15 +1,18 @@
-import { stopwatch, systemClock } from '../../time/clock.js';
-import { OutboxError } from '../../outbox.errors.js';
+import { stopwatch, systemClock } from '../time/clock.js';
 
 /** The end of one publish: a timer of its own, or the relay's signal, whichever comes first. */
 export class Deadline {
-  private over = false;
+  /** It has passed, and its listeners were called. */
+  isOver = false;
+  /** The signal ended it while there was time left. */
+  isCutShort = false;
   private readonly elapsed = stopwatch(systemClock);
   private readonly cancel: (() => void) | undefined;
   private readonly listeners = new Set<() => void>();
   private readonly pass = (): void => {
-    if (this.over) return;
-    this.over = true;
+    if (this.isOver) return;
+    this.isOver = true;
+    this.isCutShort = this.signal.aborted && this.elapsed() < this.timeout;
     for (const listener of this.listeners) listener();
   };
 
@@ -22,10 +25,10 @@ export class Deadline {
     else signal.addEventListener('abort', this.pass, { once: true });
   }
 
-  /** Also when the process stood still, and its timer has not fired yet. */
+  /** Also when the process stood still, and its timer has not fired yet: the listeners are called now, then. */
   get passed(): boolean {
-    if (!this.over && this.elapsed() >= this.timeout) this.pass();
-    return this.over;
+    if (!this.isOver && this.elapsed() >= this.timeout) this.pass();
+    return this.isOver;
   }
 
   /** Milliseconds, at least 1. */
@@ -59,8 +62,4 @@ export class Deadline {
     this.signal.removeEventListener('abort', this.pass);
     this.listeners.clear();
   }
-}
-
-export function timedOut(why?: string): OutboxError {
-  return new OutboxError('PUBLISH_TIMEOUT', `Kafka did not answer in time${why === undefined ? '' : ` (${why})`}.`);
 }
