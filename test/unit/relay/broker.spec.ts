@@ -93,17 +93,6 @@ describe('a relay and its broker', () => {
 });
 
 describe('a relay and its parked messages', () => {
-  it('goes on with a key at once when its first parked message died without blocking it', async () => {
-    const under = await leased(createTransportRelay({ retry: { maxAttempts: 1 }, onDead: 'skip' }));
-    const { relay, transport } = under;
-    transport.behave = rejected;
-    await relay.readOnce();
-    relay.parked.keys.add(0, 'k');
-    relay.accept([stored({ key: 'k', parkedId: '1', parkedState: 'waiting' })]);
-    await turn();
-    expect([...relay.parked.toContinue.keys()]).toEqual(['k']);
-  });
-
   it('takes no more rows at once than one batch, however many keys can go on', async () => {
     const under = await leased(createTransportRelay({ batchSize: 200 }));
     const { relay, store } = under;

@@ -8,25 +8,6 @@ const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new
 const seqs = (messages: readonly OutboxMessage[]) => messages.map(({ seq }) => seq);
 
 describe('a relay and the order of a key', () => {
-  it('parks nothing past messages of its key that are out from the ready table', async () => {
-    const under = await leased(createTransportRelay());
-    const { relay, store, transport } = under;
-    const [first, second] = [stored({ key: 'a' }), stored({ key: 'a' })];
-    store.ready = [first];
-    const out = gate<PublishResult>();
-    transport.behave = () => out.opened;
-    await relay.readOnce();
-    await turn();
-    relay.parked.keys.addBeyond(first.bucket, 'a'); // as when a scheduled message of the key falls due
-    store.ready.push(second);
-    const park = jest.spyOn(store, 'park');
-    await relay.readOnce();
-    out.open(PUBLISHED);
-    await turn();
-    expect(park).not.toHaveBeenCalled();
-    expect(seqs(transport.published)).toEqual(seqs([first, second]));
-  });
-
   it('a global order is held while its leases are too short to publish', async () => {
     const { relay, store } = await leased(createTransportRelay({ ordering: 'global' }));
     relay.globalOrder.hold();

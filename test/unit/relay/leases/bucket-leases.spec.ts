@@ -22,16 +22,6 @@ describe('bucket leases', () => {
     expect(owners).not.toContain(null);
   });
 
-  it('what an instance leaves is shared by the others', async () => {
-    const fleet = new LeaseFleet();
-    const members = [fleet.join('a'), fleet.join('b'), fleet.join('c')];
-    await fleet.settle(members);
-    await members[1]?.leases.releaseAll();
-    const rest = [members[0], members[2]] as typeof members;
-    await fleet.settle(rest);
-    expect(sizes(rest)).toEqual([16, 16]);
-  });
-
   it.each(['giveBack', 'leave'] as const)(
     'asks a second time at its end when the database has just ended the connection (%s)',
     async (method) => {
@@ -73,16 +63,6 @@ describe('bucket leases', () => {
     for (const { leases } of [...members, ...members]) await leases.tell('beat');
     await fleet.settle(members);
     expect(sizes(members)).toEqual([16, 16]);
-  });
-
-  it('one leader has everything; when it leaves, another has', async () => {
-    const fleet = new LeaseFleet();
-    const members = [fleet.join('a', true), fleet.join('b', true)] as const;
-    await fleet.settle(members);
-    expect(sizes(members)).toEqual([32, 0]);
-    await members[0].leases.releaseAll();
-    await fleet.settle([members[1]]);
-    expect(sizes(members)).toEqual([0, 32]);
   });
 
   it('drains before it gives back, and publishes nothing of a bucket meanwhile', async () => {

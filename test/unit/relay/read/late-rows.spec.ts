@@ -75,27 +75,6 @@ describe('LateRows', () => {
     return down;
   };
 
-  it('Q1: looks at everything in slices of milliseconds, and reading goes on between two of them', async () => {
-    const late = open();
-    await turn(late);
-    expect(BUCKETS.map(lowest)).toEqual([0, 0]);
-    expect(Math.max(...table.asked.map(({ ms }) => ms))).toBeLessThanOrEqual(10);
-    const began = clock.monotonic();
-    table.asked.length = 0;
-    await find(late); // a turn is through: there is nothing to do
-    expect(table.asked).toEqual([]);
-    expect(clock.monotonic()).toBe(began);
-  });
-
-  it('Q1: a slice that is cancelled is looked at again in smaller ones, where it was, and the read does not fail', async () => {
-    const late = open(1);
-    await turn(late);
-    const cancelled = table.asked.filter((each) => each.cancelled);
-    expect(cancelled.length).toBeGreaterThan(0);
-    expect(cancelled.length).toBeLessThan(table.asked.length / 3);
-    expect(BUCKETS.map(lowest)).toEqual([0, 0]);
-  });
-
   it('Q1: five billion numbers of which nothing is left take a few statements', async () => {
     const late = open(LIMIT, GONE);
     const far = new Map(BUCKETS.map((bucket) => [bucket, '5000000000']));

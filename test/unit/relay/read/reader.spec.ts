@@ -109,24 +109,6 @@ describe('Reader', () => {
     expect(seqs((await reader.read(100)).messages)).toEqual([30, 40]);
   });
 
-  it('P3: what a full scan finds at or below the floor is told, and everything is read again, in order', async () => {
-    table.put(1, 10);
-    await reader.read(100);
-    floor.lower.marks.set(0, '10');
-    table.put(4, 7, 20); // 4 and 7 are later than anything that the floor allows for: only a full scan finds them
-    expect(seqs((await reader.read(100)).messages)).toEqual([20]);
-    await clock.advance(FULL_SCAN);
-    table.put(30);
-    expect(await reader.read(100)).toMatchObject({ messages: [], more: true });
-    expect(told).toEqual([expect.stringMatching(/^a message stood at number 4, where none could appear any more/)]);
-    expect(reader.readAgain).toBe(1);
-    table.before.fetch = fails; // it is read again, whatever fails
-    await expect(reader.read(100)).rejects.toThrow('deadlock');
-    expect(seqs((await reader.read(100)).messages)).toEqual([4, 7, 30]);
-    expect(seqs((await reader.read(100)).messages)).toEqual([]);
-    expect(told).toHaveLength(1);
-  });
-
   it('P3: nothing is told of what is read again, was given back, or belongs to a bucket that is leased anew', async () => {
     table.put(1, 2, 3);
     const { messages } = await reader.read(100);
