@@ -80,16 +80,6 @@ describe('a relay and its broker', () => {
     expect(relay.outage.circuit.state).toBe('open');
     expect(relay.trial.failed?.id).toBeUndefined();
   });
-
-  it('one that was the only one out is', async () => {
-    const under = await leased(createTransportRelay());
-    const { relay, transport } = under;
-    transport.behave = down;
-    const only = stored();
-    relay.accept([only]);
-    await turn();
-    expect(relay.trial.failed?.id).toBe(only.id);
-  });
 });
 
 describe('a relay and its parked messages', () => {

@@ -44,8 +44,10 @@ class Table implements Pick<ReadyStore, 'fetch' | 'sweep' | 'readPlaces' | 'prob
     const messages = places.flatMap(({ seq }) => this.rows.get(seq) ?? []);
     return { messages, snapshot: undefined, durable: true, session: this.session, source: this.source };
   }
-  async probe() {
-    return { clean: [], now: 0 };
+  /** Whether no insert is under way. */
+  isClean = false;
+  async probe(_: number, ranges: readonly ReadRange[]) {
+    return { clean: ranges.map(() => this.isClean), now: 0 };
   }
   private once(method: 'fetch' | 'sweep' | 'readPlaces'): void {
     const act = this.before[method];
@@ -74,6 +76,15 @@ describe('Reader', () => {
     throw new Error('deadlock detected');
   };
 
+  it('raises the mark to what was read long ago, where no insert is under way', async () => {
+    table.isClean = true;
+    table.put(1, 2);
+    await reader.read(100);
+    await clock.advance(61_000);
+    await reader.read(100);
+    expect(floor.of(0)).toBe('2');
+  });
+
   it('forgets what a sweep found above the place to which it was wound back meanwhile, also when reading that fails', async () => {
     table.put(1, 2, 3, 10);
     const { messages } = await reader.read(100);
@@ -85,6 +96,24 @@ describe('Reader', () => {
     await reader.read(2).catch(() => undefined);
     expect(seqs((await reader.read(100)).messages)).toEqual([1, 2, 3, 5, 6, 7, 8, 10]);
   });
+
+  it.each(['rows in front of it are given back', 'its bucket is lost, and leased again'])(
+    'forgets what is left of a sweep when %s',
+    async (how) => {
+      table.put(1, 2, 3, 10);
+      const { messages } = await reader.read(100);
+      floor.lower.marks.set(0, '3');
+      table.put(5, 6, 7, 8);
+      expect(seqs((await reader.read(2)).messages)).toEqual([5, 6]);
+      if (how.startsWith('rows')) reader.rewind(messages.slice(2));
+      else {
+        for (const message of messages.slice(2)) reader.known.delete(message);
+        reader.forget(0);
+        reader.add(0);
+      }
+      expect(seqs((await reader.read(100)).messages)).toEqual([3, 7, 8, 10]);
+    },
+  );
 
   it('looks again for what a sweep had found when it could not be read', async () => {
     table.put(1, 10);
