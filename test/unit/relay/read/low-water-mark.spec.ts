@@ -29,6 +29,14 @@ describe('the floor of snapshots', () => {
     expect(floor.of(0)).toBe('5');
   });
 
+  it('the id that a first read brings says nothing of a transaction before it', () => {
+    const floor = new SnapshotLowWaterMark();
+    floor.add(0);
+    const source = { server: 'a', table: 't', last: '9' };
+    floor.passed({ snapshot: snapshot(10, 11, 10), source, fence: '11' }, heads(5));
+    expect(floor.toSweep(snapshot(12, 12), heads(9))).toEqual([{ bucket: 0, after: '0', upTo: '9' }]);
+  });
+
   it('sweeps nothing for a commit after everything that was read is settled, also when reads passed meanwhile', () => {
     const floor = new SnapshotLowWaterMark();
     floor.add(0);
