@@ -102,7 +102,7 @@ export const PUBLISH = [
     name: 'no-probe',
     breaks: 'a circuit that opened never closes again',
     file: 'lib/relay/publish/outage.ts',
-    from: 'if (!this.stopped) this.cancelProbe = clock.after(retryIn, () => this.startProbe());',
+    from: 'this.cancelProbe = clock.after(retryIn, () => this.startProbe());',
     to: '',
   },
   {
