@@ -146,7 +146,7 @@ export function describeFaults(kind: DatabaseKind): void {
     expect(ledger.verdict()).toEqual(CALM);
   });
 
-  it('relays that join and leave all the time under load: nothing lost, nothing twice, no order broken', async () => {
+  it('A2: relays that join and leave all the time under load: nothing lost, nothing twice, no order broken', async () => {
     harness = await createHarness(kind, { pollInterval: 50 });
     const ledger = new Ledger();
     writers = await Writers.open(harness, ledger, 6);

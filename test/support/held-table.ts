@@ -23,6 +23,8 @@ export class HeldTable implements Reads {
   snapshot: Snapshot = { xmin: '101', xmax: '101', open: [] };
   /** Milliseconds that any statement takes. */
   slow = 0;
+  /** Milliseconds after which a sweep is cancelled; `undefined`: it takes no time. */
+  sweepLimit: number | undefined;
   /** The last number that was given out. */
   last: string;
 
@@ -53,6 +55,7 @@ export class HeldTable implements Reads {
   }
 
   async sweep(_: number, ranges: readonly ReadRange[]) {
+    if (this.sweepLimit !== undefined) await this.walk(ranges, ({ upTo }) => Number(upTo), this.sweepLimit);
     return { places: ranges.flatMap((range) => this.in(range)), complete: true };
   }
 

@@ -1,18 +1,9 @@
 import { randomBytes } from 'node:crypto';
-import { setTimeout as pause } from 'node:timers/promises';
-import { PUBLISHED } from '../../../lib/transports/transport.js';
 import { transactionExecutor } from '../../../lib/data-layers/typeorm/transaction.js';
 import { CALM, Ledger } from '../../support/ledger.js';
 import { canStart, startOwnPostgres, type OwnDatabase } from '../../support/own-database.js';
-import { createHarness, newMessage, ScriptedTransport, type Harness } from '../../support/relay.js';
-import {
-  describeOnMysqlFamily,
-  describeUnlessMissing,
-  describeWith,
-  type DatabaseKind,
-  DATABASES,
-  dialectOf,
-} from '../../support/services.js';
+import { createHarness, newMessage, type Harness } from '../../support/relay.js';
+import { describeOnMysqlFamily, describeUnlessMissing, type DatabaseKind, dialectOf } from '../../support/services.js';
 import { until } from '../../support/until.js';
 
 const NAME = `outbox-${randomBytes(6).toString('hex')}`;
@@ -75,43 +66,4 @@ describeUnlessMissing(canStart.postgres ? [] : ['postgres'], 'two phases on Post
     own?.stop();
   });
   describeTwoPhases('postgres');
-});
-
-describe.each(DATABASES)('%s', (kind) => {
-  describeWith(kind, 'many relays, few keys', () => {
-    let harness: Harness | undefined;
-    afterEach(() => harness?.close());
-
-    // The scale is that of a test of seconds; the fleet of processes has 100,000 messages.
-    it('A2: eight relays, five keys, publishes of random length: one of a key at a time, in order', async () => {
-      harness = await createHarness(kind, { buckets: 8, pollInterval: 20 });
-      const ledger = new Ledger();
-      const sending = new Set<string | null>();
-      let together = 0;
-      const transport = (): ScriptedTransport => {
-        const one = new ScriptedTransport();
-        one.behave = async ({ key, payload }) => {
-          if (sending.has(key)) together += 1;
-          sending.add(key);
-          await pause(Math.random() * 8);
-          ledger.sightings.push(String(payload));
-          sending.delete(key);
-          return PUBLISHED;
-        };
-        return one;
-      };
-      const relays = Array.from({ length: 8 }, () => (harness as Harness).relay({ default: transport() }).dispatcher);
-      // While they join, buckets change hands.
-      const starting = Promise.all(relays.map(async (relay, n) => pause(n * 60).then(() => relay.start())));
-      for (let n = 0; n < 100; n += 1) {
-        const keys = ['a', 'b', 'c', 'd', 'e'];
-        await harness.enqueue(keys.map((key) => ({ key, payload: Buffer.from(`${key}:${n}`) })));
-        for (const key of keys) ledger.committed.add(`${key}:${n}`);
-      }
-      await starting;
-      await until(() => ledger.complete, 120_000);
-      await until(async () => (await (harness as Harness).count('ready')) === 0);
-      expect([ledger.verdict(), together]).toEqual([CALM, 0]);
-    });
-  });
 });

@@ -80,30 +80,9 @@ describe('a relay and its broker', () => {
     expect(relay.outage.circuit.state).toBe('open');
     expect(relay.trial.failed?.id).toBeUndefined();
   });
-
-  it('one that was the only one out is', async () => {
-    const under = await leased(createTransportRelay());
-    const { relay, transport } = under;
-    transport.behave = down;
-    const only = stored();
-    relay.accept([only]);
-    await turn();
-    expect(relay.trial.failed?.id).toBe(only.id);
-  });
 });
 
 describe('a relay and its parked messages', () => {
-  it('goes on with a key at once when its first parked message died without blocking it', async () => {
-    const under = await leased(createTransportRelay({ retry: { maxAttempts: 1 }, onDead: 'skip' }));
-    const { relay, transport } = under;
-    transport.behave = rejected;
-    await relay.readOnce();
-    relay.parked.keys.add(0, 'k');
-    relay.accept([stored({ key: 'k', parkedId: '1', parkedState: 'waiting' })]);
-    await turn();
-    expect([...relay.parked.toContinue.keys()]).toEqual(['k']);
-  });
-
   it('takes no more rows at once than one batch, however many keys can go on', async () => {
     const under = await leased(createTransportRelay({ batchSize: 200 }));
     const { relay, store } = under;

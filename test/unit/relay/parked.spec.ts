@@ -2,7 +2,6 @@ import type { PublishResult } from '../../../lib/index.js';
 import { PUBLISHED } from '../../../lib/transports/transport.js';
 import type { TakeResult } from '../../../lib/store/parked-store.js';
 import { createTransportRelay, gate, leased, loseAndRegain, stored, turn } from '../../support/transport-relay.js';
-import { ScriptedTransport } from '../../support/scripted.js';
 
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
 
@@ -174,49 +173,6 @@ describe('a relay and what it takes from the parked table', () => {
     busy.open(PUBLISHED);
     await turn();
   });
-
-  it.each([false, true])(
-    'what is due of a key that is never idle has its turn; what came later is parked behind it (runs: %s)',
-    async (atomicRuns) => {
-      const under = await leased(createTransportRelay({ batchSize: 2 }, new ScriptedTransport({ atomicRuns })));
-      const { relay, store, transport } = under;
-      const answers: (() => void)[] = [];
-      transport.behave = () => new Promise((resolve) => answers.push(() => resolve(PUBLISHED)));
-      const answer = async () => {
-        for (const each of answers.splice(0)) each();
-        await turn();
-      };
-      const read = async (...bodies: string[]) => {
-        store.ready.push(...bodies.map((body) => stored({ key: 'hot', body })));
-        await relay.readOnce();
-      };
-      await read('1', '2', '3');
-      store.due = async () => ({
-        rows: [{ parkedId: '7', bucket: 0, key: 'hot', state: 'scheduled' as const }],
-        nextIn: null,
-      });
-      await relay.parkedOnce();
-      const park = jest.spyOn(store, 'park');
-      const parked = () => park.mock.calls.flatMap(([, , entries]) => entries.map(({ seq }) => seq));
-      await read('4', '5');
-      const woken = jest.fn();
-      relay.wakeUps.wake({ within: () => undefined }, { within: woken });
-      for (let left = 3; left > 0 && parked().length === 0; left -= 1) await answer();
-      expect(transport.texts).toEqual(['1', '2', '3']);
-      expect(woken).toHaveBeenCalledWith(0);
-      expect(parked()).toHaveLength(2);
-      expect([relay.ledger.queues.has('hot'), relay.ledger.queues.bars.size, relay.room.held]).toEqual([false, 0, 0]);
-
-      const due = stored({ key: 'hot', body: 'due', parkedId: '7', parkedState: 'waiting' });
-      store.take = async () => ({ messages: [due], clear: [], durable: true });
-      store.settle = async () => ({ fence: undefined, affected: 0 });
-      await relay.parkedOnce();
-      await read('6');
-      await answer();
-      expect(transport.texts).toEqual(['1', '2', '3', 'due']);
-      expect(parked()).toHaveLength(3);
-    },
-  );
 
   it('what waits behind a busy key for a row that is gone meanwhile is asked for', async () => {
     const under = await leased(createTransportRelay());

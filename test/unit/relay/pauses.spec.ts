@@ -37,28 +37,6 @@ describe('a pause of a transport', () => {
     expect(seqs(transport.published)).toEqual(inOrder);
   });
 
-  it('settles what is out, gives back what waits, and tries nothing again that fails meanwhile', async () => {
-    const under = await leased(createTransportRelay({ batchSize: 1, batchesInFlight: 1 }));
-    const { relay, store, transport, leases } = under;
-    store.ready = [stored({ key: 'a' }), stored({ key: 'b' })];
-    const out = gate<PublishResult>();
-    transport.behave = () => out.opened;
-    await relay.readOnce();
-    await turn();
-    expect(transport.attempted).toHaveLength(1);
-    leases.pauses.heard([pause()]);
-    await relay.readOnce();
-    expect(relay.ledger.held).toBe(1);
-    expect(relay.usable(store.ready[1]?.bucket ?? 0)).toBe(false); // whose large payload is read now goes no further
-    out.open(PUBLISHED);
-    await turn();
-    expect([transport.attempted.length, relay.ledger.held, store.ready.length]).toEqual([1, 0, 1]);
-    relay.pump();
-    await relay.readOnce();
-    await turn();
-    expect(transport.attempted).toHaveLength(1);
-  });
-
   it('tries nothing alone that was out with others when it began', async () => {
     const under = await leased(createTransportRelay());
     const { relay, store, transport, leases } = under;
@@ -138,63 +116,7 @@ describe('a pause of a transport', () => {
   });
 });
 
-describe('a pause of a topic or a key', () => {
-  it('puts its messages off when their turn comes, also those in memory, and others go on', async () => {
-    const { relay, store, transport, leases } = await leased(
-      createTransportRelay({ batchSize: 1, batchesInFlight: 1 }),
-    );
-    store.ready = [stored({ key: 'a' }), stored({ key: 'b', topic: 'x' }), stored({ key: 'k' }), stored({ key: 'c' })];
-    const [first, ofTopic, ofKey, last] = store.ready.map(({ seq }) => seq);
-    const parked: string[] = [];
-    const { park } = store;
-    store.park = async (owner, leasesOfIt, entries) => {
-      parked.push(...entries.map(({ seq, state, error }) => `${seq} ${state} ${error}`));
-      return park(owner, leasesOfIt, entries);
-    };
-    const out = gate<PublishResult>();
-    transport.behave = () => out.opened;
-    await relay.readOnce();
-    await turn();
-    leases.pauses.heard([pause({ topic: 'x' }), pause({ key: 'k' })]);
-    transport.behave = () => PUBLISHED;
-    out.open(PUBLISHED);
-    for (let pass = 0; pass < 5; pass += 1) {
-      await relay.readOnce();
-      await turn();
-    }
-    expect(seqs(transport.published)).toEqual([first, last]);
-    expect(parked).toEqual([`${ofTopic} waiting null`, `${ofKey} waiting null`]);
-    expect(relay.gate.pause).toBeNull();
-  });
-
-  it('looks for what it put off when it is over', async () => {
-    const { relay, store, leases } = await leased(createTransportRelay());
-    const asked: unknown[] = [];
-    store.due = async () => ({ rows: [], nextIn: 60_000 });
-    store.hasten = async (_transport, _buckets, { topics }) => (
-      asked.push(topics),
-      { hastened: 0, passed: 0, next: null }
-    );
-    await relay.parkedOnce(); // what its former owner put off
-    asked.length = 0;
-    leases.pauses.heard([pause({ topic: 'x' })]);
-    leases.pauses.heard([]);
-    await relay.parkedOnce();
-    expect(asked).toEqual([['x']]);
-  });
-});
-
 describe('a pause, with row locks', () => {
-  it('puts off the messages of its topic, and publishes the others of the same locks', async () => {
-    const { relay, stub, transport, outcomes } = createRowLockRelay();
-    relay.deps.leases.pauses.heard([pause({ topic: 'x' })]);
-    stub.ready = [stored({ topic: 'x' }), stored()];
-    const [held, other] = stub.ready;
-    await relay.read();
-    expect(seqs(transport.published)).toEqual([other?.seq]);
-    expect(outcomes[0]?.parked).toMatchObject([{ seq: held?.seq, state: 'waiting', attempts: 0, error: null }]);
-  });
-
   it('begins no further batch of the rows that are locked', async () => {
     const { relay, stub, transport } = createRowLockRelay({ batchSize: 2 });
     stub.ready = [stored(), stored(), stored(), stored()];
@@ -208,17 +130,6 @@ describe('a pause, with row locks', () => {
     relay.deps.leases.pauses.heard([]);
     transport.behave = () => PUBLISHED;
     for (let pass = 0; pass < 4; pass += 1) await relay.runPass();
-    expect(stub.ready).toEqual([]);
-  });
-
-  it('locks nothing before the first heartbeat said what is paused', async () => {
-    const { relay, stub, limits } = createRowLockRelay();
-    stub.ready = [stored()];
-    relay.deps.leases.pauses.list = undefined;
-    await relay.runPass();
-    expect(limits).toEqual([]);
-    relay.deps.leases.pauses.heard();
-    await relay.runPass();
     expect(stub.ready).toEqual([]);
   });
 });

@@ -8,25 +8,6 @@ const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new
 const seqs = (messages: readonly OutboxMessage[]) => messages.map(({ seq }) => seq);
 
 describe('a relay and the order of a key', () => {
-  it('parks nothing past messages of its key that are out from the ready table', async () => {
-    const under = await leased(createTransportRelay());
-    const { relay, store, transport } = under;
-    const [first, second] = [stored({ key: 'a' }), stored({ key: 'a' })];
-    store.ready = [first];
-    const out = gate<PublishResult>();
-    transport.behave = () => out.opened;
-    await relay.readOnce();
-    await turn();
-    relay.parked.keys.addBeyond(first.bucket, 'a'); // as when a scheduled message of the key falls due
-    store.ready.push(second);
-    const park = jest.spyOn(store, 'park');
-    await relay.readOnce();
-    out.open(PUBLISHED);
-    await turn();
-    expect(park).not.toHaveBeenCalled();
-    expect(seqs(transport.published)).toEqual(seqs([first, second]));
-  });
-
   it('a global order is held while its leases are too short to publish', async () => {
     const { relay, store } = await leased(createTransportRelay({ ordering: 'global' }));
     relay.globalOrder.hold();
@@ -174,21 +155,6 @@ describe('a relay and its leases', () => {
     await turn();
     expect(transport.attempted).toEqual([]);
     expect(relay.room.held).toBe(0);
-  });
-
-  it('gives buckets back when the answer to a take was lost: rows may be marked as sent under this epoch', async () => {
-    const under = await leased(createTransportRelay());
-    const { relay, store, leases } = under;
-    await relay.readOnce();
-    const before = leases.lease(0, 1)?.epoch;
-    store.due = async () => ({ rows: [{ parkedId: '1', bucket: 1, key: null, state: 'waiting' }], nextIn: null });
-    store.take = () => Promise.reject(new Error('connection lost'));
-    await expect(relay.parkedOnce()).rejects.toThrow('connection lost');
-    await turn();
-    expect(leases.lease(0, 1)).toBeUndefined();
-    expect(leases.lease(0, 0)).toBeDefined();
-    await leases.runOnce();
-    expect(BigInt(leases.lease(0, 1)?.epoch as string)).toBeGreaterThan(BigInt(before as string));
   });
 
   it('a message whose lease was lost while it was out is left to the new owner when it fails', async () => {

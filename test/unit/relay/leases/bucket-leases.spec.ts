@@ -22,16 +22,6 @@ describe('bucket leases', () => {
     expect(owners).not.toContain(null);
   });
 
-  it('what an instance leaves is shared by the others', async () => {
-    const fleet = new LeaseFleet();
-    const members = [fleet.join('a'), fleet.join('b'), fleet.join('c')];
-    await fleet.settle(members);
-    await members[1]?.leases.releaseAll();
-    const rest = [members[0], members[2]] as typeof members;
-    await fleet.settle(rest);
-    expect(sizes(rest)).toEqual([16, 16]);
-  });
-
   it.each(['giveBack', 'leave'] as const)(
     'asks a second time at its end when the database has just ended the connection (%s)',
     async (method) => {
@@ -75,16 +65,6 @@ describe('bucket leases', () => {
     expect(sizes(members)).toEqual([16, 16]);
   });
 
-  it('one leader has everything; when it leaves, another has', async () => {
-    const fleet = new LeaseFleet();
-    const members = [fleet.join('a', true), fleet.join('b', true)] as const;
-    await fleet.settle(members);
-    expect(sizes(members)).toEqual([32, 0]);
-    await members[0].leases.releaseAll();
-    await fleet.settle([members[1]]);
-    expect(sizes(members)).toEqual([0, 32]);
-  });
-
   it('drains before it gives back, and publishes nothing of a bucket meanwhile', async () => {
     const fleet = new LeaseFleet();
     const first = fleet.join('a');
@@ -126,37 +106,6 @@ describe('bucket leases', () => {
     fleet.store.giveBack = giveBack;
     await leases.runOnce(); // no time went by: failovers are waited for
     expect(leases.lease(0, 3)?.epoch).toBe('2');
-  });
-
-  it('a pass that failed after it had acquired, or as it freed, is put right by the next one', async () => {
-    const fleet = new LeaseFleet();
-    const { leases } = fleet.join('a');
-    const { acquire, giveBack } = fleet.store;
-    const lost = () => Promise.reject(new Error('connection lost'));
-    fleet.store.acquire = (request) => acquire(request).then(lost);
-    await expect(leases.runOnce()).rejects.toThrow('connection lost');
-    fleet.store.acquire = acquire;
-    fleet.store.giveBack = lost;
-    await leases.runOnce().catch(() => undefined);
-    fleet.store.giveBack = giveBack;
-    await leases.runOnce();
-    expect(leases.of(0).size).toBe(32);
-  });
-
-  it('frees what it acquired without hearing of it, instead of renewing it for ever', async () => {
-    const fleet = new LeaseFleet();
-    const { leases, holder } = fleet.join('a');
-    const { acquire } = fleet.store;
-    fleet.store.acquire = async (request) => {
-      const all = await acquire(request);
-      return all.filter(({ bucket }) => bucket !== 7); // the answer of that one got lost
-    };
-    await leases.runOnce();
-    fleet.store.acquire = acquire;
-    expect(leases.lease(0, 7)).toBeUndefined();
-    await fleet.settle([{ leases }], 25);
-    expect(leases.lease(0, 7)?.epoch).toBe('2');
-    expect(holder.losses).toEqual([]);
   });
 });
 

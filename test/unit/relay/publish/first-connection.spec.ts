@@ -143,32 +143,6 @@ describe('a look for destinations that are missing', () => {
     expect(destinations.list(clock.monotonic())).toEqual([]);
   });
 
-  it('R6: what a message found away and a look finds there is back at once, with all that waits for it', async () => {
-    const { connection, clock, destinations, told } = createConnection(['a'], []);
-    connection.start();
-    await clock.advance(1_000);
-    destinations.failed(stored({ topic: 'a' }), NOT_THERE);
-    destinations.untried(stored({ topic: 'a' }), destinations.of(stored({ topic: 'a' }))!);
-    await clock.advance(29_000);
-    expect(told().back).toHaveLength(1);
-    expect(destinations.freeing.isOn).toBe(true);
-  });
-
-  it('R8: what a message found missing is asked about, and is back when a look says so, though none goes there any more', async () => {
-    const { connection, clock, asked, questions, destinations, told } = createConnection([], ['a'], []);
-    connection.start();
-    await clock.advance(1_000);
-    destinations.failed(stored({ topic: 'a', optionsJson: '{"n":1}' }), NOT_THERE);
-    destinations.failed(stored({ topic: 'a' }), NOT_THERE);
-    await clock.advance(59_000);
-    expect(asked).toEqual([0, 30_000, 60_000]);
-    expect(questions).toEqual([[], ...Array(2).fill([{ topic: 'a', options: { n: 1 } }])]);
-    expect(told()).toEqual({ away: ['a'], back: [['a', 59_000]] });
-    expect(destinations.list(clock.monotonic())).toEqual([]);
-    await clock.advance(600_000);
-    expect(asked).toHaveLength(3);
-  });
-
   it('R8: a look that does not know what a message found away says nothing of it', async () => {
     const { connection, clock, asked, destinations, told } = createConnection();
     connection.start();

@@ -40,7 +40,6 @@ describe('Reader above whose heads rows are gone', () => {
     }
     throw new Error(`not within ${most} reads`);
   };
-  const walked = (): number => table.asked.reduce((sum, { ms }) => sum + ms, 0);
   const longest = (): number => Math.max(...table.asked.map(({ ms, cancelled }) => (cancelled ? 0 : ms)));
   const cancelled = (): number => table.asked.filter((each) => each.cancelled).length;
 
@@ -53,18 +52,6 @@ describe('Reader above whose heads rows are gone', () => {
     await reader.read(100);
     expect(Object.fromEntries(reader.heads)).toEqual({ 0: '5000000000', 1: '5000000000' });
     expect(floor.of(0)).toBe('5000000000'); // by the id that came with the first read
-  });
-
-  it('Q7: a row below what is gone is read, each number is walked over about once, and reads take milliseconds', async () => {
-    open(1, GONE, [0, 1], [1, 1]);
-    expect(await readAll()).toEqual(['0 1', '1 1']);
-    expect(longest()).toBeLessThanOrEqual(GIVEN_UP);
-    expect(cancelled()).toBeLessThan(12);
-    expect(Object.fromEntries(reader.heads)).toEqual({ 0: String(GONE), 1: String(GONE) });
-    table.asked.length = 0;
-    for (let i = 0; i < 10; i += 1) await reader.read(100);
-    expect([walked(), cancelled()]).toEqual([0, 0]);
-    expect(floor.of(0)).toBe(String(GONE));
   });
 
   it('Q5: a bucket that is ours already is read meanwhile', async () => {

@@ -1,45 +1,12 @@
 import { FullScan } from '../../../../lib/relay/read/full-scan.js';
 import { LateRows } from '../../../../lib/relay/read/late-rows.js';
 import { SnapshotLowWaterMark } from '../../../../lib/relay/read/snapshot-low-water-mark.js';
-import { compareSeq } from '../../../../lib/outbox-message.js';
-import type { ReadRange, ReadyStore } from '../../../../lib/store/ready-store.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
+import { BUCKETS, GONE, HeldTable } from '../../../support/held-table.js';
 
 const FULL_SCAN = 45_000;
-/** Numbers of rows that are gone; each takes a microsecond to walk over, in each of two buckets. */
-const GONE = 3_000_000;
-const BUCKETS = [0, 1];
 /** Milliseconds. */
 const LIMIT = 500;
-
-/** A table in which somebody's snapshot keeps what is gone, on a server that cancels what takes too long. */
-class HeldTable implements Pick<ReadyStore, 'sweep'> {
-  readonly live: { bucket: number; seq: string }[] = [];
-  readonly asked: { ranges: readonly ReadRange[]; ms: number; cancelled: boolean }[] = [];
-
-  constructor(
-    readonly clock: FakeClock,
-    /** Milliseconds. */
-    public limit = LIMIT,
-    /** From here upwards what is gone is still there. */
-    readonly from = 0,
-    /** Milliseconds that any statement takes: the way to the server and back. */
-    readonly away = 0,
-  ) {}
-
-  async sweep(_: number, ranges: readonly ReadRange[]) {
-    const walked = ranges.map(({ after, upTo }) => Number(upTo) - Math.max(this.from, Number(after)));
-    const ms = walked.reduce((sum, rows) => sum + Math.max(0, rows), 0) / 1000 / BUCKETS.length + this.away;
-    const cancelled = ms > this.limit;
-    this.asked.push({ ranges, ms, cancelled });
-    await this.clock.advance(Math.min(ms, this.limit));
-    if (cancelled) throw Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014' });
-    const places = this.live.filter(({ bucket, seq }) =>
-      ranges.some((r) => r.bucket === bucket && compareSeq(seq, r.after) > 0 && compareSeq(seq, r.upTo) <= 0),
-    );
-    return { places, complete: true };
-  }
-}
 
 describe('LateRows', () => {
   let clock: FakeClock;
@@ -48,9 +15,11 @@ describe('LateRows', () => {
   const heads = new Map(BUCKETS.map((bucket) => [bucket, String(GONE)]));
   const positions = BUCKETS.map((bucket) => ({ bucket, after: String(GONE) }));
   const known = new Set<string>();
-  const open = (limit?: number, from?: number, away?: number): LateRows => {
+  /** @param away milliseconds of the way to the server and back */
+  const open = (limit = LIMIT, from = 0, away = 0): LateRows => {
     clock = new FakeClock();
-    table = new HeldTable(clock, limit, from, away);
+    table = new HeldTable(clock, from, Infinity);
+    Object.assign(table, { sweepLimit: limit, slow: away });
     floor = new SnapshotLowWaterMark();
     for (const [bucket, seq] of heads) floor.lowWaterMarks.set(bucket, seq);
     return new LateRows(table, 0, floor, clock, () => undefined, undefined, FULL_SCAN);
@@ -67,34 +36,13 @@ describe('LateRows', () => {
   /** What was looked at of a bucket, without a hole from the top down. */
   const lowest = (bucket: number): number => {
     let down = GONE;
-    for (const { ranges, cancelled } of table.asked) {
+    for (const { positions: ranges, cancelled } of table.asked) {
       const range = ranges.find((each) => each.bucket === bucket);
       if (cancelled || range === undefined || Number(range.upTo) < down) continue;
       down = Math.min(down, Number(range.after));
     }
     return down;
   };
-
-  it('Q1: looks at everything in slices of milliseconds, and reading goes on between two of them', async () => {
-    const late = open();
-    await turn(late);
-    expect(BUCKETS.map(lowest)).toEqual([0, 0]);
-    expect(Math.max(...table.asked.map(({ ms }) => ms))).toBeLessThanOrEqual(10);
-    const began = clock.monotonic();
-    table.asked.length = 0;
-    await find(late); // a turn is through: there is nothing to do
-    expect(table.asked).toEqual([]);
-    expect(clock.monotonic()).toBe(began);
-  });
-
-  it('Q1: a slice that is cancelled is looked at again in smaller ones, where it was, and the read does not fail', async () => {
-    const late = open(1);
-    await turn(late);
-    const cancelled = table.asked.filter((each) => each.cancelled);
-    expect(cancelled.length).toBeGreaterThan(0);
-    expect(cancelled.length).toBeLessThan(table.asked.length / 3);
-    expect(BUCKETS.map(lowest)).toEqual([0, 0]);
-  });
 
   it('Q1: five billion numbers of which nothing is left take a few statements', async () => {
     const late = open(LIMIT, GONE);

@@ -1,162 +1,4 @@
-import fc from 'fast-check';
 import { oldestFinishedBetween, SnapshotLowWaterMark } from '../../../../lib/relay/read/snapshot-low-water-mark.js';
-import { ModelTable } from '../../../support/model-table.js';
-
-const RUNS = 600;
-
-type Step =
-  | { do: 'insert' | 'reserve'; writer: number; bucket: number }
-  | { do: 'insertHeld'; writer: number }
-  | { do: 'end'; writer: number; how: 'commit' | 'rollback' }
-  | { do: 'settle' }
-  | { do: 'answer' }
-  | { do: 'rewind' }
-  | { do: 'regain'; bucket: number }
-  | { do: 'pass'; ms: number };
-const writer = fc.nat(2);
-const step: fc.Arbitrary<Step> = fc.oneof(
-  { weight: 6, arbitrary: fc.record({ do: fc.constant('insert' as const), writer, bucket: fc.nat(1) }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('reserve' as const), writer, bucket: fc.nat(1) }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('insertHeld' as const), writer }) },
-  {
-    weight: 4,
-    arbitrary: fc.record({
-      do: fc.constant('end' as const),
-      writer,
-      how: fc.constantFrom('commit' as const, 'commit' as const, 'rollback' as const),
-    }),
-  },
-  { weight: 3, arbitrary: fc.record({ do: fc.constant('settle' as const) }) },
-  { weight: 3, arbitrary: fc.record({ do: fc.constant('answer' as const) }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('rewind' as const) }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('regain' as const), bucket: fc.nat(1) }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('pass' as const), ms: fc.constantFrom(100, 2_500, 61_000) }) },
-);
-const read = fc.record({
-  do: fc.constant('read' as const),
-  limit: fc.constantFrom(1, 3, 100),
-  between: fc.array(step, { maxLength: 3 }),
-  afterSweep: fc.array(step, { maxLength: 2 }),
-  looking: fc.array(step, { maxLength: 3 }),
-  cancelled: fc.nat(9).map((n) => n === 0),
-});
-const history = fc.array(fc.oneof({ weight: 5, arbitrary: step }, { weight: 3, arbitrary: read }), {
-  minLength: 5,
-  maxLength: 120,
-  size: 'max', // long ones, not the short ones that are the default
-});
-
-/** A bucket that is lost, and had again, while a read asks where the numbers end: what that read concludes is not of it. */
-const oneRow = (...looking: Step[]) => ({
-  do: 'read' as const,
-  limit: 1 as const,
-  between: [] as Step[],
-  afterSweep: [] as Step[],
-  looking,
-  cancelled: false,
-});
-const REGAINED_WHILE_ASKED = [
-  oneRow(),
-  { do: 'insert' as const, writer: 2, bucket: 0 },
-  { do: 'regain' as const, bucket: 0 },
-  oneRow({ do: 'regain', bucket: 0 }, { do: 'answer' }, { do: 'end', writer: 2, how: 'commit' }),
-  oneRow(),
-  oneRow(),
-  { do: 'settle' as const },
-  { do: 'answer' as const },
-  oneRow(),
-];
-
-async function apply(table: ModelTable, each: Step): Promise<void> {
-  if (each.do === 'insert') table.insert(each.writer, each.bucket);
-  else if (each.do === 'reserve') table.reserve(each.writer, each.bucket);
-  else if (each.do === 'insertHeld') table.insertHeld(each.writer);
-  else if (each.do === 'end') table.end(each.writer, each.how);
-  else if (each.do === 'settle') table.settle();
-  else if (each.do === 'answer') await table.answer();
-  else if (each.do === 'rewind') table.rewind();
-  else if (each.do === 'regain') table.regain(each.bucket);
-  else if (each.do === 'pass') await table.pass(each.ms);
-}
-
-describe.each(['snapshots', 'probes'] as const)('reading past open transactions, with %s', (kind) => {
-  it('hands out every row once, none before an earlier visible one, and the floor is never above a row to come', async () => {
-    await fc.assert(
-      fc.asyncProperty(history, fc.constantFrom(16, 64, Infinity), async (steps, reach) => {
-        const table = new ModelTable(kind);
-        table.reach = reach;
-        for (const each of steps) {
-          if (each.do !== 'read') await apply(table, each);
-          else {
-            table.between = () => {
-              table.between = () => undefined;
-              for (const inner of each.between) if (inner.do !== 'rewind') void apply(table, inner);
-            };
-            table.afterSweep = () => {
-              table.afterSweep = () => undefined;
-              for (const inner of each.afterSweep) if (inner.do !== 'rewind') void apply(table, inner);
-            };
-            const looking = [...each.looking];
-            table.looking = () => {
-              const [inner] = looking.splice(0, 1);
-              if (inner !== undefined && inner.do !== 'rewind') void apply(table, inner);
-            };
-            table.cancels = each.cancelled;
-            await table.read(each.limit);
-            table.cancels = false;
-            table.between = table.afterSweep = table.looking = () => undefined;
-          }
-        }
-        for (const each of [0, 1, 2]) table.end(each, 'commit');
-        for (let i = 0; i < 400 && table.visible().some(({ seq }) => !table.handed.has(seq)); i += 1)
-          if ((await table.read(3)) === 0) await table.pass(500);
-        const lost = table.visible().filter(({ seq }) => !table.handed.has(seq));
-        expect({ lost, complaints: table.complaints }).toEqual({ lost: [], complaints: [] });
-      }),
-      { numRuns: RUNS, examples: [[REGAINED_WHILE_ASKED, 16]] },
-    );
-  });
-
-  it('the floor rises when nobody is open, and stays below one that is', async () => {
-    const table = new ModelTable(kind);
-    const rounds = async (): Promise<void> => {
-      for (let i = 0; i < 4; i += 1) {
-        table.insert(0, 0);
-        table.end(0, 'commit');
-        await table.read(100);
-        table.settle();
-        await table.answer();
-        await table.clock.advance(61_000);
-      }
-      await table.read(100);
-    };
-    await rounds();
-    expect(Number(table.floor.of(0))).toBeGreaterThan(0);
-    table.insert(1, 0);
-    const seq = Number(table.nextSeq) - 1;
-    await rounds();
-    expect(Number(table.floor.of(0))).toBeLessThan(seq);
-    table.end(1, 'commit');
-    await rounds();
-    expect(Number(table.floor.of(0))).toBeGreaterThan(seq);
-    expect(table.complaints).toEqual([]);
-  });
-
-  it('a large transaction that commits late is read in parts', async () => {
-    const table = new ModelTable(kind);
-    for (let i = 0; i < 500; i += 1) table.insert(0, i % 2);
-    table.insert(1, 0);
-    table.insert(1, 1);
-    table.end(1, 'commit');
-    await table.read(20);
-    table.end(0, 'commit');
-    let most = 0;
-    for (let i = 0; i < 60; i += 1) most = Math.max(most, await table.read(20));
-    expect(most).toBeLessThanOrEqual(40);
-    expect(table.handed.size).toBe(502);
-    expect(table.complaints).toEqual([]);
-  });
-});
 
 describe('the floor of snapshots', () => {
   const snapshot = (xmin: number, xmax: number, ...open: number[]) => ({
@@ -185,6 +27,14 @@ describe('the floor of snapshots', () => {
     floor.wrote('12', 1);
     floor.passed({ snapshot: snapshot(13, 13) }, heads(5));
     expect(floor.of(0)).toBe('5');
+  });
+
+  it('the id that a first read brings says nothing of a transaction before it', () => {
+    const floor = new SnapshotLowWaterMark();
+    floor.add(0);
+    const source = { server: 'a', table: 't', last: '9' };
+    floor.passed({ snapshot: snapshot(10, 11, 10), source, fence: '11' }, heads(5));
+    expect(floor.toSweep(snapshot(12, 12), heads(9))).toEqual([{ bucket: 0, after: '0', upTo: '9' }]);
   });
 
   it('sweeps nothing for a commit after everything that was read is settled, also when reads passed meanwhile', () => {

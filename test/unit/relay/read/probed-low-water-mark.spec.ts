@@ -71,6 +71,16 @@ describe('the floor of probes', () => {
     expect(floor.of(0)).toBe('10');
   });
 
+  it('a bucket that is leased again starts at 0, whatever was read in its former life', async () => {
+    floor.passed(undefined, heads(10), NOTHING);
+    floor.forget(0);
+    floor.add(0);
+    floor.passed(undefined, heads(7), NOTHING);
+    await clock.advance(60_000);
+    probe(true);
+    expect(floor.of(0)).toBe('7');
+  });
+
   it('what is read again is read from the upper mark, and the floor stays', async () => {
     floor.passed(undefined, heads(10), NOTHING);
     await clock.advance(3_000);

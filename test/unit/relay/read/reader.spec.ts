@@ -44,8 +44,10 @@ class Table implements Pick<ReadyStore, 'fetch' | 'sweep' | 'readPlaces' | 'prob
     const messages = places.flatMap(({ seq }) => this.rows.get(seq) ?? []);
     return { messages, snapshot: undefined, durable: true, session: this.session, source: this.source };
   }
-  async probe() {
-    return { clean: [], now: 0 };
+  /** Whether no insert is under way. */
+  isClean = false;
+  async probe(_: number, ranges: readonly ReadRange[]) {
+    return { clean: ranges.map(() => this.isClean), now: 0 };
   }
   private once(method: 'fetch' | 'sweep' | 'readPlaces'): void {
     const act = this.before[method];
@@ -74,6 +76,15 @@ describe('Reader', () => {
     throw new Error('deadlock detected');
   };
 
+  it('raises the mark to what was read long ago, where no insert is under way', async () => {
+    table.isClean = true;
+    table.put(1, 2);
+    await reader.read(100);
+    await clock.advance(61_000);
+    await reader.read(100);
+    expect(floor.of(0)).toBe('2');
+  });
+
   it('forgets what a sweep found above the place to which it was wound back meanwhile, also when reading that fails', async () => {
     table.put(1, 2, 3, 10);
     const { messages } = await reader.read(100);
@@ -85,6 +96,24 @@ describe('Reader', () => {
     await reader.read(2).catch(() => undefined);
     expect(seqs((await reader.read(100)).messages)).toEqual([1, 2, 3, 5, 6, 7, 8, 10]);
   });
+
+  it.each(['rows in front of it are given back', 'its bucket is lost, and leased again'])(
+    'forgets what is left of a sweep when %s',
+    async (how) => {
+      table.put(1, 2, 3, 10);
+      const { messages } = await reader.read(100);
+      floor.lower.marks.set(0, '3');
+      table.put(5, 6, 7, 8);
+      expect(seqs((await reader.read(2)).messages)).toEqual([5, 6]);
+      if (how.startsWith('rows')) reader.rewind(messages.slice(2));
+      else {
+        for (const message of messages.slice(2)) reader.known.delete(message);
+        reader.forget(0);
+        reader.add(0);
+      }
+      expect(seqs((await reader.read(100)).messages)).toEqual([3, 7, 8, 10]);
+    },
+  );
 
   it('looks again for what a sweep had found when it could not be read', async () => {
     table.put(1, 10);
@@ -107,24 +136,6 @@ describe('Reader', () => {
     expect(await reader.read(2)).toMatchObject({ messages: [], startedOver: true });
     expect(told).toEqual([expect.stringMatching(/^the numbers of outbox_ready went back from 100 to 5/)]);
     expect(seqs((await reader.read(100)).messages)).toEqual([30, 40]);
-  });
-
-  it('P3: what a full scan finds at or below the floor is told, and everything is read again, in order', async () => {
-    table.put(1, 10);
-    await reader.read(100);
-    floor.lower.marks.set(0, '10');
-    table.put(4, 7, 20); // 4 and 7 are later than anything that the floor allows for: only a full scan finds them
-    expect(seqs((await reader.read(100)).messages)).toEqual([20]);
-    await clock.advance(FULL_SCAN);
-    table.put(30);
-    expect(await reader.read(100)).toMatchObject({ messages: [], more: true });
-    expect(told).toEqual([expect.stringMatching(/^a message stood at number 4, where none could appear any more/)]);
-    expect(reader.readAgain).toBe(1);
-    table.before.fetch = fails; // it is read again, whatever fails
-    await expect(reader.read(100)).rejects.toThrow('deadlock');
-    expect(seqs((await reader.read(100)).messages)).toEqual([4, 7, 30]);
-    expect(seqs((await reader.read(100)).messages)).toEqual([]);
-    expect(told).toHaveLength(1);
   });
 
   it('P3: nothing is told of what is read again, was given back, or belongs to a bucket that is leased anew', async () => {

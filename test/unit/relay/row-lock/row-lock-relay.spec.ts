@@ -85,12 +85,6 @@ describe('a relay with row locks', () => {
     });
   });
 
-  it('a pass publishes a backlog of many batches', async () => {
-    const { relay, stub } = createRowLockRelay({ batchSize: 10 });
-    stub.ready = Array.from({ length: 95 }, () => stored());
-    await expect(relay.runPass()).resolves.toMatchObject({ published: 95 });
-  });
-
   it('locks no more rows than its transport takes at once', async () => {
     const { relay, stub, limits } = createRowLockRelay({}, Object.assign(new ScriptedTransport(), { maxBatch: 10 }));
     stub.ready = Array.from({ length: 95 }, () => stored());
