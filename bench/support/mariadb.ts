@@ -8,6 +8,7 @@ import {
   killAndRemove,
   makeFolder,
   onceAtExit,
+  placed,
   runCommand,
   UNPRIVILEGED,
   type OwnServer,
@@ -53,7 +54,7 @@ export async function startMariadb(closing: Closing, flags: readonly string[] = 
       '--innodb-flush-log-at-trx-commit=1',
       ...flags,
     ],
-    { cwd: folder, detached: true, stdio: ['ignore', log, log], ...UNPRIVILEGED },
+    { ...placed(folder), detached: true, stdio: ['ignore', log, log], ...UNPRIVILEGED },
   );
   closeSync(log);
   child.unref();

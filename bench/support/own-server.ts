@@ -23,8 +23,15 @@ export function makeFolder(name: string): string {
   return folder;
 }
 
+/** A server of MariaDB that starts removes the temporary tables of all others that have theirs in the same folder. */
+export const placed = (folder: string) => ({ cwd: folder, env: { ...process.env, TMPDIR: folder } });
+
 export function runCommand(command: string, args: readonly string[], cwd: string): void {
-  const { status, stderr, stdout, error } = spawnSync(command, args, { encoding: 'utf8', cwd, ...UNPRIVILEGED });
+  const { status, stderr, stdout, error } = spawnSync(command, args, {
+    encoding: 'utf8',
+    ...placed(cwd),
+    ...UNPRIVILEGED,
+  });
   if (status !== 0) throw new Error(`${command} failed: ${error?.message ?? `${stderr}${stdout}`}`);
 }
 

@@ -9,6 +9,7 @@ import {
   killAndRemove,
   makeFolder,
   onceAtExit,
+  placed,
   runCommand,
   UNPRIVILEGED,
 } from '../../bench/support/own-server.js';
@@ -178,7 +179,7 @@ export async function startOwnMariaDb(settings: readonly string[] = [], logs?: s
 
 /** Resolves when it answers. */
 async function runMariaDb(flags: readonly string[], folder: string, url: string): Promise<ChildProcess> {
-  const child = spawn(MARIADB, flags, { cwd: folder, stdio: 'ignore', ...UNPRIVILEGED });
+  const child = spawn(MARIADB, flags, { ...placed(folder), stdio: 'ignore', ...UNPRIVILEGED });
   child.unref();
   for (const deadline = Date.now() + 60_000; ;) {
     const connection = await createConnection(url).catch(() => undefined);

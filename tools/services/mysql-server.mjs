@@ -122,7 +122,12 @@ class MysqlServer {
     this.#home = home;
     this.#program = join(base, 'bin', 'mysqld');
     this.#flags = flags;
-    const files = [`--basedir=${base}`, `--datadir=${join(home, 'data')}`, `--socket=${join(home, 'socket')}`];
+    const files = [
+      `--basedir=${base}`,
+      `--datadir=${join(home, 'data')}`,
+      `--socket=${join(home, 'socket')}`,
+      `--tmpdir=${home}`,
+    ];
     const net = [`--port=${port}`, '--bind-address=127.0.0.1', '--mysqlx=OFF'];
     this.#arguments = ['--no-defaults', `--user=${userInfo().username}`, ...files, ...net];
   }

@@ -4,7 +4,7 @@ import { chownSync, closeSync, existsSync, mkdtempSync, openSync, readFileSync, 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { freePort, runCommand, UNPRIVILEGED } from '../../../bench/support/own-server.js';
+import { freePort, placed, runCommand, UNPRIVILEGED } from '../../../bench/support/own-server.js';
 import { PASSWORD } from './database.js';
 import { ADMIN, MysqlSessions } from './mysql-sessions.js';
 import { copyFolder, Twins, type Twin } from './twins.js';
@@ -133,7 +133,7 @@ export class ChaosMariadb extends MysqlSessions implements Twin {
         ...flags,
         ...(existsSync(init) ? [`--init-file=${init}`] : []),
       ],
-      { cwd: folder, detached: true, stdio: ['ignore', log, log], ...UNPRIVILEGED },
+      { ...placed(folder), detached: true, stdio: ['ignore', log, log], ...UNPRIVILEGED },
     );
     closeSync(log);
     this.server = server;
