@@ -96,7 +96,7 @@ async function createTransport(
     checkDestinations: options.checkDestinations !== false && options.allowAutoTopicCreation !== true,
     openProducer: (slot, news) => new KafkaProducer(guarded, configOf(slot), settings, news),
     openAdmin: () => openAdmin(guarded),
-    openFenced: fencedBy(options, (config, news) => new KafkaProducer(guarded, config, fenced, news), configOf(0)),
+    openFenced: fencedBy(options, (config, news) => new KafkaProducer(guarded, config, fenced, news), configOf),
   });
 }
 
@@ -112,10 +112,10 @@ function deliveryWarnings({ acks, idempotent }: KafkaOptions): string[] {
 
 type Open = (config: ProducerConfig, news: ProducerNews) => KafkaProducer;
 
-function fencedBy({ fencing }: KafkaOptions, open: Open, config: ProducerConfig) {
+function fencedBy({ fencing }: KafkaOptions, open: Open, configOf: (slot: number) => ProducerConfig) {
   if (fencing === undefined) return undefined;
   return (bucket: number, news: ProducerNews) =>
-    open({ ...config, transactionalId: `${fencing.transactionalId}-${bucket}` }, news);
+    open({ ...configOf(0), transactionalId: `${fencing.transactionalId}-${bucket}` }, news);
 }
 
 function producerConfig(
