@@ -33,7 +33,7 @@ grant select, insert, delete on shop.outbox_pauses to shop_operator;
 grant select on shop.outbox_ready to shop_editor;
 grant select, update (topic, type, content_type, headers, options, payload) on shop.outbox_parked to shop_editor;
 grant select, delete on shop.outbox_archive to shop_editor;
-grant select, insert (done, outcome, ended_at, message_id, kept, kept_payload), update (kept, kept_payload) on shop.outbox_audit to shop_editor;
+grant select, update (message_id, kept, kept_payload) on shop.outbox_audit to shop_editor;
 
 -- A view has the rights of its reader: a dashboard gets one of its own.
 create or replace sql security definer view outbox_overview as

@@ -27,7 +27,7 @@ grant select, insert, delete on outbox_pauses to shop_operator;
 grant select on outbox_ready, outbox_parked, outbox_archive, outbox_audit to shop_editor;
 grant update (topic, type, content_type, headers, options, payload) on outbox_parked to shop_editor;
 grant update (attempts), delete on outbox_archive to shop_editor;
-grant insert (done, outcome, ended_at, message_id, kept, kept_payload), update (kept, kept_payload) on outbox_audit to shop_editor;
+grant update (message_id, kept, kept_payload) on outbox_audit to shop_editor;
 
 -- shop_dashboard: reads messages without payloads, headers and options
 grant usage on schema public to shop_dashboard;
