@@ -15,17 +15,16 @@ export type Place = { readonly exchange: string } | { readonly queue: string };
  * Asks for exchanges and queues without making them, over a connection of its own: a 404 closes the channel that asked, and a
  * login may be limited in channels. A connection that the application made is not asked over, and not by another one either.
  */
-export async function findMissing(
+export async function lookFor(
   { connection, source, recovery }: Pick<RabbitMqLink, 'connection' | 'source' | 'recovery'>,
   settings: RabbitMqSettings,
   expected: readonly ExpectedMessages[],
   signal: AbortSignal,
-): Promise<MissingDestination[]> {
+): Promise<readonly PlaceAnswer[]> {
   const places = placesOf(settings, expected);
   if (places.size === 0 || connection?.own === false) return [];
   if (connection === undefined || recovery.isOn) throw new Error('RabbitMQ is unavailable, or was until a moment ago.');
-  const answers = await askBeside(source, signal, (own) => look(own, places));
-  return answers?.flatMap(missingOf) ?? [];
+  return (await askBeside(source, signal, (own) => look(own, places))) ?? [];
 }
 
 /**
@@ -91,7 +90,7 @@ export async function look(connection: RabbitMqConnection, places: ReadonlyMap<s
   return answers;
 }
 
-function missingOf({ destination, place, error }: PlaceAnswer): MissingDestination[] {
+export function missingOf({ destination, place, error }: PlaceAnswer): MissingDestination[] {
   if (replyCodeOf(error) !== NOT_FOUND) return [];
   const failure =
     'queue' in place

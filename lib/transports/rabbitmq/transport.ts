@@ -25,7 +25,7 @@ import { MAX_HEADER_TABLE } from '../amqp/limits.js';
 import { exchangeName, nameOf } from '../amqp/names.js';
 import { createEncoder } from './message.js';
 import { diagnose } from './diagnose.js';
-import { findMissing } from './missing.js';
+import { lookFor, missingOf } from './missing.js';
 import type { RabbitMqSettings } from './options.js';
 import { Silence } from './silence.js';
 import { isThere, publishApart, Refusals } from './refusals.js';
@@ -126,9 +126,15 @@ export class RabbitMqTransport extends OutboxTransport {
     }
   }
 
-  override findMissing(expected: readonly ExpectedMessages[], signal: AbortSignal): Promise<MissingDestination[]> {
-    if (this.settings.checkDestinations === false) return Promise.resolve([]);
-    return findMissing(this.link, this.settings, expected, signal);
+  override async findMissing(
+    expected: readonly ExpectedMessages[],
+    signal: AbortSignal,
+  ): Promise<MissingDestination[]> {
+    if (this.settings.checkDestinations === false) return [];
+    const answers = await lookFor(this.link, this.settings, expected, signal);
+    // What was refused a moment ago is there now: its messages are freed by that, and tried at once.
+    this.refusals.areGone(answers.flatMap(({ destination, error }) => (error === undefined ? destination : [])));
+    return answers.flatMap(missingOf);
   }
 
   override diagnose(question: BrokerQuestion, signal: AbortSignal): Promise<readonly Finding[]> {

@@ -1,5 +1,5 @@
 import { EventEmitter } from 'node:events';
-import { findMissing } from '../../../../lib/transports/rabbitmq/missing.js';
+import { lookFor, missingOf } from '../../../../lib/transports/rabbitmq/missing.js';
 import { Recovery } from '../../../../lib/transports/amqp/recovery.js';
 import { resolveRabbitMqOptions } from '../../../../lib/transports/rabbitmq/option-checks.js';
 
@@ -35,21 +35,23 @@ const to = (...exchanges: string[]) =>
 describe('asking RabbitMQ for what is missing', () => {
   it('R6: takes 404 alone for missing: one that may not be asked about is not, nor is what stands behind it', async () => {
     const { link, opened } = createLink({ a: 403, b: 404, c: 405 });
-    const found = await findMissing(link, settings('a'), to('b', 'c', 'd'), AbortSignal.timeout(60_000));
+    const found = (await lookFor(link, settings('a'), to('b', 'c', 'd'), AbortSignal.timeout(60_000))).flatMap(
+      missingOf,
+    );
     expect(found.map(({ destination }) => destination)).toEqual(['exchange "b"']);
     expect(opened).toMatchObject([{ channels: 4, closed: true }]);
   });
 
   it('R6: knows nothing where the connection breaks, and leaves none open', async () => {
     const { link, opened } = createLink({ a: 404, b: 541 });
-    await expect(findMissing(link, settings('a'), to('b'), AbortSignal.timeout(60_000))).rejects.toThrow('541');
+    await expect(lookFor(link, settings('a'), to('b'), AbortSignal.timeout(60_000))).rejects.toThrow('541');
     expect(opened).toMatchObject([{ closed: true }]);
   });
 
   it('R6: gives up when it is told, and destroys its connection', async () => {
     const { link, opened } = createLink({ a: 0 });
     const end = new AbortController();
-    const asked = findMissing(link, settings('a'), [], end.signal);
+    const asked = lookFor(link, settings('a'), [], end.signal);
     setImmediate(() => end.abort(new Error('too late')));
     await expect(asked).rejects.toThrow('too late');
     expect(opened).toMatchObject([{ closed: true }]);
@@ -59,15 +61,15 @@ describe('asking RabbitMQ for what is missing', () => {
     const { link, opened } = createLink({ a: 404 });
     link.recovery.lost({ fault: 'transport' });
     link.recovery.connected();
-    await expect(findMissing(link, settings('a'), [], AbortSignal.timeout(60_000))).rejects.toThrow('was until');
+    await expect(lookFor(link, settings('a'), [], AbortSignal.timeout(60_000))).rejects.toThrow('was until');
     expect(opened).toEqual([]);
   });
 
   it('R6: asks nothing over, or beside, a connection of the application, nor where nothing is known', async () => {
     const given = createLink({ a: 404 }, false);
-    expect(await findMissing(given.link, settings('a'), [], AbortSignal.timeout(60_000))).toEqual([]);
+    expect(await lookFor(given.link, settings('a'), [], AbortSignal.timeout(60_000))).toEqual([]);
     const unknown = createLink({});
-    expect(await findMissing(unknown.link, settings(''), [], AbortSignal.timeout(60_000))).toEqual([]);
+    expect(await lookFor(unknown.link, settings(''), [], AbortSignal.timeout(60_000))).toEqual([]);
     expect([...given.opened, ...unknown.opened]).toEqual([]);
   });
 });
