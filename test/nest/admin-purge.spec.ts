@@ -161,7 +161,7 @@ describeOnEach([], 'OutboxAdmin.purge, in an application', (kind) => {
     expect(await admin.purge({ type: 'none' }, { progress, signal: abort.signal })).toMatchObject({
       outcome: 'aborted',
     });
-    expect(seen).toEqual([expect.closeTo(0.5, 1)]);
+    expect(seen).toEqual([0]); // how far it is says the time of what was found
     const looks: number[] = [];
     const what = { publishedFrom: new Date(0), type: 'none' };
     await admin.replay(what, { progress: ({ done }) => void looks.push(done) });

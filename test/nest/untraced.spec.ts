@@ -28,7 +28,7 @@ const OF_MYSQL2 = {
 const DRIVERS = {
   postgres: {
     prototype: pg.Client.prototype as unknown as { query: Query },
-    idle: [/^outbox_fetch/, /^outbox_due/, /^outbox_renew/],
+    idle: [/^outbox_fetch/, /^outbox_due/, /^update .*outbox_leases/s],
     insert: /^outbox_insert/,
   },
   mariadb: OF_MYSQL2,
