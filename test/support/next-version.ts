@@ -10,7 +10,10 @@ export const NEXT: Upgrade = {
     postgres: (definition) => {
       const names = tableNames(definition, '"');
       return {
-        up: [`alter table ${names.ready} add column if not exists next text`],
+        up: [
+          `alter table ${names.ready} add column if not exists next text`,
+          `create index if not exists ${names.index('dedup_next')} on ${names.dedup} (id, created_at)`,
+        ],
         down: [
           `drop index if exists ${names.object('dedup_next')}`,
           `alter table ${names.ready} drop column if exists next`,
@@ -32,13 +35,6 @@ export const NEXT: Upgrade = {
         ],
       };
     },
-  },
-  indexes: (definition) => {
-    const names = tableNames(definition, '"');
-    const index = names.object('dedup_next');
-    return [
-      { index, build: `create index concurrently ${names.index('dedup_next')} on ${names.dedup} (id, created_at)` },
-    ];
   },
 };
 

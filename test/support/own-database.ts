@@ -60,8 +60,6 @@ export interface OwnPostgres extends OwnDatabase {
   crash(): void;
   /** Another server that replays everything of this one, and takes reads only. */
   standby(): Promise<OwnDatabase>;
-  /** Ends; what `pg_upgrade` makes of it runs. */
-  upgraded(): Promise<OwnDatabase>;
 }
 
 /** Takes about two seconds. Stopped at the end of the process at the latest. */
@@ -69,7 +67,8 @@ export async function startOwnPostgres(settings: Readonly<Record<string, string>
   const bin = postgresBin() as string;
   const folder = makeFolder('own-postgres');
   const data = join(folder, 'data');
-  initialize(bin, folder);
+  const fresh = ['-D', data, '-U', 'postgres', '--auth=trust', '-E', 'UTF8', '--locale=C', '--no-sync'];
+  runCommand(join(bin, 'initdb'), fresh, folder);
   const primary = await runPostgres(bin, folder, settings);
   return {
     ...primary,
@@ -85,22 +84,7 @@ export async function startOwnPostgres(settings: Readonly<Record<string, string>
       runCommand(join(bin, 'pg_basebackup'), backup, copy);
       return runPostgres(bin, copy, settings);
     },
-    async upgraded() {
-      const next = makeFolder('own-upgraded');
-      initialize(bin, next);
-      runCommand(join(bin, 'pg_ctl'), ['-D', data, '-m', 'fast', '-w', 'stop'], folder);
-      const servers = ['-b', bin, '-B', bin, '-d', data, '-D', join(next, 'data')];
-      const ports = ['-p', String(await freePort()), '-P', String(await freePort())];
-      runCommand(join(bin, 'pg_upgrade'), [...servers, ...ports, '-U', 'postgres'], next);
-      primary.stop();
-      return runPostgres(bin, next, settings);
-    },
   };
-}
-
-function initialize(bin: string, folder: string): void {
-  const data = ['-D', join(folder, 'data'), '-U', 'postgres', '--auth=trust', '-E', 'UTF8', '--locale=C', '--no-sync'];
-  runCommand(join(bin, 'initdb'), data, folder);
 }
 
 async function runPostgres(

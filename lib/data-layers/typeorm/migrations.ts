@@ -5,7 +5,7 @@ import { oneAtATime } from '../../store/mysql/schema/lock.js';
 import { patiently } from '../../store/mysql/schema/patience.js';
 import { mysqlSchemaDown, mysqlSchemaUp } from '../../store/mysql/schema/schema.js';
 import { checkNames, tableNames, type SchemaDefinition, type SchemaScript } from '../../store/names.js';
-import { runBeside, type IndexBeside } from '../../store/postgres/schema/online.js';
+import { runBeside } from '../../store/postgres/schema/online.js';
 import { oneAtATime as postgresTurn, postgresSchema } from '../../store/postgres/schema/schema.js';
 import type { OpenBeside } from '../../store/schema/session.js';
 import { refuseUnpublished } from './unpublished.js';
@@ -47,8 +47,6 @@ export interface Upgrade {
   readonly time: string;
   /** Each statement may run again. The version itself is written behind them. */
   readonly script: ScriptOf;
-  /** PostgreSQL: what `up` builds first, without making others wait. */
-  readonly indexes?: (definition: SchemaDefinition) => readonly IndexBeside[];
 }
 /** In the order of their versions, and behind the first migration: none yet. */
 const UPGRADES: readonly Upgrade[] = [];
@@ -149,8 +147,8 @@ async function changeVersion(change: Change, upgrade: Upgrade, way: Way): Promis
       if (await isThere()) await runAll(run, statements);
     });
   if (!(await isThere())) return;
-  const indexes = way === 'up' ? (upgrade.indexes?.(tables) ?? []) : [];
-  await runBeside(runner, besideOf(runner), { lock: postgresTurn(tables), indexes, statements });
+  const beside: OpenBeside = () => dataSourceOf(runner).createQueryRunner('master');
+  await runBeside(runner, beside, { lock: postgresTurn(tables), statements });
 }
 
 /** PostgreSQL: the lock is the script's first statement. */
@@ -160,7 +158,7 @@ function inTurn({ runner, dialect, tables }: Change, work: (run: Run) => Promise
     const [row] = (await runner.query(sql, [...values])) as readonly Record<string, unknown>[];
     return Object.values(row ?? {})[0];
   };
-  return oneAtATime(ask, tables, () => patiently(runner, besideOf(runner), work));
+  return oneAtATime(ask, tables, () => patiently(runner, work));
 }
 
 async function runAll(run: Run, statements: readonly string[]): Promise<void> {
@@ -199,11 +197,6 @@ function invalid(path: string, value: unknown, allowed: string): OutboxConfigura
   return new OutboxConfigurationError('INVALID_OPTIONS', `${path} is ${JSON.stringify(value)}.`, {
     hint: `Use ${allowed}.`,
   });
-}
-
-/** One more session of its DataSource, with the primary. */
-function besideOf(runner: QueryRunner): OpenBeside {
-  return () => dataSourceOf(runner).createQueryRunner('master');
 }
 
 /** TypeORM 1.x calls it `dataSource`, 0.3 `connection`. */

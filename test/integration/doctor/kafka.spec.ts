@@ -50,17 +50,6 @@ describeWith(['postgres', 'kafka'], 'what the doctor learns of Kafka', () => {
     expect(one).toMatchObject({ severity: 'note', evidence: { replicas: 1, inSyncReplicas: 1, minInSyncReplicas: 1 } });
   });
 
-  it('more replicas wanted in sync than there are, until the setting is as said', async () => {
-    const topic = await topics.create(1, { 'min.insync.replicas': '2' });
-    const app = await start();
-    await enqueue(app, topic);
-    const finding = await problem(app, 'topic', {}, of(topic));
-    expect(finding).toMatchObject({ severity: 'error', evidence: { inSyncReplicas: 1, minInSyncReplicas: 2 } });
-    expect(finding.fix).toMatch('--add-config min.insync.replicas=1');
-    await topics.configure(topic, 'min.insync.replicas', '1');
-    await isGone(app, 'topic', topic);
-  });
-
   it('a retention that is shorter than the outage that the tables allow, by the time of the enqueue', async () => {
     const topic = await topics.create(1, { 'retention.ms': '60000' });
     const app = await start({ timestamp: 'enqueued' }, { retry: { maxAge: '2h' } });

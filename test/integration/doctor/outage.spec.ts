@@ -10,7 +10,7 @@ import {
   until,
 } from '../../nest/support/app.js';
 import { createTestDatabase, type TestDatabase } from '../../support/databases.js';
-import { diagnose, isWell, problem } from '../../support/doctor.js';
+import { diagnose } from '../../support/doctor.js';
 import { describeOnEach } from '../../support/services.js';
 
 describeOnEach([], 'for how long the broker may be down', (kind) => {
@@ -67,29 +67,5 @@ describeOnEach([], 'for how long the broker may be down', (kind) => {
     await writing;
     expect(rate?.over).toBeGreaterThanOrEqual(1);
     expect(Number(rate?.perSecond) * Number(rate?.over)).toBeLessThanOrEqual(transport.ids.length - before + 1_000);
-  });
-
-  it('too short a time is a warning, and is none when there is more room', async () => {
-    const app = await start();
-    await enqueue(app, 20);
-    const finding = await problem(app, 'outage-budget', { freeBytes: 1_000, outage: '1h' });
-    expect(finding).toMatchObject({
-      severity: 'warning',
-      evidence: { limit: 'disk', wantedSeconds: 3_600, diskLeft: 1_000 },
-    });
-    expect(finding.text).toMatch(/^The broker may be down for \d+ seconds, until the disk is full; wanted are 1h\.$/);
-    await isWell(app, 'outage-budget', { freeBytes: 10 ** 15, outage: '1h' });
-    expect(await problem(app, 'outage-budget')).toMatchObject({
-      severity: 'note',
-      fix: 'Give freeBytes or tableBytes to diagnose().',
-    });
-  });
-
-  it('messages that die of their age before the broker is back', async () => {
-    const app = await start({ relay: false, retry: { maxAge: '30m' } });
-    const finding = await problem(app, 'outage-budget');
-    expect(finding).toMatchObject({ severity: 'warning', evidence: { limit: 'maxAge', lastsSeconds: 1_800 } });
-    await applications.close();
-    await isWell(await start({ relay: false, retry: { maxAge: '2h' } }), 'outage-budget');
   });
 });

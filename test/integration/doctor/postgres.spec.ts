@@ -183,21 +183,10 @@ describeUnlessMissing(canStart.postgres ? [] : ['postgres'], 'the doctor on a Po
       });
     });
 
-    it('past it, by database.pooler, a notification arrives', async () => {
-      const app = await through('transaction', { database: { setup: 'create', pooler: database.url } });
-      expect(await problem(app, 'pooler')).toMatchObject({ fix: null });
-      await isWell(app, 'wake-up');
-    });
-
     it("a listener that hears nothing, as with wakeUp: 'notify' through it", async () => {
       const app = await through('transaction', { wakeUp: 'notify' });
       const finding = await problem(app, 'wake-up');
       expect(finding).toMatchObject({ severity: 'warning', evidence: { notifications: 'none arrives' } });
-    });
-
-    it('in session mode: seen, and its mode is not known', async () => {
-      const app = await through('session');
-      expect(await problem(app, 'pooler')).toMatchObject({ evidence: { pooler: true, mode: 'not known' } });
     });
   });
 });

@@ -1,8 +1,7 @@
 import type { DataSource, QueryRunner } from 'typeorm';
 import { OutboxModule, OutboxService, type Finding, type OutboxOptions } from '../../../lib/index.js';
-import { systemClock } from '../../../lib/time/clock.js';
 import { overridesToken } from '../../../lib/outbox.tokens.js';
-import { Applications, build, MoodyTransport, OrderPlaced, quiet, typeOrm, until } from '../../nest/support/app.js';
+import { Applications, build, OrderPlaced, quiet, typeOrm, until } from '../../nest/support/app.js';
 import { createTestDatabase, type TestDatabase } from '../../support/databases.js';
 import { diagnose, follow, isWell, operator, problem, problems } from '../../support/doctor.js';
 import { describeOnEach } from '../../support/services.js';
@@ -120,44 +119,6 @@ describeOnEach([], 'the doctor breaks nothing and names what is broken', (kind) 
     await isWell(await start({}), 'relay');
   });
 
-  it('a dead letter, as health tells it, until it is discarded', async () => {
-    const app = await start({ transports: { default: new MoodyTransport() }, retry: { maxAttempts: 1 } });
-    const outbox = app.get(OutboxService);
-    await outbox.enqueueOutsideTransaction(new OrderPlaced('dies'));
-    await until(async () => (await outbox.stats()).total.dead === 1);
-    const finding = await problem(app, 'health');
-    expect(finding).toMatchObject({ severity: 'warning', evidence: { reason: 'dead_letters' } });
-    expect(finding.fix).toMatch('outbox.discard(');
-    await outbox.discard({ transport: 'default' });
-    await isWell(app, 'health');
-  });
-
-  it('a clock that is wrong, by how much and to which side', async () => {
-    let wrong = 60_000;
-    const clock = { ...systemClock, wall: () => Date.now() + wrong };
-    const app = await start({ relay: false }, { clock });
-    const finding = await problem(app, 'clock');
-    expect(finding.severity).toBe('warning');
-    expect(Number(finding.evidence['skewMs'])).toBeGreaterThan(59_000);
-    expect(finding.text).toMatch(/ahead of the database's\.$/);
-    wrong = -2_000;
-    expect(await problem(app, 'clock')).toMatchObject({ severity: 'note' });
-    wrong = 0;
-    await isWell(app, 'clock');
-  });
-
-  it('a lease that leaves no time beside a publish, and a stop that cuts one', async () => {
-    const app = await start({ relay: false, lease: '10s', publishTimeout: '2s' });
-    const finding = await problem(app, 'times');
-    expect(finding).toMatchObject({ severity: 'warning', evidence: { leaseMs: 10_000, roomMs: 1_000 } });
-    expect(finding.fix).toMatch('Set lease to 14s');
-    await applications.close();
-    const cut = await start({ relay: false, shutdownTimeout: '1s' });
-    expect(await problem(cut, 'times')).toMatchObject({ severity: 'note' });
-    await applications.close();
-    await isWell(await start({ relay: false, lease: '14s', publishTimeout: '2s' }), 'times');
-  });
-
   it('a question that hangs is a finding, and the others are answered', async () => {
     const app = await start();
     const lock = admin.createQueryRunner();
@@ -174,12 +135,5 @@ describeOnEach([], 'the doctor breaks nothing and names what is broken', (kind) 
     await lock.release();
     const again = await diagnose(app);
     expect(problems(again, 'not-asked')).toEqual([]);
-  });
-
-  it('what is done to it is refused when it is nothing that it knows', async () => {
-    const app = await start();
-    await expect(diagnose(app, { outages: '1h' } as never)).rejects.toThrow("Did you mean 'outage'?");
-    await expect(diagnose(app, { outage: 'long' as never })).rejects.toMatchObject({ code: 'INVALID_MESSAGE' });
-    await expect(diagnose(app, { freeBytes: -1 })).rejects.toThrow('freeBytes must be a whole number');
   });
 });

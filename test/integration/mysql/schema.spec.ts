@@ -1,8 +1,6 @@
-import { createConnection, type Connection, type RowDataPacket } from 'mysql2/promise';
+import { createConnection, type Connection } from 'mysql2/promise';
 import { bucketOf } from '../../../lib/message/bucket-of.js';
 import type { MysqlStore } from '../../../lib/store/mysql/store.js';
-import { mysqlSchemaDown, mysqlSchemaUp } from '../../../lib/store/mysql/schema/schema.js';
-import { createTestDatabase } from '../../support/databases.js';
 import { MariaDbStores } from '../../support/mariadb-store.js';
 import { until as eventually } from '../../support/postgres-store.js';
 import { describeOnMysqlFamily } from '../../support/services.js';
@@ -68,32 +66,6 @@ describeOnMysqlFamily('tables', (kind) => {
     expect(messages.filter(({ payload }) => payload === null)).toHaveLength(1);
   });
 
-  it('takes text keys of other programs as UTF-8', async () => {
-    await clear();
-    await foreign('utf8mb4', async (connection) => {
-      for (const key of KEYS)
-        await connection.query(`insert into outbox_ready (topic, \`key\`, payload) values ('t', ?, 'x')`, [key]);
-    });
-    for (const message of await readAll()) expect(message.bucket).toBe(bucketOf(message.key as string, 32));
-    expect((await readAll()).map(({ key }) => key).sort()).toEqual([...KEYS].sort());
-  });
-
-  it('shows everything in one view', async () => {
-    await clear();
-    await stores.application.query(`insert into outbox_ready (topic, \`key\`, payload) values ('t', 'ü', 'x')`);
-    await stores.application.query(
-      `insert into outbox_parked (topic, \`key\`, payload, state, due_at) values ('t', 'p', 'x', 1, utc_timestamp(6))`,
-    );
-    const rows = await stores.application.query(
-      'select state, `key`, topic, attempts from outbox_messages order by state',
-    );
-    expect(rows.map((row: RowDataPacket) => ({ ...row, attempts: Number(row['attempts']) }))).toEqual([
-      { state: 'ready', key: 'ü', topic: 't', attempts: 0 },
-      { state: 'scheduled', key: 'p', topic: 't', attempts: 0 },
-    ]);
-    await stores.application.query('delete from outbox_parked');
-  });
-
   it.each([0, 5])('refuses a state that is none: %i', async (state) => {
     const insert = stores.application.query(
       `insert into outbox_parked (topic, payload, state, due_at) values ('t', 'x', ${state}, utc_timestamp(6))`,
@@ -110,24 +82,6 @@ describeOnMysqlFamily('tables', (kind) => {
       await rename('elsewhere', table);
     }
     await store.setup.check(stores.settings);
-  });
-
-  it('goes up twice and down with rows in the tables', async () => {
-    const database = await createTestDatabase(kind);
-    const connection = await createConnection({ uri: database.url });
-    const definition = { ...stores.settings, prefix: 'other_', schema: undefined };
-    try {
-      for (const sql of mysqlSchemaUp(definition)) await connection.query(sql);
-      await connection.query(`insert into other_ready (topic, payload) values ('t', 'x')`);
-      await connection.query(`insert into other_parked (topic, payload) values ('t', 'x')`);
-      for (const sql of mysqlSchemaUp(definition)) await connection.query(sql);
-      expect((await connection.query<RowDataPacket[]>('select * from other_messages'))[0]).toHaveLength(2);
-      for (const sql of mysqlSchemaDown(definition)) await connection.query(sql);
-      expect((await connection.query<RowDataPacket[]>('show tables'))[0]).toEqual([]);
-    } finally {
-      await connection.end();
-      await database.drop();
-    }
   });
 
   it('knows when the server shows rows before they are on disk, and flushes with a row of its own', async () => {

@@ -1,4 +1,3 @@
-import { inspect } from 'node:util';
 import { DataSource, QueryFailedError, type QueryRunner } from 'typeorm';
 import { openPostgresDatabase } from '../../../lib/data-layers/typeorm/postgres.js';
 import { transactionExecutor } from '../../../lib/data-layers/typeorm/transaction.js';
@@ -73,65 +72,6 @@ describeWith('postgres', 'PostgreSQL executors', () => {
     expect(outcomes.lasting).toEqual(new Set([true]));
     expect(outcomes.other).toContain(false);
     await database.close();
-  });
-
-  it('fails within the connect timeout when nobody answers, and works when somebody does', async () => {
-    const elsewhere = Object.create(fixture.application, {
-      options: { value: { ...fixture.application.options, url: undefined, host: '127.0.0.1', port: 1 } },
-    }) as DataSource;
-    const database = openPostgresDatabase(elsewhere, {
-      ...SETTINGS,
-      ...DATABASE,
-      onPublished: 'delete',
-      statementTimeout: 1_000,
-      idleWithLocks: 30_000,
-      connectTimeout: 5_000,
-    });
-    await expect(database.connection('read').run(one('select 1'))).rejects.toThrow('ECONNREFUSED');
-    await expect(database.connection('read').run(one('select 1'))).rejects.toThrow('ECONNREFUSED');
-    await database.close();
-  });
-
-  it('hears notifications, and says when it no longer does', async () => {
-    const store = fixture.store();
-    let heard = 0;
-    let lost: unknown;
-    const listener = await store.listen(
-      () => heard++,
-      (error) => {
-        lost = error;
-      },
-    );
-    await fixture.store().notify();
-    await until('a notification', async () => heard > 0);
-    const [row] = await fixture.application.query(
-      `select pid from pg_stat_activity where datname = current_database() and query like 'listen%'`,
-    );
-    await fixture.application.query('select pg_terminate_backend($1)', [row.pid]);
-    await until('the loss', async () => lost !== undefined);
-    await listener!.close();
-    const again = await store.listen(
-      () => heard++,
-      () => undefined,
-    );
-    const before = heard;
-    await fixture.store().notify();
-    await until('another notification', async () => heard > before);
-    await again!.close();
-  });
-
-  it('shows neither parameters nor rows in the error of a caller’s statement', async () => {
-    await fixture.application.query('create table secrets (payload text unique)');
-    const failed = await fixture.application
-      .transaction((manager) =>
-        transactionExecutor(manager).run(
-          statement(undefined, 'insert into secrets values (?), (?)').bind('secret', 'secret'),
-        ),
-      )
-      .catch((error: unknown) => error as QueryFailedError & { code: string });
-    expect(failed).toBeInstanceOf(QueryFailedError);
-    expect((failed as { code: string }).code).toBe('23505');
-    expect(inspect(failed, { depth: 9 })).not.toMatch(/\bsecret\b/);
   });
 
   describe('in the caller’s transaction', () => {

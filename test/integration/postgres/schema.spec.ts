@@ -1,30 +1,16 @@
 import { DataSource } from 'typeorm';
 import { bucketOf } from '../../../lib/message/bucket-of.js';
-import {
-  outboxEntities,
-  outboxMigrations,
-  outboxSql,
-  type OutboxMessageRow,
-} from '../../../lib/data-layers/typeorm/index.js';
+import { outboxEntities, outboxSql, type OutboxMessageRow } from '../../../lib/data-layers/typeorm/index.js';
 import { describeWith } from '../../support/services.js';
 import { DATABASE, PostgresFixture, SETTINGS } from '../../support/postgres-store.js';
-
-const MINE = `select count(*)::int as n from pg_class where relname like any(array['outbox\\_%', 'other\\_%'])`;
 
 describeWith('postgres', 'PostgreSQL schema', () => {
   const fixture = new PostgresFixture();
   let db: DataSource;
   beforeAll(async () => {
-    await fixture.start({
-      migrations: [
-        ...outboxMigrations({ dropUnpublished: true }),
-        ...outboxMigrations({ prefix: 'other_', schema: 'msg', buckets: 7, dropUnpublished: true }),
-      ],
-    });
-    db = fixture.application;
+    db = (await fixture.start()).application;
   });
   afterAll(() => fixture.stop());
-  const count = async (): Promise<number> => ((await db.query(MINE)) as { n: number }[])[0]?.n as number;
 
   it('says what to run when nothing is there, or something is wrong', async () => {
     const store = fixture.store();
@@ -37,60 +23,8 @@ describeWith('postgres', 'PostgreSQL schema', () => {
       hint: expect.stringMatching(/^The schema "elsewhere" has such tables: set database\.schema to it\. Or: Run npx/),
     });
     await db.query('drop schema elsewhere cascade');
+    await store.setup.create(SETTINGS);
   });
-
-  it('migrates up and down in the application’s own migrator, with rows in the tables', async () => {
-    expect((await db.runMigrations()).length).toBe(2);
-    await fixture.store().setup.check(SETTINGS);
-    const other = { ...DATABASE, prefix: 'other_', schema: 'msg' };
-    await fixture.store({ options: other, buckets: 7 }).setup.check({ ...SETTINGS, buckets: 7 });
-    await db.query(`insert into outbox_messages (topic, payload) values ('t', '{}')`);
-    await db.query(`insert into msg.other_messages (topic, payload, due_at) values ('t', '{}', now())`);
-    for (const text of [
-      outboxSql('postgres').up,
-      outboxSql('postgres', { prefix: 'other_', schema: 'msg', buckets: 7 }).up,
-    ]) {
-      await db.query(text); // again, as text
-    }
-    expect(await db.query('select count(*)::int as n from outbox_messages')).toEqual([{ n: 1 }]);
-    for (const _each of db.migrations) await db.undoLastMigration();
-    expect(await count()).toBe(0);
-    await db.query(outboxSql('postgres').down);
-    expect((await db.runMigrations()).length).toBe(2);
-    await fixture.store().setup.check(SETTINGS);
-  });
-
-  it('has settings of its own for autovacuum, of each table whose rows come and go', async () => {
-    const sql = `select relname from pg_class where relnamespace = 'public'::regnamespace
-      and exists (select from unnest(reloptions) o where o like 'autovacuum_vacuum_%') order by 1`;
-    const found = ((await db.query(sql)) as { relname: string }[]).map(({ relname }) => relname);
-    expect(found).toEqual(expect.arrayContaining(['outbox_leases', 'outbox_parked', 'outbox_ready']));
-  });
-
-  it('names the version', async () => {
-    const store = fixture.store();
-    await db.query(`update outbox_meta set value = '2' where name = 'version'`);
-    await expect(store.setup.check(SETTINGS)).rejects.toMatchObject({
-      code: 'SCHEMA_MISMATCH',
-      message: expect.stringContaining('version 2'),
-    });
-    await db.query(`update outbox_meta set value = '1' where name = 'version'`);
-    expect(await store.diagnose?.ask('warnings')).toEqual([]);
-  });
-
-  it.each([['a"; drop table x; --'], ['Ünder_'], ['1st_'], [''], ['x'.repeat(44)], ['a-b']])(
-    'refuses the name %j',
-    (name) => {
-      expect(() => outboxMigrations({ prefix: name })).toThrow(expect.objectContaining({ code: 'INVALID_OPTIONS' }));
-      expect(() => fixture.store({ options: { ...DATABASE, prefix: name } })).toThrow(
-        expect.objectContaining({ code: 'INVALID_OPTIONS' }),
-      );
-      if (name.length < 40)
-        expect(() => outboxSql('postgres', { schema: name })).toThrow(
-          expect.objectContaining({ code: 'INVALID_OPTIONS' }),
-        );
-    },
-  );
 
   it('takes the longest prefix', async () => {
     const options = { prefix: `${'x'.repeat(42)}_`, schema: 'y'.repeat(63) };

@@ -69,12 +69,6 @@ describeWith('postgres', 'Serializable transactions on PostgreSQL', () => {
     }
   };
 
-  it('of different keys do not fail where the order is by key', async () => {
-    await start('key');
-    expect(await threeAtOnce()).toBeUndefined();
-    expect((await arrived(3)).sort()).toEqual(['a:first', 'b:second', 'c:third']);
-  });
-
   it('may fail with 40001 at COMMIT where it is strict; run again, all is published', async () => {
     await start('strict');
     expect(await threeAtOnce()).toMatchObject(REFUSED);
@@ -94,16 +88,6 @@ describeWith('postgres', 'Serializable transactions on PostgreSQL', () => {
     expect(refused).toMatchObject(REFUSED);
     await completed(() => enqueue('e', 'behind'));
     expect((await arrived(3)).sort()).toEqual(['a:first', 'c:third', 'e:behind']);
-  });
-
-  it('are published in the order of their commits where it is strict', async () => {
-    await start('strict');
-    const [first, second] = [await begin(), await begin()];
-    await enqueue('k', 'first', first);
-    await enqueue('k', 'second', second);
-    await commit(second);
-    await commit(first);
-    expect(await arrived(2)).toEqual(['k:second', 'k:first']);
   });
 
   it('lose nothing and keep the order, when six writers at once run again what was refused', async () => {

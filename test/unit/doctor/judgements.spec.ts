@@ -1,4 +1,5 @@
 import type { OutboxHealth } from '../../../lib/index.js';
+import { doctorSettings } from '../../../lib/doctor/options.js';
 import { judgeHealth } from '../../../lib/doctor/reasons.js';
 import { judgeRelays } from '../../../lib/doctor/relays.js';
 import { reportOf } from '../../../lib/doctor/report.js';
@@ -42,6 +43,25 @@ describe('what no test can break on a real server', () => {
     expect(judgeClock({ here: 6_000, database: 0, roundTrip: 2_100 }).severity).toBe('note');
     expect(judgeClock({ here: 6_000, database: 0, roundTrip: 2_000 }).severity).toBe('warning');
     expect(judgeClock({ here: 0, database: 1_500, roundTrip: 1_200 }).severity).toBe('ok');
+    expect(judgeClock({ here: 60_000, database: 0, roundTrip: 0 }).text).toMatch(/ is 1m ahead of the database's\.$/);
+    expect(judgeClock({ here: 0, database: 2_000, roundTrip: 0 }).text).toMatch(/ is 2s behind the database's\.$/);
+  });
+
+  it.each([
+    ['warning', { lease: 10_000, publishTimeout: 2_000 }, 'Set lease to 14s or more, or lower publishTimeout.'],
+    ['note', { shutdownTimeout: 1_000 }, 'Set shutdownTimeout to 10s or more.'],
+    ['ok', { lease: 14_000, publishTimeout: 2_000 }, null],
+  ])('times that do not fit together: %s', (severity, times, fix) => {
+    const options = { lease: 30_000, publishTimeout: 10_000, shutdownTimeout: 10_000, buckets: 32, ...times };
+    const facts = { relays: [], buckets: [], transports: [] };
+    const judged = judgeRelays(facts, { ...options, coordination: 'rowLock' });
+    expect(judged.find(({ code }) => code === 'times')).toMatchObject({ severity, fix });
+  });
+
+  it('options that are none', () => {
+    expect(() => doctorSettings({ outages: '1h' } as never)).toThrow("Did you mean 'outage'?");
+    expect(() => doctorSettings({ outage: 'long' as never })).toThrow('outage must be a duration');
+    expect(() => doctorSettings({ freeBytes: -1 })).toThrow('freeBytes must be a whole number');
   });
 
   it('a transport without a relay, for which nothing waits yet', () => {
