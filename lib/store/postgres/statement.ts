@@ -1,4 +1,5 @@
 import { inCatalog } from './schema/catalog.js';
+import { rowsOf as plainRowsOf } from '../rows-of.js';
 import { Statement } from '../sql.js';
 
 /**
@@ -6,3 +7,5 @@ import { Statement } from '../sql.js';
  * the caller's connection, it is not ours.
  */
 export const statement = (name: string | undefined, text: string): Statement => new Statement(name, inCatalog(text));
+
+export const rowsOf: typeof plainRowsOf = (db, text, ...values) => plainRowsOf(db, inCatalog(text), ...values);

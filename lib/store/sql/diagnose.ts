@@ -10,11 +10,10 @@ import {
 } from '../diagnose/diagnose-store.js';
 import type { SqlExecutor } from '../executor.js';
 import type { TableNames } from '../names.js';
-import { statement } from '../sql.js';
+import { rowsOf, type Rows } from '../rows-of.js';
 
 /** How one database answers each question. What it has no such thing of is absent. */
 export type Questions = { readonly [Name in keyof Facts]?: () => Promise<Facts[Name]> };
-export type Rows = readonly (readonly unknown[])[];
 
 export class Diagnosis implements DiagnoseStore {
   private readonly questions: Questions;
@@ -34,10 +33,6 @@ export class Diagnosis implements DiagnoseStore {
     const none = held === undefined ? 0 : null;
     return { age: held?.age ?? none, transactions: (await this.ask('unpurged')) ?? held?.distance ?? none };
   }
-}
-
-export async function rowsOf(db: SqlExecutor, text: string, ...values: readonly unknown[]): Promise<Rows> {
-  return (await db.run(statement(undefined, text).bind(...values))).rows;
 }
 
 /** @param rows without prefix, name, bytes, live and dead rows, last vacuum as ISO text, and 1 where autovacuum looks after it */

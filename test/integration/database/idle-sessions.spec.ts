@@ -91,26 +91,6 @@ describe.each(DATABASES)('a server that ends sessions that idle: %s', (kind) => 
     });
 
     if (kind !== 'postgres')
-      it('Q3: a transaction of ours may pause for as long as we say, and not for as long as the server says', async () => {
-        const { store } = harness.relay({});
-        const { database } = store as unknown as {
-          database: {
-            connection(role: 'settle'): {
-              transaction<T>(work: (tx: { run(sql: unknown): Promise<T> }) => Promise<T>): Promise<T>;
-            };
-          };
-        };
-        const { statement } = await import('../../../lib/store/sql.js');
-        const write = statement(undefined, `insert into outbox_meta (name, value) values ('held', 'a')`);
-        const read = statement(undefined, 'select 1');
-        await database.connection('settle').transaction(async (tx) => {
-          await tx.run(write.bind());
-          await pause(2_500);
-          return tx.run(read.bind());
-        });
-      });
-
-    if (kind !== 'postgres')
       it('Q4: a connection that is closed because nobody uses it says goodbye: the server logs no aborted one', async () => {
         const { database, ordering, coordination, onPublished, buckets } = harness.options;
         const tables = { options: database, ordering, coordination, onPublished, buckets };

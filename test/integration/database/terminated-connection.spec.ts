@@ -1,5 +1,3 @@
-import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
-import { once } from 'node:events';
 import { DataSource } from 'typeorm';
 import { openPostgresDatabase } from '../../../lib/data-layers/typeorm/postgres.js';
 import { DATABASE, SETTINGS } from '../../support/postgres-store.js';
@@ -18,77 +16,47 @@ function terminated(): Buffer {
   return Buffer.concat([head, Buffer.from(fields)]);
 }
 
-/** Passes everything on. While it is `hostile`, a new connection's first "ready" and its end arrive in one piece. */
-class HostileServer {
-  hostile = false;
-  readonly sockets = new Set<Socket>();
-  private constructor(readonly server: Server) {}
-
-  static async before({ port, hostname }: URL): Promise<HostileServer> {
-    const server = createServer();
-    const proxy = new HostileServer(server);
-    server.on('connection', (client) => {
-      const upstream = connect(Number(port), hostname);
-      let greeted = false;
-      client.on('data', (bytes) => upstream.write(bytes));
-      upstream.on('data', (bytes) => {
-        const isReady = !greeted && bytes.subarray(-READY_FOR_QUERY.length).equals(READY_FOR_QUERY);
-        greeted ||= isReady;
-        if (isReady && proxy.hostile) client.end(Buffer.concat([bytes, terminated()]));
-        else client.write(bytes);
-      });
-      for (const [one, other] of [
-        [client, upstream],
-        [upstream, client],
-      ] as const) {
-        proxy.sockets.add(one);
-        one.on('error', () => other.destroy());
-        one.on('close', () => other.destroy());
-      }
-    });
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    return proxy;
-  }
-
-  get port(): number {
-    return (this.server.address() as AddressInfo).port;
-  }
-  cut(): void {
-    for (const socket of this.sockets) socket.destroy();
-  }
-  async close(): Promise<void> {
-    this.cut();
-    this.server.close();
-    await once(this.server, 'close');
-  }
+/** A new connection's first "ready" and its end arrive in one piece. */
+function hostile(proxy: TcpProxy): TcpProxy['intercept'] {
+  return () => {
+    let greeted = false;
+    const down = (bytes: Buffer): Buffer => {
+      const isReady = !greeted && bytes.subarray(-READY_FOR_QUERY.length).equals(READY_FOR_QUERY);
+      greeted ||= isReady;
+      if (!isReady) return bytes;
+      setImmediate(() => proxy.cut('fin'));
+      return Buffer.concat([bytes, terminated()]);
+    };
+    return { up: (bytes) => bytes, down };
+  };
 }
 
 describeWith('postgres', 'a connection that is ended in the moment in which it is ready', () => {
   let harness: Harness;
-  let server: HostileServer;
+  let proxy: TcpProxy;
   let through: DataSource;
 
   beforeEach(async () => {
     harness = await createHarness('postgres', { buckets: 4 });
+    proxy = await TcpProxy.start(harness.database.url);
     const url = new URL(harness.database.url);
-    server = await HostileServer.before(url);
-    url.port = String(server.port);
+    url.port = String(proxy.port);
     through = await new DataSource({ ...harness.database.options, url: url.href } as never).initialize();
   });
   afterEach(async () => {
     await through.destroy().catch(() => undefined);
     await harness.close();
-    await server.close();
+    await proxy.close();
   });
 
   it('E2: fails one statement of the relay, not the process', async () => {
     const { store } = harness.relay({}, {}, { dataSource: through });
     await store.ready.flush();
-    server.hostile = true;
-    server.cut();
+    const { intercept } = proxy;
+    proxy.intercept = hostile(proxy);
+    proxy.cut();
     for (let n = 0; n < 3; n += 1) await expect(store.ready.flush()).rejects.toThrow();
-    server.hostile = false;
+    proxy.intercept = intercept;
     await store.ready.flush();
   });
 });

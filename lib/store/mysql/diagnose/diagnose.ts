@@ -1,15 +1,8 @@
 import type { TableFacts } from '../../diagnose/diagnose-store.js';
 import type { SqlConnection, SqlDatabase, SqlExecutor } from '../../executor.js';
 import { TABLE_NAMES, type StoreSettings, type TableNames } from '../../names.js';
-import {
-  averageBytes,
-  readDestinations,
-  readGrowth,
-  readTables,
-  rowsOf,
-  type Questions,
-  type Rows,
-} from '../../sql/diagnose.js';
+import { rowsOf, type Rows } from '../../rows-of.js';
+import { averageBytes, readDestinations, readGrowth, readTables, type Questions } from '../../sql/diagnose.js';
 import { capabilitiesOf, type MysqlCapabilities } from '../capabilities.js';
 import { ONE_WRITER, type MysqlServer } from '../schema/server.js';
 import { heldSnapshot } from './held-snapshot.js';

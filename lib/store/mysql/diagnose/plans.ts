@@ -1,7 +1,7 @@
 import type { PlanFacts } from '../../diagnose/diagnose-store.js';
 import type { SqlExecutor } from '../../executor.js';
 import type { TableNames } from '../../names.js';
-import { statement } from '../../sql.js';
+import { rowsOf } from '../../rows-of.js';
 import type { MysqlCapabilities } from '../capabilities.js';
 
 interface Question {
@@ -68,7 +68,7 @@ export async function readPlans(
 /** On an empty table MySQL and MariaDB may plan nothing at all: no table, and no key. */
 async function keyOf(db: SqlExecutor, text: string, column: number): Promise<string | null> {
   try {
-    const [row] = (await db.run(statement(undefined, `explain ${text}`).bind())).rows;
+    const [row] = await rowsOf(db, `explain ${text}`);
     const key = row?.[column] ?? null;
     return key === null ? null : String(key);
   } catch (error) {

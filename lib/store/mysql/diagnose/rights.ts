@@ -1,6 +1,7 @@
 import type { RightFacts } from '../../diagnose/diagnose-store.js';
 import type { SqlExecutor } from '../../executor.js';
 import { TABLE_NAMES, literal, type TableName, type TableNames } from '../../names.js';
+import { rowsOf } from '../../rows-of.js';
 import { statement } from '../../sql.js';
 
 type Right = 'select' | 'insert' | 'update' | 'delete';
@@ -49,7 +50,7 @@ export async function missingRights(
       if (await isDenied(db, explained(names[table], COLUMN[table], right)))
         missing.push(`${right} on ${names[table]}`);
   }
-  const [row] = (await db.run(statement(undefined, 'select current_user()').bind())).rows;
+  const [row] = await rowsOf(db, 'select current_user()');
   const login = String(row?.[0]);
   const host = login.lastIndexOf('@');
   return { login, grantee: `${literal(login.slice(0, host))}@${literal(login.slice(host + 1))}`, missing };

@@ -1,6 +1,6 @@
 import type { ServerFacts } from '../../diagnose/diagnose-store.js';
 import type { SqlExecutor } from '../../executor.js';
-import { statement } from '../../sql.js';
+import { rowsOf } from '../../rows-of.js';
 import { capabilitiesOf } from '../capabilities.js';
 import { severalPrimaries } from '../schema/server.js';
 
@@ -22,8 +22,7 @@ const isOff = (value: string | undefined): boolean => ['0', 'OFF'].includes(Stri
 /** @param hasOneWriter the operator said that only one server is written to */
 export async function readServer(db: SqlExecutor, hasOneWriter: boolean): Promise<ServerFacts> {
   const list = SETTINGS.map((name) => `'${name}'`).join(', ');
-  const read = async (text: string): Promise<readonly (readonly unknown[])[]> =>
-    (await db.run(statement(undefined, text).bind())).rows;
+  const read = async (text: string): Promise<readonly (readonly unknown[])[]> => await rowsOf(db, text);
   const all = await read(`show global variables where variable_name in (${list})`);
   const settings = Object.fromEntries(all.map(([name, value]) => [String(name), String(value)]));
   const [[version, login] = []] = await read('select version(), current_user()');

@@ -5,8 +5,9 @@ import type {
   PlannedPartition,
   PublishedSpan,
 } from '../../partitions/partition-store.js';
-import type { SqlConnection, SqlExecutor } from '../../executor.js';
+import type { SqlConnection } from '../../executor.js';
 import { quoteWith, type StoreSettings, type TableNames } from '../../names.js';
+import { rowsOf, type Rows } from '../../rows-of.js';
 import { statement } from '../../sql.js';
 import { jsonRows, jsonTable, lookUp } from '../json-rows.js';
 import { untilFree } from '../../schema/until-free.js';
@@ -42,7 +43,7 @@ export class MysqlPartitionSession implements PartitionSession {
     const from = { archive, catchAll: `${archive} partition (${CATCH_ALL})`, aside: this.names.object(ASIDE) }[where];
     const ms = (which: 'min' | 'max'): string =>
       `timestampdiff(microsecond, '1970-01-01 00:00:00', ${which}(published_at)) div 1000`;
-    const [row] = await this.run(this.connection, `select ${ms('min')}, ${ms('max')} from ${from}`);
+    const [row] = await this.run(`select ${ms('min')}, ${ms('max')} from ${from}`);
     const [oldest, newest] = row ?? [];
     return oldest === null || oldest === undefined ? undefined : { oldest: Number(oldest), newest: Number(newest) };
   }
@@ -59,8 +60,8 @@ export class MysqlPartitionSession implements PartitionSession {
   /** What is published before `current` is there lands in the catch-all, and moves with its few rows. */
   async setAside(): Promise<void> {
     const aside = this.names.object(ASIDE);
-    await this.run(this.connection, `create table ${aside} like ${this.names.archive}`);
-    await this.run(this.connection, `alter table ${aside} remove partitioning`);
+    await this.run(`create table ${aside} like ${this.names.archive}`);
+    await this.run(`alter table ${aside} remove partitioning`);
     const exchange = `alter table ${this.names.archive} exchange partition ${CATCH_ALL} with table ${aside}`;
     await this.change('the catch-all', exchange);
   }
@@ -70,7 +71,7 @@ export class MysqlPartitionSession implements PartitionSession {
     const aside = this.names.object(ASIDE);
     const from = keepFrom === -Infinity ? '0001-01-01 00:00:00' : timeText(keepFrom);
     const report = await inTransaction(this.connection, async (tx) => {
-      const rows = await this.run(
+      const rows = await rowsOf(
         tx,
         `select published_at, archive_id from ${aside} force index (by_time) order by published_at limit ${limit} for update`,
       );
@@ -91,18 +92,18 @@ export class MysqlPartitionSession implements PartitionSession {
   drop(name: string, before: number): Promise<boolean> {
     const { archive } = this.names;
     return this.patiently(`partition ${name}`, async () => {
-      await this.run(this.connection, `lock tables ${archive} write`);
+      await this.run(`lock tables ${archive} write`);
       try {
         const partition = (await this.layout()).partitions.find((each) => each.name === name);
         if (partition === undefined || partition.to > before) return false;
         // Not by a condition: the server would conclude from the partition's bounds that no row can meet it.
         const newest = `select coalesce(max(published_at) >= ?, 0) from ${archive} partition (${quoteWith('`', name)})`;
-        const [[isYoung] = []] = await this.run(this.connection, newest, timeText(before));
+        const [[isYoung] = []] = await this.run(newest, timeText(before));
         if (Number(isYoung) !== 0) return false;
-        await this.run(this.connection, `alter table ${archive} drop partition ${quoteWith('`', name)}`);
+        await this.run(`alter table ${archive} drop partition ${quoteWith('`', name)}`);
         return true;
       } finally {
-        await this.run(this.connection, 'unlock tables');
+        await this.run('unlock tables');
       }
     });
   }
@@ -110,28 +111,24 @@ export class MysqlPartitionSession implements PartitionSession {
   async convert(partitions: readonly PlannedPartition[]): Promise<void> {
     const { archive } = this.names;
     const next = this.names.object('archive_next');
-    await this.run(this.connection, `drop table if exists ${next}`); // of an attempt that failed: nobody wrote into it
-    await this.run(this.connection, createPartitioned(next, this.settings, partitions.map(partitionSql)));
+    await this.run(`drop table if exists ${next}`); // of an attempt that failed: nobody wrote into it
+    await this.run(createPartitioned(next, this.settings, partitions.map(partitionSql)));
     await this.change('the archive', `rename table ${archive} to ${this.names.object(ASIDE)}, ${next} to ${archive}`);
   }
 
   private async change(what: string, sql: string): Promise<void> {
-    await this.patiently(what, () => this.run(this.connection, sql));
+    await this.patiently(what, () => this.run(sql));
   }
 
   /** The servers count in seconds. */
   private async patiently<T>(what: string, work: () => Promise<T>): Promise<T> {
-    await this.run(this.connection, `set session lock_wait_timeout = ${Math.ceil(this.lockTimeout / 1000)}`);
+    await this.run(`set session lock_wait_timeout = ${Math.ceil(this.lockTimeout / 1000)}`);
     const isLockTimeout = (error: unknown): boolean => errnoOf(error) === LOCK_WAIT_TIMEOUT;
     return untilFree({ what, lockTimeout: this.lockTimeout, isLockTimeout }, work);
   }
 
-  private async run(
-    db: SqlExecutor,
-    sql: string,
-    ...values: readonly unknown[]
-  ): Promise<readonly (readonly unknown[])[]> {
-    return (await db.run(statement(undefined, sql).bind(...values))).rows;
+  private run(text: string, ...values: readonly unknown[]): Promise<Rows> {
+    return rowsOf(this.connection, text, ...values);
   }
 }
 

@@ -7,6 +7,7 @@ import { UP_AGAIN } from './schema.js';
 import { mysqlTables, type MysqlColumn, type MysqlTable } from './tables.js';
 import { KEY_LOCK_TABLE, KEY_LOCKS } from './strict.js';
 import { quoteWith, tableNames, TABLE_NAMES, type SchemaDefinition } from '../../names.js';
+import { rowsOf } from '../../rows-of.js';
 import { statement } from '../../sql.js';
 import { compareView } from './compare-view.js';
 import { isSameDefault, oneLine } from './plain-default.js';
@@ -70,7 +71,7 @@ export async function compareSchema(connection: SqlExecutor, definition: SchemaD
 
 async function missingLocks(connection: SqlExecutor, definition: SchemaDefinition): Promise<string[]> {
   const { keyLocks } = tableNames(definition, '`');
-  const { rows } = await connection.run(statement(undefined, `select count(*) from ${keyLocks}`).bind());
+  const rows = await rowsOf(connection, `select count(*) from ${keyLocks}`);
   const count = Number(rows[0]?.[0]);
   return count === KEY_LOCKS ? [] : [`${keyLocks} has ${counted(count, 'row')}, not ${KEY_LOCKS} ${UP_AGAIN}`];
 }

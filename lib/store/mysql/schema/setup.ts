@@ -1,6 +1,7 @@
 import type { SqlDatabase } from '../../executor.js';
 import { TABLE_NAMES, type StoreSettings, type TableNames } from '../../names.js';
 import type { SchemaDialect } from '../../schema/setup.js';
+import { rowsOf } from '../../rows-of.js';
 import { statement } from '../../sql.js';
 import { jsonRows, jsonTable } from '../json-rows.js';
 import { compareSchema } from './compare-schema.js';
@@ -23,7 +24,7 @@ export function mysqlSetup(
     inTurn: (work) =>
       database.connection('admin').transaction((tx) => {
         const ask = async (sql: string, values: readonly unknown[]): Promise<unknown> =>
-          (await tx.run(statement(undefined, sql).bind(...values))).rows[0]?.[0];
+          (await rowsOf(tx, sql, ...values))[0]?.[0];
         return oneAtATime(ask, { schema, prefix }, () => work(tx));
       }),
     up: mysqlSchemaUp,

@@ -1,7 +1,8 @@
 import type { PlanFacts } from '../../diagnose/diagnose-store.js';
 import type { SqlConnection, SqlDatabase } from '../../executor.js';
 import { TABLE_NAMES, literal, type StoreSettings, type TableNames } from '../../names.js';
-import { averageBytes, readDestinations, readGrowth, readTables, rowsOf, type Questions } from '../../sql/diagnose.js';
+import { averageBytes, readDestinations, readGrowth, readTables, type Questions } from '../../sql/diagnose.js';
+import { rowsOf } from '../statement.js';
 import { compareSequence } from '../schema/check-objects.js';
 import { serverWarnings } from '../schema/server.js';
 import { heldSnapshot } from './held-snapshot.js';

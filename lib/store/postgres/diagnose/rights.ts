@@ -1,7 +1,7 @@
 import type { RightFacts } from '../../diagnose/diagnose-store.js';
 import type { SqlExecutor } from '../../executor.js';
 import { TABLE_NAMES, literal, quoteWith, type TableName, type TableNames } from '../../names.js';
-import { statement } from '../statement.js';
+import { rowsOf } from '../statement.js';
 
 type Wanted = readonly [object: string, right: string, how: 'table' | 'column' | 'sequence'];
 
@@ -31,18 +31,16 @@ export async function missingRights(
 ): Promise<RightFacts> {
   const wanted = wantedOf(names, work);
   const list = wanted.map((each) => `(${each.map(literal).join(', ')})`).join(', ');
-  const { rows } = await db.run(
-    statement(
-      undefined,
-      `select current_user, w.right_ || ' on ' || case when w.how = 'sequence' then 'sequence ' else '' end || w.name
+  const rows = await rowsOf(
+    db,
+    `select current_user, w.right_ || ' on ' || case when w.how = 'sequence' then 'sequence ' else '' end || w.name
        from (values ${list}) w(name, right_, how) where to_regclass(w.name) is not null and not case w.how
          when 'table' then pg_catalog.has_table_privilege(to_regclass(w.name), w.right_)
          when 'column' then pg_catalog.has_any_column_privilege(to_regclass(w.name), w.right_)
          else case when (select c.relkind from pg_catalog.pg_class c where c.oid = to_regclass(w.name)) = 'S'
            then pg_catalog.has_sequence_privilege(to_regclass(w.name), w.right_) end end`,
-    ).bind(),
   );
-  const login = rows[0]?.[0] ?? (await db.run(statement(undefined, 'select current_user').bind())).rows[0]?.[0];
+  const login = rows[0]?.[0] ?? (await rowsOf(db, 'select current_user'))[0]?.[0];
   return {
     login: String(login),
     grantee: quoteWith('"', String(login)),

@@ -12,7 +12,7 @@ import { MOVED } from '../columns.js';
 import { oidOf } from '../schema/catalog.js';
 import { convertArchive } from '../schema/archive.js';
 import { postgresTables } from '../schema/tables.js';
-import { statement } from '../statement.js';
+import { rowsOf } from '../statement.js';
 import { ASIDE, CATCH_ALL, readLayout } from './layout.js';
 
 interface Step {
@@ -48,9 +48,7 @@ export class PostgresPartitionSession implements PartitionSession {
     const { names } = this;
     const table = { archive: names.archive, catchAll: names.object(CATCH_ALL), aside: names.object(ASIDE) }[where];
     const ms = (which: 'min' | 'max'): string => `extract(epoch from ${which}(published_at)) * 1000`;
-    const { rows } = await this.connection.run(
-      statement(undefined, `select ${ms('min')}, ${ms('max')} from ${table}`).bind(),
-    );
+    const rows = await rowsOf(this.connection, `select ${ms('min')}, ${ms('max')} from ${table}`);
     const [oldest, newest] = rows[0] ?? [];
     return oldest === null || oldest === undefined ? undefined : { oldest: Number(oldest), newest: Number(newest) };
   }
@@ -161,7 +159,7 @@ export class PostgresPartitionSession implements PartitionSession {
     const isLockTimeout = (error: unknown): boolean => NOT_FREE.has((error as { code?: unknown }).code);
     return untilFree({ what, lockTimeout: this.lockTimeout, isLockTimeout }, () =>
       this.connection.transaction(async (tx) => {
-        const run: Step['run'] = async (text) => (await tx.run(statement(undefined, text).bind())).rows;
+        const run: Step['run'] = async (text) => await rowsOf(tx, text);
         await run(`set local lock_timeout = ${this.lockTimeout}`);
         return work({ run, layout: () => readLayout(tx, this.names, this.prefix) });
       }),

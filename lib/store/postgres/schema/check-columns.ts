@@ -9,7 +9,7 @@ import {
 } from '../../names.js';
 import { inCatalog } from './catalog.js';
 import { postgresTables, STAGED, type Column, type Table } from './tables.js';
-import { statement } from '../statement.js';
+import { rowsOf } from '../statement.js';
 import { plainDefault } from './plain-default.js';
 
 interface FoundColumn {
@@ -29,17 +29,15 @@ export async function readColumns(db: SqlExecutor, names: TableNames): Promise<F
   const wanted = [...TABLE_NAMES, 'staged' as const]
     .map((table) => `(${literal(table)}, to_regclass(${literal(names[table])}))`)
     .join(', ');
-  const { rows } = await db.run(
-    statement(
-      undefined,
-      `select w.name, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, pg_get_expr(d.adbin, d.adrelid), a.attidentity,
+  const rows = await rowsOf(
+    db,
+    `select w.name, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, pg_get_expr(d.adbin, d.adrelid), a.attidentity,
          (select l.collname from pg_collation l where l.oid = a.attcollation),
          coalesce((select string_agg(k.attname, ', ' order by u.n) from pg_index i cross join unnest(i.indkey) with ordinality u(attnum, n)
            join pg_attribute k on k.attrelid = i.indrelid and k.attnum = u.attnum where i.indrelid = c.oid and i.indisprimary), '')
        from (values ${wanted}) w(name, id) join pg_class c on c.oid = w.id
        join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
        left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum`,
-    ).bind(),
   );
   const found = new Map<AnyTable, { columns: Map<string, FoundColumn>; key: string }>();
   for (const [table, column, type, notNull, text, identity, collation, key] of rows as readonly ColumnRow[]) {

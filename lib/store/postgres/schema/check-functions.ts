@@ -2,7 +2,7 @@ import type { SqlExecutor } from '../../executor.js';
 import { literal, quoteWith, type SchemaDefinition, type TableNames } from '../../names.js';
 import { FUNCTIONS, type FunctionName } from './function.js';
 import { postgresSchema } from './schema.js';
-import { statement } from '../statement.js';
+import { rowsOf } from '../statement.js';
 
 export const AGAIN = '(run the up of outboxSql() again)';
 const TYPES: Readonly<Record<FunctionName, string>> = { messages_insert: '', payload_text: 'bytea', staged_move: '' };
@@ -34,13 +34,11 @@ export async function compareFunctions(
     return text === undefined ? [] : [{ suffix, name, body: text.split('$outbox$')[1] as string }];
   });
   const list = wanted.map(({ name }) => `(${literal(name)})`).join(', ');
-  const { rows } = await db.run(
-    statement(
-      undefined,
-      `select w.name, p.prosrc, p.prosecdef, array_to_string(p.proconfig, chr(10)), case when p.proowner <> c.relowner then format('%I', pg_get_userbyid(c.relowner)) end, has_function_privilege('public', p.oid, 'execute')
+  const rows = await rowsOf(
+    db,
+    `select w.name, p.prosrc, p.prosecdef, array_to_string(p.proconfig, chr(10)), case when p.proowner <> c.relowner then format('%I', pg_get_userbyid(c.relowner)) end, has_function_privilege('public', p.oid, 'execute')
        from (values ${list}) w(name) join pg_proc p on p.oid = to_regprocedure(w.name)
        join pg_class c on c.oid = to_regclass(${literal(names.ready)})`,
-    ).bind(),
   );
   const found = new Map((rows as unknown as readonly Found[]).map((row) => [row[0], row]));
   return wanted.flatMap(({ suffix, name, body }) => {

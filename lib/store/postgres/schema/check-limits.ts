@@ -1,7 +1,7 @@
 import type { SqlExecutor } from '../../executor.js';
 import { literal, type SchemaDefinition, type TableNames } from '../../names.js';
 import { LIMITED, limitsConstraint, limitsName, limitsOf, type LimitedTable } from './limits.js';
-import { statement } from '../statement.js';
+import { rowsOf } from '../statement.js';
 
 /** By their numbers, in order: servers print a condition each in a way of its own. */
 export async function compareLimits(
@@ -13,12 +13,10 @@ export async function compareLimits(
   const list = wanted.map(
     (table) => `(${literal(table)}, ${literal(names[table])}, ${literal(definition.prefix + limitsName(table))})`,
   );
-  const { rows } = await db.run(
-    statement(
-      undefined,
-      `select w.name, c.convalidated, pg_get_constraintdef(c.oid) from (values ${list.join(', ')}) w(name, id, limits)
+  const rows = await rowsOf(
+    db,
+    `select w.name, c.convalidated, pg_get_constraintdef(c.oid) from (values ${list.join(', ')}) w(name, id, limits)
        join pg_constraint c on c.conrelid = to_regclass(w.id) and c.conname = w.limits and c.contype = 'c'`,
-    ).bind(),
   );
   const found = new Map(rows.map(([table, ...rest]) => [table as LimitedTable, rest as [string, string]]));
   return wanted.flatMap((table) => {

@@ -5,7 +5,7 @@ import { VIEW_COLUMNS } from './view.js';
 import { readLayout } from '../partitions/layout.js';
 import { AGAIN, compareFunctions } from './check-functions.js';
 import { compareLimits } from './check-limits.js';
-import { statement } from '../statement.js';
+import { rowsOf } from '../statement.js';
 
 /** What the statements rely on beside the columns. @returns what differs, in words */
 export async function compareObjects(
@@ -28,13 +28,11 @@ export async function compareObjects(
 async function compareIndexes(db: SqlExecutor, names: TableNames): Promise<string[]> {
   const wanted = Object.values(postgresTables(`''`)).flatMap((table) => Object.entries(table.indexes ?? {}));
   const list = wanted.map(([suffix]) => `(${literal(suffix)}, ${literal(names.object(suffix))})`).join(', ');
-  const { rows } = await db.run(
-    statement(
-      undefined,
-      `select w.suffix, i.indisvalid, i.indpred is not null, (select string_agg(k.attname, ', ' order by u.n)
+  const rows = await rowsOf(
+    db,
+    `select w.suffix, i.indisvalid, i.indpred is not null, (select string_agg(k.attname, ', ' order by u.n)
          from unnest(i.indkey) with ordinality u(attnum, n) join pg_attribute k on k.attrelid = i.indrelid and k.attnum = u.attnum)
        from (values ${list}) w(suffix, name) join pg_index i on i.indexrelid = to_regclass(w.name)`,
-    ).bind(),
   );
   const found = new Map(rows.map(([suffix, ...rest]) => [suffix as string, rest]));
   return wanted.flatMap(([suffix, definition]) => {
@@ -59,16 +57,14 @@ async function compareUniques(db: SqlExecutor, names: TableNames): Promise<strin
     (tables[table].constraints ?? []).map((text) => [table, text] as const),
   );
   const list = wanted.map(([table]) => `(${literal(table)}, ${literal(names[table])})`).join(', ');
-  const { rows } = await db.run(
-    statement(
-      undefined,
-      `select w.name, string_agg(k.attname, ', ' order by u.n) from (values ${list}) w(name, id)
+  const rows = await rowsOf(
+    db,
+    `select w.name, string_agg(k.attname, ', ' order by u.n) from (values ${list}) w(name, id)
        join pg_index i on i.indrelid = to_regclass(w.id) and i.indisunique and i.indisvalid and i.indimmediate
          and i.indpred is null and i.indexprs is null
        cross join unnest(i.indkey) with ordinality u(attnum, n)
        join pg_attribute k on k.attrelid = i.indrelid and k.attnum = u.attnum and u.n <= i.indnkeyatts
        group by w.name, i.indexrelid`,
-    ).bind(),
   );
   const found = new Set(rows.map(([table, columns]) => `${String(table)} unique (${String(columns)})`));
   return wanted.flatMap(([table, text]) =>
@@ -80,12 +76,10 @@ async function compareUniques(db: SqlExecutor, names: TableNames): Promise<strin
 
 /** Its columns; servers print a view's query each in a way of its own. */
 async function compareView(db: SqlExecutor, { messages }: TableNames): Promise<string[]> {
-  const { rows } = await db.run(
-    statement(
-      undefined,
-      `select a.attname, format_type(a.atttypid, a.atttypmod) from pg_attribute a
+  const rows = await rowsOf(
+    db,
+    `select a.attname, format_type(a.atttypid, a.atttypmod) from pg_attribute a
        where a.attrelid = to_regclass(${literal(messages)}) and a.attnum > 0 and not a.attisdropped`,
-    ).bind(),
   );
   if (rows.length === 0) return [`${messages} is missing ${AGAIN}`];
   const found = new Map(rows.map(([name, type]) => [name as string, type as string]));
@@ -107,17 +101,15 @@ async function compareTriggers(db: SqlExecutor, names: TableNames, definition: S
     literal(`the ${which} trigger of ${table} is missing, disabled or another one ${step}`);
   // The script leaves one of this name as it is: what is staged while there is none would stay there.
   const made = `(run: drop trigger if exists ${names.index('staged_move')} on ${names.staged}, and the up of outboxSql() again)`;
-  const { rows } = await db.run(
-    statement(
-      undefined,
-      `select ${problem('insert', names.messages)} where ${trigger(names.messages, 'messages_insert', `t.tgtype = 69 and t.tgenabled in ('O', 'A')`)}
+  const rows = await rowsOf(
+    db,
+    `select ${problem('insert', names.messages)} where ${trigger(names.messages, 'messages_insert', `t.tgtype = 69 and t.tgenabled in ('O', 'A')`)}
        union all select ${problem('deferred', names.staged, made)} where ${definition.ordering === 'strict'}
          and ${trigger(names.staged, 'staged_move', `t.tgtype = 5 and t.tgdeferrable and t.tginitdeferred and t.tgenabled = 'A'`)}
        union all select format('%s has a second insert trigger, %I: every insert through it makes two rows (run: drop trigger %I on %s)',
            ${literal(names.messages)}, t.tgname, t.tgname, ${literal(names.messages)})
          from pg_trigger t where t.tgrelid = to_regclass(${literal(names.messages)}) and t.tgtype & 68 = 68
            and t.tgname <> ${literal(`${definition.prefix}messages_insert`)} and t.tgenabled <> 'D'`,
-    ).bind(),
   );
   return rows.map(([text]) => String(text));
 }
@@ -125,10 +117,9 @@ async function compareTriggers(db: SqlExecutor, names: TableNames, definition: S
 /** Numbers are in the order of the inserts only where one sequence gives them out one by one. */
 export async function compareSequence(db: SqlExecutor, names: TableNames): Promise<string[]> {
   const sequence = literal(names.object('ready_seq_seq'));
-  const { rows } = await db.run(
-    statement(
-      undefined,
-      `select format('the sequence %s has increment %s, cache %s%s, so its numbers are not in the order of the inserts (run: alter sequence %s increment 1 cache 1 no cycle)',
+  const rows = await rowsOf(
+    db,
+    `select format('the sequence %s has increment %s, cache %s%s, so its numbers are not in the order of the inserts (run: alter sequence %s increment 1 cache 1 no cycle)',
          ${sequence}, s.seqincrement, s.seqcache, case when s.seqcycle then ', cycle' else '' end, ${sequence})
        from pg_sequence s where s.seqrelid = to_regclass(${sequence}) and (s.seqincrement, s.seqcache, s.seqcycle) <> (1, 1, false)
        union all select format('%s.seq does not take its numbers from the sequence %s (run: alter sequence %s rename to %s)', ${literal(names.ready)}, ${sequence},
@@ -138,7 +129,6 @@ export async function compareSequence(db: SqlExecutor, names: TableNames): Promi
        where not exists (select from pg_depend d join pg_attribute a on a.attrelid = d.refobjid and a.attnum = d.refobjsubid
          where d.classid = 'pg_class'::regclass and d.objid = to_regclass(${sequence}) and d.refclassid = 'pg_class'::regclass
            and d.refobjid = to_regclass(${literal(names.ready)}) and d.deptype = 'i' and a.attname = 'seq')`,
-    ).bind(),
   );
   return rows.map(([text]) => String(text));
 }

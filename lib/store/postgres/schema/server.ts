@@ -1,7 +1,7 @@
 import { OutboxConfigurationError } from '../../../outbox.errors.js';
 import type { SqlExecutor } from '../../executor.js';
 import { literal, TABLE_NAMES, type TableNames } from '../../names.js';
-import { statement } from '../statement.js';
+import { rowsOf } from '../statement.js';
 
 /** 64-bit transaction ids (`xid8`) and `pg_current_snapshot()`. */
 const OLDEST_SERVER = 130_000;
@@ -22,7 +22,7 @@ const WARNINGS: Readonly<Record<string, string>> = {
 export async function checkServer(db: SqlExecutor): Promise<void> {
   const sql = `select current_setting('server_version_num'), current_setting('server_version'),
       pg_is_in_recovery(), current_setting('default_transaction_read_only') = 'on', current_setting('server_encoding')`;
-  const [row] = (await db.run(statement(undefined, sql).bind())).rows;
+  const [row] = await rowsOf(db, sql);
   const [number, version, replica, readOnly, encoding] = row ?? [];
   if (!(Number(number) >= OLDEST_SERVER)) {
     throw unsuitable(`The database is PostgreSQL ${String(version)}.`, 'The outbox needs PostgreSQL 13 or later.');
@@ -51,15 +51,13 @@ export async function checkServer(db: SqlExecutor): Promise<void> {
 /** Settings that weaken a promise, in words. */
 export async function serverWarnings(db: SqlExecutor, names: TableNames): Promise<string[]> {
   const tables = TABLE_NAMES.map((table) => `(${literal(names[table])})`).join(', ');
-  const { rows } = await db.run(
-    statement(
-      undefined,
-      `select name from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit') and reset_val = 'off'
+  const rows = await rowsOf(
+    db,
+    `select name from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit') and reset_val = 'off'
          union all select 'replica' where pg_is_in_recovery()
          union all select 'create' from (values (${literal(names.ready)})) t(name) join pg_class c on c.oid = to_regclass(t.name)
            where has_schema_privilege('public', c.relnamespace, 'create')
          union all (select 'rows' from (values ${tables}) t(name) where row_security_active(to_regclass(t.name)) limit 1)`,
-    ).bind(),
   );
   return rows.map(([name]) => WARNINGS[name as string] as string);
 }
