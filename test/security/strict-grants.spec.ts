@@ -6,7 +6,7 @@ import { RecordingTransport } from '../../lib/testing/index.js';
 import { outboxSql } from '../../lib/data-layers/typeorm/index.js';
 import { blocksIn } from '../readme/documents.js';
 import { createUser, runOn, type DatabaseUser } from '../readme/sql.js';
-import { createTestDatabase, type TestDatabase } from '../support/databases.js';
+import { createTestDatabase, runScript, type TestDatabase } from '../support/databases.js';
 import { describeWith, DATABASES } from '../support/services.js';
 
 describe.each(DATABASES)('rights of a strict order on %s', (kind) => {
@@ -23,8 +23,7 @@ describe.each(DATABASES)('rights of a strict order on %s', (kind) => {
       admin = await new DataSource({ ...database.options, poolSize: 2 } as DataSourceOptions).initialize();
       // As another migration tool would make them: without a schema in their names.
       const { up } = outboxSql(kind === 'postgres' ? 'postgres' : 'mysql', { ordering: 'strict' });
-      if (kind === 'postgres') await admin.query(up);
-      else for (const text of up.split(/;\n\n?(?=\S|$)/)) if (text.trim() !== '') await admin.query(text);
+      await runScript(kind, admin, up);
       await (await start(database.options, { relay: 'manual' })).close();
     });
     afterEach(async () => {

@@ -47,6 +47,12 @@ async function onServer(kind: DatabaseKind, url: string, sql: string): Promise<v
   }
 }
 
+/** What `outboxSql` gives as text: without an empty line in a statement, as MariaDB and MySQL take one at a time. */
+export async function runScript(kind: DatabaseKind, db: Pick<DataSource, 'query'>, sql: string): Promise<void> {
+  const statements = kind === 'postgres' ? [sql] : sql.split(/;\n\n?(?=\S|$)/);
+  for (const text of statements) if (text.trim() !== '') await db.query(text);
+}
+
 /** A table `s` with the numbers 1 to `count` in its column `seq`. */
 export function series(kind: DatabaseKind, count: number): string {
   if (kind === 'postgres') return `generate_series(1, ${count}) as s(seq)`;

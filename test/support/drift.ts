@@ -1,14 +1,12 @@
 import { DataSource } from 'typeorm';
 import { outboxSql } from '../../lib/data-layers/typeorm/index.js';
 import type { SchemaSettings } from '../../lib/store/outbox-store.js';
-import { createTestDatabase, type TestDatabase } from './databases.js';
+import { createTestDatabase, runScript, type TestDatabase } from './databases.js';
 import { openStore } from './open-store.js';
 import { DATABASE, SETTINGS } from './postgres-store.js';
 import { dialectOf, type DatabaseKind } from './services.js';
 
 export type Ordering = SchemaSettings['ordering'];
-/** Statements of a script. */
-const statements = (sql: string): string[] => sql.split(/;\n\n?(?=\S|$)/).filter((text) => text.trim() !== '');
 /** MySQL writes a default down without its quotes, with its charset, and in capitals. */
 const bare = (text: string): string => text.toLowerCase().replaceAll(/_utf8mb4|\\|'/g, '');
 
@@ -31,8 +29,8 @@ export class Drift {
   script(ordering: Ordering): { up: string; down: string } {
     return outboxSql(dialectOf(this.kind), { ordering });
   }
-  async run(sql: string): Promise<void> {
-    for (const text of this.kind === 'postgres' ? [sql] : statements(sql)) await this.application.query(text);
+  run(sql: string): Promise<void> {
+    return runScript(this.kind, this.application, sql);
   }
 
   /** What a start says: `accepted`, or the code and the text of its error. */

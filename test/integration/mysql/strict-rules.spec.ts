@@ -1,6 +1,7 @@
 import { OutboxTransactionConflictError } from '../../../lib/index.js';
 import { outboxSql } from '../../../lib/data-layers/typeorm/index.js';
 import { itHoldsTheKeyOfARetry } from '../../contract/commit-order.contract.js';
+import { runScript } from '../../support/databases.js';
 import { OpenTransaction, readyTexts, waitsForLock } from '../../support/open-transactions.js';
 import { createHarness, type Harness } from '../../support/relay.js';
 import { describeOnMysqlFamily } from '../../support/services.js';
@@ -118,8 +119,7 @@ describeOnMysqlFamily('a strict order, rule by rule', (kind) => {
     await dataSource.query('drop table outbox_key_locks');
     const gone = { code: 'SCHEMA_MISMATCH', message: expect.stringContaining('outbox_key_locks is missing') };
     await expect(store.setup.check(options)).rejects.toMatchObject(gone);
-    const { up } = outboxSql('mysql', { ordering: 'strict' });
-    for (const text of up.split(/;\n\n?(?=\S|$)/).filter((part) => part.trim() !== '')) await dataSource.query(text);
+    await runScript(kind, dataSource, outboxSql('mysql', { ordering: 'strict' }).up);
     await store.setup.check(options);
   });
 });

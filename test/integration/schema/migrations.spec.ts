@@ -8,7 +8,7 @@ import {
   outboxSql,
   type OutboxMessageRow,
 } from '../../../lib/data-layers/typeorm/index.js';
-import { createTestDatabase, type TestDatabase } from '../../support/databases.js';
+import { createTestDatabase, runScript, type TestDatabase } from '../../support/databases.js';
 import { newMessage } from '../../support/relay.js';
 import { describeWith, DATABASES, dialectOf } from '../../support/services.js';
 
@@ -78,12 +78,7 @@ describe.each(DATABASES)('migrations', (kind) => {
 
     it('shows a message that is being sent as what it was before', async () => {
       await db.runMigrations();
-      const options = {
-        setup: 'check',
-        schema: undefined,
-        prefix: 'a_',
-        pooler: undefined,
-      } as const;
+      const options = { setup: 'check', schema: undefined, prefix: 'a_', pooler: undefined } as const;
       const store = openStore(db, { ...SETTINGS, onPublished: 'delete', options });
       await store.setup.transports(['default'], 'default');
       const leases = await store.leases.acquire({ owner: 'o', leaseMs: 60_000, transport: 0, limit: 9 });
@@ -133,12 +128,9 @@ describe.each(DATABASES)('migrations', (kind) => {
 
     it('has the same as text', async () => {
       const { up, down } = outboxSql(kind === 'postgres' ? 'postgres' : 'mysql', { prefix: 'c_', buckets: 9 });
-      // MariaDB takes one statement at a time unless told otherwise; none of ours has an empty line in it.
-      for (const text of up.split(/;\n\n?(?=\S|$)/).filter((part) => part.trim() !== ''))
-        if (kind !== 'postgres') await db.query(text);
-      if (kind === 'postgres') await db.query(up);
+      await runScript(kind, db, up);
       await check('c_');
-      for (const text of down.split(';\n').filter((part) => part.trim() !== '')) await db.query(text);
+      await runScript(kind, db, down);
       await expect(check('c_')).rejects.toMatchObject({ code: 'SCHEMA_MISSING' });
     });
   });
