@@ -84,16 +84,6 @@ describeWith(['postgres', 'rabbitmq'], 'what the doctor learns of RabbitMQ', () 
     await proxy.close();
   });
 
-  it('options that lose what was confirmed', async () => {
-    const queue = await observer.queue();
-    const topology = { assertQueue: [{ name: queue, options: { durable: true, maxLength: 10 } }] };
-    const app = await start({ exchange: '', topology });
-    const finding = await problem(app, 'transport-options');
-    expect(finding.text).toMatch(`the queue '${queue}' drops its oldest messages when it is full`);
-    await applications.close();
-    expect(problems(await diagnose(await start({ exchange: '' })), 'transport-options')).toEqual([]);
-  });
-
   it('nothing over a connection of the application, and makes nothing', async () => {
     const connection = await amqp.connect(requiredUrl('rabbitmq'));
     const app = await start({ connection: { useFactory: () => connection }, exchange: observer.unusedName() } as never);

@@ -10,7 +10,7 @@ import {
   type OutboxMessage,
   type PlainMessage,
 } from '../../../lib/index.js';
-import { Applications, build, CollectingTransport, failure, quiet, typeOrm } from '../../nest/support/app.js';
+import { Applications, build, CollectingTransport, quiet, typeOrm } from '../../nest/support/app.js';
 import { createTestDatabase, type TestDatabase } from '../../support/databases.js';
 import { describeOnMysqlFamily } from '../../support/services.js';
 
@@ -121,17 +121,5 @@ describeOnMysqlFamily('an application whose sessions are not strict', (kind) => 
     expect(Number(due[0]?.year)).toBe(9999);
     expect(Math.abs(Number(due[1]?.year) - century)).toBeLessThanOrEqual(1);
     expect(await app.get(DataSource).query('select @@sql_mode as mode')).toEqual([{ mode: '' }]); // as it was throughout
-  });
-
-  it('F5: does not start with a serializer whose content type would be cut', async () => {
-    for (const contentType of [LONG, '', undefined as unknown as string, HALF]) {
-      const serializer = { contentType, serialize: () => Buffer.from('x'), deserialize: () => 'x' };
-      const error = await failure(
-        build([typeOrm(database), OutboxModule.forRoot(quiet({ relay: false, serializer }))]),
-      );
-      expect(error).toMatchObject({ code: 'INVALID_OPTIONS' });
-      expect(error.message).toContain('serializer');
-      expect(error.message).toContain('contentType of 1 to 255 characters');
-    }
   });
 });

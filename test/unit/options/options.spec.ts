@@ -224,6 +224,16 @@ describe('options', () => {
     }
   });
 
+  it.each(['x'.repeat(256), '', undefined, 'half \ud83d of a pair'])(
+    'F5: takes no serializer whose content type would be cut: %j',
+    (contentType) => {
+      const serializer = { contentType, serialize: () => Buffer.from('x'), deserialize: () => 'x' };
+      expect(problems({ serializer })).toEqual([
+        expect.stringMatching(/serializer.*contentType of 1 to 255 characters/),
+      ]);
+    },
+  );
+
   it('never prints a text that stands where an object or a function belongs: it may be a key', () => {
     const key = 'q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=';
     const names = ['encryption', 'serializer', 'logger', 'store', 'idGenerator', 'retry.classify', 'retry', 'database'];

@@ -159,7 +159,7 @@ export class PostgresPartitionSession implements PartitionSession {
     const isLockTimeout = (error: unknown): boolean => NOT_FREE.has((error as { code?: unknown }).code);
     return untilFree({ what, lockTimeout: this.lockTimeout, isLockTimeout }, () =>
       this.connection.transaction(async (tx) => {
-        const run: Step['run'] = async (text) => await rowsOf(tx, text);
+        const run: Step['run'] = (text) => rowsOf(tx, text);
         await run(`set local lock_timeout = ${this.lockTimeout}`);
         return work({ run, layout: () => readLayout(tx, this.names, this.prefix) });
       }),
