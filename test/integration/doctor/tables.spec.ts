@@ -1,7 +1,7 @@
 import type { DataSource, QueryRunner } from 'typeorm';
 import { OutboxModule, OutboxService, type Finding, type OutboxOptions } from '../../../lib/index.js';
 import { overridesToken } from '../../../lib/outbox.tokens.js';
-import { Applications, build, OrderPlaced, quiet, typeOrm, until } from '../../nest/support/app.js';
+import { Applications, build, quiet, typeOrm, until } from '../../nest/support/app.js';
 import { createTestDatabase, type TestDatabase } from '../../support/databases.js';
 import { diagnose, follow, isWell, operator, problem, problems } from '../../support/doctor.js';
 import { describeOnEach } from '../../support/services.js';
@@ -107,16 +107,6 @@ describeOnEach([], 'the doctor breaks nothing and names what is broken', (kind) 
     await admin.query(`delete from outbox_instances where owner = 'idle'`);
     await isWell(app, 'buckets');
     await isWell(app, 'lease');
-  });
-
-  it('messages that no live relay publishes, until one starts', async () => {
-    const app = await start();
-    expect(await problem(app, 'relay')).toMatchObject({ severity: 'note', evidence: { readyMessages: 0 } });
-    await app.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('waits'));
-    const finding = await problem(app, 'relay');
-    expect(finding).toMatchObject({ severity: 'error', evidence: { transport: 'default', readyMessages: 1 } });
-    await applications.close();
-    await isWell(await start({}), 'relay');
   });
 
   it('a question that hangs is a finding, and the others are answered', async () => {
