@@ -143,7 +143,7 @@ export class TransportRelay implements LeaseListener {
     const { restarts } = this.reader;
     try {
       if (!durable) await this.deps.store.ready.flush(this.reader.session);
-      if (this.parked.keys.overflow) await this.parked.ask(messages);
+      await this.parked.ask(messages);
     } catch (error) {
       this.reader.rewind(messages);
       throw error;
@@ -161,11 +161,11 @@ export class TransportRelay implements LeaseListener {
     const messages = accepted.filter(({ bucket }) => this.open.has(bucket));
     this.ledger.enter(messages);
     if (this.gate.isClosed) return this.run(this.results.release(messages)); // it was read or taken while a pause began
-    const { keys } = this.parked;
-    const ask = this.deps.options.ordering === 'key' && keys.size > 0;
+    const isKeyed = this.deps.options.ordering === 'key';
     for (const message of messages) {
-      if (ask && message.parkedId === null && message.key !== null && keys.has(message.bucket, message.key))
-        this.run(this.results.behindParked(message, message.key));
+      const { bucket, key, parkedId } = message;
+      if (isKeyed && parkedId === null && key !== null && this.parked.isBlocked(bucket, key))
+        this.run(this.results.behindParked(message, key));
       else {
         this.trial.meet(message);
         this.ledger.accept(message);

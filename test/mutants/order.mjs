@@ -12,7 +12,7 @@ export const ORDER = [
     name: 'successors-not-parked',
     breaks: 'ready rows overtake a parked one of their key',
     file: 'lib/relay/transport-relay.ts',
-    from: 'this.run(this.results.behindParked(message, message.key));',
+    from: 'this.run(this.results.behindParked(message, key));',
     to: 'this.ledger.accept(message);',
   },
   {

@@ -1,20 +1,19 @@
-import type { Roles } from '../../store/outbox-store.js';
 import type { ParkedKeys } from './parked-keys.js';
 import type { KeyInBucket } from '../../store/parked-store.js';
 import type { TransportRelayDependencies } from '../relay.types.js';
 
 /**
  * Blocked keys that can go on, and nobody says so: an operator or the cleaner removed what blocked them, and there was nothing
- * behind it that could be woken. What comes later is parked behind nothing. All are looked at in turn, a few at each poll.
+ * behind it that could be woken. What comes later is parked behind nothing, and asked for at the next poll; all others are asked for
+ * in turn, a few at each poll.
  */
 export class BlockedKeyRecheck {
   /** Keys behind whose rows a message was parked since: whether those are still there is asked before it is the key's turn. */
   readonly behind = new Map<string, KeyInBucket>();
-  private lookedAt = -Infinity;
   recheckedAt = -Infinity;
 
   constructor(
-    readonly relay: Pick<TransportRelayDependencies<Roles<'parked'>>, 'id' | 'store' | 'clock' | 'options'>,
+    readonly relay: Pick<TransportRelayDependencies<unknown>, 'clock' | 'options'>,
     readonly keys: ParkedKeys,
     readonly isFree: (key: string) => boolean,
   ) {}
@@ -28,22 +27,12 @@ export class BlockedKeyRecheck {
     for (const [key, at] of this.behind) if (at.bucket === bucket) this.behind.delete(key);
   }
 
-  /** Those of which no row is left. Few keys are asked for anyway. */
-  async freed(held: ReadonlySet<number>): Promise<KeyInBucket[]> {
-    const { store, id, clock, options } = this.relay;
-    if (this.keys.size <= RECHECK || clock.monotonic() - this.lookedAt < options.pollInterval) return [];
-    this.lookedAt = clock.monotonic();
-    const keys = this.keys.next(LOOK, this.keys.look).filter((at) => this.mayAsk(at, held));
-    const blocked = new Set((await store.parked.blockedAmong(id, keys)).map(({ key }) => key));
-    return keys.filter(({ key }) => !blocked.has(key));
-  }
-
   /** Those to ask for: half of `limit` at most in turn, and behind which something was parked. */
   toAsk(limit: number, held: ReadonlySet<number>): { inTurn: KeyInBucket[]; behind: KeyInBucket[] } {
     const now = this.relay.clock.monotonic();
     if (now - this.recheckedAt < this.relay.options.pollInterval) return { inTurn: [], behind: [] };
     this.recheckedAt = now;
-    const inTurn = this.keys.next(Math.min(RECHECK, Math.ceil(limit / 2)), this.keys.recheck);
+    const inTurn = this.keys.next(Math.min(RECHECK, Math.ceil(limit / 2)));
     const behind: KeyInBucket[] = [];
     for (const at of this.behind.values()) {
       if (behind.length >= ASK_BEHIND) break;
@@ -63,5 +52,3 @@ export class BlockedKeyRecheck {
 const RECHECK = 50;
 /** And of those behind which something was parked. */
 const ASK_BEHIND = 250;
-/** Blocked keys of which the store is asked, once per poll, whether they still are. */
-const LOOK = 2_500;

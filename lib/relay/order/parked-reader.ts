@@ -43,6 +43,10 @@ export class ParkedReader {
   readonly toContinue = new Map<string, KeyInBucket>();
   /** Keys of which something was parked while a take is under way; `undefined`: none is. */
   parkedMeanwhile: Set<string> | undefined;
+  /** Keys of due rows that are being taken. Until the store has marked these, only this here knows that they block their keys. */
+  private readonly beingTaken = new Set<string>();
+  /** Of the messages of the last read, those that may not go: as the store said, and as became true since it was asked. */
+  private blocked = new Set<string>();
   loadedAt = 0;
   /** With more blocked keys than fit into memory: of each bucket the last one that was loaded. Empty: all were. */
   readonly loadedUpTo = new Map<number, string>();
@@ -137,7 +141,7 @@ export class ParkedReader {
   parking({ message, blocks }: Decided): void {
     const key = this.ledger.queues.gateOf(message);
     if (key === null || !blocks) return;
-    this.keys.addBeyond(message.bucket, key);
+    this.block(message.bucket, key);
     this.parkedMeanwhile?.add(key);
   }
 
@@ -157,7 +161,6 @@ export class ParkedReader {
   async take(buckets: readonly number[], leases: readonly Lease[], limit: number): Promise<Taken | NoneFound> {
     await this.reload(buckets);
     const held = new Set(buckets);
-    if (!this.isGlobal) for (const { bucket, key } of await this.recheck.freed(held)) this.continueKey(bucket, key);
     const isOrdered = this.relay.options.ordering !== 'none';
     // Whatever is taken here is a key to ask for later: without a share of the pass these would pile up.
     const share = Math.min(this.toContinue.size, limit >> 1);
@@ -185,11 +188,17 @@ export class ParkedReader {
   private mayTake({ parkedId, bucket, key }: DueRow): boolean {
     if (this.ledger.unwritten.rows.has(parkedId)) return false;
     if (this.relay.options.ordering === 'none' || key === null) return true;
-    this.keys.addBeyond(bucket, key);
+    this.block(bucket, key);
     if (!this.isGlobal) this.ledger.queues.bar(key); // in a global order the hold does it
     if (!this.ledger.isFree(key)) return false;
-    this.keys.keepWhileTaken(bucket, key);
+    this.beingTaken.add(key);
     return true;
+  }
+
+  /** Something of it is, or may soon be, parked. */
+  private block(bucket: number, key: string): void {
+    this.keys.add(bucket, key);
+    if (this.keys.overflow) this.blocked.add(key);
   }
 
   /** Of the buckets that are held keys that can go on, and now and then some more in turn. */
@@ -245,7 +254,7 @@ export class ParkedReader {
   }
 
   private taken(): void {
-    this.keys.taken();
+    this.beingTaken.clear();
     this.parkedMeanwhile = undefined;
   }
 
@@ -280,17 +289,24 @@ export class ParkedReader {
     this.relay.leases.changeEpoch(this.relay.id, [...buckets]);
   }
 
-  /** More keys are blocked than fit into memory: the store is asked about those at hand, and the others of them stay known. */
+  /** Before they are accepted: where more keys are blocked than fit into memory, the store is asked about those at hand. */
   async ask(messages: readonly OutboxMessage[]): Promise<void> {
-    this.keys.keep(new Set(messages.flatMap(({ key }) => key ?? [])));
-    const keys = messages.flatMap(({ bucket, key }) =>
-      key === null || this.keys.has(bucket, key) ? [] : [{ bucket, key }],
+    const { keys, relay, ledger } = this;
+    this.blocked = new Set(this.beingTaken);
+    if (!keys.overflow) return;
+    const unknown = messages.flatMap(({ bucket, key }) =>
+      key === null || keys.has(bucket, key) ? [] : [{ bucket, key }],
     );
-    for (const { bucket, key } of await this.relay.store.parked.blockedAmong(this.relay.id, keys))
-      this.keys.addBeyond(bucket, key);
+    const { blocked } = this;
+    for (const { key } of await relay.store.parked.blockedAmong(relay.id, unknown)) blocked.add(key);
     // The store does not know yet what is not written.
-    for (const { bucket, key } of keys)
-      if (this.ledger.unwritten.pending.has(key) || this.writes.isAside(bucket, key)) this.keys.addBeyond(bucket, key);
+    for (const { bucket, key } of unknown)
+      if (ledger.unwritten.pending.has(key) || this.writes.isAside(bucket, key)) blocked.add(key);
+  }
+
+  /** Whether a ready message of this key has to be parked. */
+  isBlocked(bucket: number, key: string): boolean {
+    return this.keys.has(bucket, key) || this.blocked.has(key);
   }
 
   /**

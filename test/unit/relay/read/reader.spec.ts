@@ -81,7 +81,7 @@ describe('Reader', () => {
     async (how) => {
       table.put(1, 2, 3, 10);
       const { messages } = await reader.read(100);
-      floor.lower.marks.set(0, '3');
+      floor.marks.set(0, '3');
       table.put(5, 6, 7, 8);
       expect(seqs((await reader.read(2)).messages)).toEqual([5, 6]);
       if (how.startsWith('rows')) reader.rewind(messages.slice(2));
@@ -97,7 +97,7 @@ describe('Reader', () => {
   it('looks again for what a sweep had found when it could not be read', async () => {
     table.put(1, 10);
     await reader.read(100);
-    floor.lower.marks.set(0, '3');
+    floor.marks.set(0, '3');
     table.put(4);
     table.before.readPlaces = fails;
     await expect(reader.read(100)).rejects.toThrow('deadlock');
@@ -108,7 +108,7 @@ describe('Reader', () => {
     table.last = '100';
     table.put(1, 100);
     await reader.read(100);
-    floor.lower.marks.set(0, '3');
+    floor.marks.set(0, '3');
     table.put(10, 20, 30, 40);
     expect(seqs((await reader.read(2)).messages)).toEqual([10, 20]);
     table.last = '5';
@@ -120,11 +120,11 @@ describe('Reader', () => {
   it('P3: nothing is told of what is read again, was given back, or belongs to a bucket that is leased anew', async () => {
     table.put(1, 2, 3);
     const { messages } = await reader.read(100);
-    floor.lower.marks.set(0, '3');
+    floor.marks.set(0, '3');
     reader.rewind(messages.slice(1));
     await clock.advance(FULL_SCAN);
     expect(seqs((await reader.read(100)).messages)).toEqual([2, 3]);
-    floor.lower.marks.set(0, '3');
+    floor.marks.set(0, '3');
     for (const message of messages) reader.known.delete(message);
     reader.forget(0);
     reader.add(0);
