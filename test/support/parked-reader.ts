@@ -8,7 +8,7 @@ import type { DueRow, KeyInBucket } from '../../lib/store/parked-store.js';
 import { FakeClock } from '../../lib/testing/index.js';
 import { stored } from './transport-relay.js';
 
-export const POLL = 1_000;
+const POLL = 1_000;
 
 /** A reader over a store that answers at once; what it takes is published and settled at once, too. */
 export function createReader(keys = new ParkedKeys()) {
@@ -68,7 +68,7 @@ export function createReader(keys = new ParkedKeys()) {
 }
 
 /** One pass. @returns what is ours to publish */
-export async function takeOnce(
+async function takeOnce(
   reader: ParkedReader,
   buckets: readonly number[],
   leases: readonly Lease[],

@@ -7,7 +7,7 @@ import { everything, FullScan } from './full-scan.js';
 import type { KnownRows } from './known-rows.js';
 import { ProbedLowWaterMark } from './probed-low-water-mark.js';
 import { Reach } from './reach.js';
-import type { ReadCost } from './read-cost.js';
+import type { ReadCost } from './snapshot-watch.js';
 
 export interface FoundRows extends SweepResult {
   /** Raises the low-water mark, once what was found is in hand. */

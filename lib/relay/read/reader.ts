@@ -7,7 +7,7 @@ import { KnownRows } from './known-rows.js';
 import { LateRows } from './late-rows.js';
 import type { LowWaterMark } from './low-water-mark.js';
 import { NumberWatch } from './number-watch.js';
-import type { ReadCost } from './read-cost.js';
+import type { ReadCost } from './snapshot-watch.js';
 
 type Reads = 'fetch' | 'sweep' | 'readPlaces' | 'probe' | 'bucketsPerRead';
 

@@ -133,7 +133,7 @@ describeOnEach([], 'a snapshot that somebody holds', (kind) => {
       const isTold = (is: () => boolean): Promise<void> =>
         until(() => (Object.assign(dispatcher.snapshots as object, { lookedAt: -Infinity }), is()), TURN);
       // A quick machine walks bucket by bucket over the rows of InnoDB, and feels none of it.
-      if (kind !== 'postgres') dispatcher.snapshots?.cost.walked(1_000);
+      if (kind !== 'postgres') dispatcher.snapshots?.walked(1_000);
       try {
         await isTold(() => hooks.of('snapshotHeld').length > 0);
         if (kind === 'postgres') expect(hooks.of('snapshotHeld')[0]?.holder).toContain(`session ${session} (`);

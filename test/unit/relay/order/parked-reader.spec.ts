@@ -1,6 +1,6 @@
 import { ParkedKeys } from '../../../../lib/relay/order/parked-keys.js';
 import type { DueRow, KeyInBucket } from '../../../../lib/store/parked-store.js';
-import { createReader, POLL } from '../../../support/parked-reader.js';
+import { createReader } from '../../../support/parked-reader.js';
 import { createTransportRelay, gate, leased, stored, turn } from '../../../support/transport-relay.js';
 
 const scheduled = (count: number): DueRow[] =>

@@ -36,7 +36,7 @@ describe('SnapshotWatch', () => {
   /** A read that took so long, once a second. */
   const reads = async (ms: number, seconds: number): Promise<void> => {
     for (let i = 0; i < seconds; i += 1) {
-      watch.cost.took(ms);
+      watch.took(ms);
       await clock.advance(1_000);
     }
   };
@@ -44,14 +44,14 @@ describe('SnapshotWatch', () => {
 
   it('Q2: looks at nothing while reading costs what it costs everywhere', async () => {
     await reads(5, 600);
-    watch.cost.took(200, 1_000);
+    watch.took(200, 1_000);
     expect(looks).toBe(0);
     expect(watch.status()).toBeNull();
   });
 
   it('Q2: names who holds a snapshot, once, as soon as reads feel it, and asks each 15 s at most', async () => {
     await reads(5, 10);
-    watch.cost.walked(120);
+    watch.walked(120);
     await clock.advance(0);
     expect(watch.status()).toEqual({ text: NAMED, isSlow: false });
     await reads(5, 60);
@@ -67,7 +67,7 @@ describe('SnapshotWatch', () => {
   });
 
   it('Q2: says that it is over, also when nothing is felt any more', async () => {
-    watch.cost.walked(200);
+    watch.walked(200);
     await clock.advance(0);
     answer = async () => undefined;
     await reads(5, 300);
@@ -83,7 +83,7 @@ describe('SnapshotWatch', () => {
     ['dead rows that the next vacuum removes', { ...DUMP, dead: 500 }],
   ])('Q2: is no news: %s', async (_, holder) => {
     answer = async () => holder;
-    watch.cost.walked(10_000);
+    watch.walked(10_000);
     await clock.advance(0);
     expect(watch.status()).toBeNull();
     expect(heard()).toEqual([]);
@@ -91,10 +91,10 @@ describe('SnapshotWatch', () => {
 
   it('Q2: says which right is missing, only where reading is slow', async () => {
     answer = async () => ({ needs: 'PROCESS' });
-    watch.cost.walked(200);
+    watch.walked(200);
     await clock.advance(0);
     expect(watch.status()).toBeNull();
-    watch.cost.walked(10_000);
+    watch.walked(10_000);
     expect(watch.status()).toEqual({ text: expect.stringContaining('grant PROCESS') as string, isSlow: true });
   });
 });
