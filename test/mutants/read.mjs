@@ -47,7 +47,7 @@ export const READ = [
     name: 'settled-row-read-again',
     breaks: 'a row is forgotten while a read that was sent before its settle is under way',
     file: 'lib/relay/read/reader.ts',
-    from: `if (this.reading) this.known.lingering.push(row);
+    from: `if (this.reading) this.known.settledMeanwhile.push(row);
     else this.known.delete(row);`,
     to: 'this.known.delete(row);',
   },

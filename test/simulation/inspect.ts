@@ -84,7 +84,7 @@ function entries({ ledger }: TransportRelay, tell: Tell): void {
   for (const message of queues.ready) wait(message);
   for (const { messages } of flight.batches) {
     for (const message of messages) {
-      if ((message.state !== 'out' && message.state !== 'orphan') || out.has(message)) continue;
+      if ((message.state !== 'out' && message.state !== 'leaseLost') || out.has(message)) continue;
       out.add(message); // what failed with its run may be out again before the rest of its batch is through
       wait(message.behind);
     }

@@ -54,7 +54,7 @@ export function createReader(keys = new ParkedKeys()) {
     relay,
     new Ledger(({ key }) => key),
     { has: (bucket) => !closed.has(bucket) },
-    { isAside: () => false },
+    { isQuarantined: () => false },
     { hold: () => undefined },
     keys,
   );

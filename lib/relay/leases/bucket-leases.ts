@@ -166,16 +166,16 @@ export class BucketLeases {
     await this.sayAlive();
     const lasted = this.lasted();
     const renewed = new Map<string, string>();
-    const orphans: Lease[] = [];
+    const unexpected: Lease[] = [];
     if (this.isUnsure || [...this.held.values()].some((buckets) => buckets.size > 0)) {
       for (const lease of await this.store.renew(this.owner, this.settings.lease, [...lasted.values()])) {
         if (this.held.get(lease.transport)?.has(lease.bucket))
           renewed.set(`${lease.transport}/${lease.bucket}`, lease.epoch);
-        else orphans.push(lease);
+        else unexpected.push(lease);
       }
       this.isUnsure = false;
     }
-    this.answers += renewed.size > 0 || orphans.length > 0 ? 1 : 0;
+    this.answers += renewed.size > 0 || unexpected.length > 0 ? 1 : 0;
     this.renewedAt = this.clock.monotonic();
     const { need } = this.settings;
     this.slowRenewal = renewed.size > 0 && this.remaining({ age }) <= need ? age() : null;
@@ -192,7 +192,7 @@ export class BucketLeases {
     }
     for (const holder of this.holders.values()) holder.renewed();
     // Acquired or freed without our hearing of it: nobody reads them, and each renewal would keep it so.
-    if (orphans.length > 0) await this.store.giveBack(this.owner, orphans);
+    if (unexpected.length > 0) await this.store.giveBack(this.owner, unexpected);
   }
 
   /** Whoever has held a lease for as long as it takes to lose one does not die of it: former crashes count no more. */

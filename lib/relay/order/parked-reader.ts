@@ -19,7 +19,7 @@ export interface Taken extends Pick<TakeResult, 'messages' | 'durable' | 'clear'
   readonly keys: readonly KeyInBucket[];
   /** Of a lease that was lost meanwhile, or is new. */
   readonly notAsked: readonly KeyInBucket[];
-  /** Rows were marked, or keys were free, and this session read just before: once another one reads, that is doubted. */
+  /** Rows were marked, or keys were free, and this session read just before: once another one reads, that is void. */
   readonly markedBeside: number | undefined;
   /** Keys with something that was not written when we asked. */
   readonly unwritten: ReadonlySet<string>;
@@ -58,7 +58,7 @@ export class ParkedReader {
    * Bucket → epoch under which rows of it were marked, or may have been, that nobody sends now. The next epoch takes them again.
    * A failover that lost the lease may give out the same number once more.
    */
-  readonly stranded = new Map<number, string>();
+  readonly staleMarks = new Map<number, string>();
   private readonly dueRows: DueRows;
   readonly recheck: BlockedKeyRecheck;
 
@@ -68,7 +68,7 @@ export class ParkedReader {
     /** Buckets that are held, and whose blocked keys are known. */
     readonly open: Pick<ReadonlySet<number>, 'has'>,
     /** Says whether a message of a key cannot be parked: the store does not see it. */
-    readonly writes: Pick<Settler, 'isAside'>,
+    readonly writes: Pick<Settler, 'isQuarantined'>,
     readonly hold: Pick<GlobalOrderGate, 'hold'>,
     readonly keys = new ParkedKeys(),
   ) {
@@ -118,8 +118,8 @@ export class ParkedReader {
 
   /** These are read from now on. Where the epoch is one of rows that nobody takes again, another one is asked for. */
   opened(buckets: readonly number[]): void {
-    const again = buckets.filter((bucket) => this.stranded.get(bucket) === this.epochOf(bucket));
-    for (const bucket of buckets) this.stranded.delete(bucket);
+    const again = buckets.filter((bucket) => this.staleMarks.get(bucket) === this.epochOf(bucket));
+    for (const bucket of buckets) this.staleMarks.delete(bucket);
     if (again.length > 0) this.relay.leases.changeEpoch(this.relay.id, again);
   }
 
@@ -132,7 +132,7 @@ export class ParkedReader {
    * block any more is asked for in turn. What was removed between our acquire and the load of the keys is not known; it was
    * published by its former owner, or in these milliseconds an operator took it away.
    */
-  doubt(): void {
+  distrust(): void {
     const buckets = new Set([...this.withMarks, ...this.freed]);
     if (buckets.size > 0) this.relay.leases.changeEpoch(this.relay.id, [...buckets]);
   }
@@ -230,7 +230,7 @@ export class ParkedReader {
   /** These go out now: they wait in the queues before anybody else runs. */
   took({ clear, notAsked, unwritten }: Taken): void {
     for (const { bucket, key } of clear) {
-      if (this.writes.isAside(bucket, key)) continue; // whoever writes it says so
+      if (this.writes.isQuarantined(bucket, key)) continue; // whoever writes it says so
       if (unwritten.has(key) || this.parkedMeanwhile?.has(key) === true) this.continueKey(bucket, key);
       else this.free(bucket, key);
     }
@@ -274,7 +274,7 @@ export class ParkedReader {
       this.epochOf(bucket) === epochs.get(bucket) && this.open.has(bucket);
     for (const message of messages) {
       if (isOurs(message)) this.withMarks.add(message.bucket);
-      else this.stranded.set(message.bucket, epochs.get(message.bucket) as string);
+      else this.staleMarks.set(message.bucket, epochs.get(message.bucket) as string);
     }
     const notAsked = keys.filter((at) => !isOurs(at));
     const markedBeside = messages.length + clear.length > 0 ? session : undefined;
@@ -285,7 +285,7 @@ export class ParkedReader {
   private maybeMarked(rows: readonly { readonly bucket: number }[], leases: readonly Lease[]): void {
     const epochs = epochsOf(leases);
     const buckets = new Set(rows.map(({ bucket }) => bucket));
-    for (const bucket of buckets) this.stranded.set(bucket, epochs.get(bucket) as string);
+    for (const bucket of buckets) this.staleMarks.set(bucket, epochs.get(bucket) as string);
     this.relay.leases.changeEpoch(this.relay.id, [...buckets]);
   }
 
@@ -301,7 +301,7 @@ export class ParkedReader {
     for (const { key } of await relay.store.parked.blockedAmong(relay.id, unknown)) blocked.add(key);
     // The store does not know yet what is not written.
     for (const { bucket, key } of unknown)
-      if (ledger.unwritten.pending.has(key) || this.writes.isAside(bucket, key)) blocked.add(key);
+      if (ledger.unwritten.pending.has(key) || this.writes.isQuarantined(bucket, key)) blocked.add(key);
   }
 
   /** Whether a ready message of this key has to be parked. */

@@ -120,7 +120,7 @@ export class Reader {
       throw error;
     } finally {
       this.reading = false;
-      this.known.forgetLingering();
+      this.known.forgetSettled();
     }
   }
 
@@ -217,7 +217,7 @@ export class Reader {
 
   /** The row left the ready table, and the database said so. */
   settled(row: Pick<OutboxMessage, 'seq' | 'id'>): void {
-    if (this.reading) this.known.lingering.push(row);
+    if (this.reading) this.known.settledMeanwhile.push(row);
     else this.known.delete(row);
   }
 
@@ -265,7 +265,7 @@ export class Reader {
       this.readAgain += 1;
       this.settings.warn?.(`${why}: everything is read again, in order`);
     }
-    this.known.doubt();
+    this.known.distrust();
     const points = new Map([...this.heads.keys()].map((bucket) => [bucket, '0']));
     for (const bucket of points.keys()) {
       this.lowWaterMark.forget(bucket);

@@ -263,7 +263,7 @@ export class RowLockRelay implements RunningRelay {
         if (!ended.aborted) this.failed(message, result, results);
         return;
       }
-      this.trial.acquit(message);
+      this.trial.clear(message);
       results.published.push(message);
       this.outage.succeeded(message);
     };
@@ -315,7 +315,7 @@ export class RowLockRelay implements RunningRelay {
   /** A call that nobody waited for any more ended well, after it was decided that its message is dead. */
   private gotThroughLate(message: OutboxMessage): void {
     if (message.state !== 'dead' || this.late.length >= MOST_LATE) return;
-    message.state = 'told';
+    message.state = 'reported';
     this.late.push(withoutLargePayload(message));
     this.wakeUps.ready();
   }

@@ -46,7 +46,7 @@ describe('after three unclean ends', () => {
     for (const isCharged of [true, false]) {
       expect([alone([culprit]), trial.isCharged(culprit)]).toEqual([1, isCharged]);
       if (isCharged) expect(trial.charge(culprit).blame).toBe('message');
-      trial.acquit(culprit);
+      trial.clear(culprit);
     }
   });
 

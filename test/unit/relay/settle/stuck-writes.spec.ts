@@ -56,7 +56,7 @@ describe('a write that fails for one item', () => {
     expect(written).toEqual(['B', 'C', 'D', 'E', 'F', 'G', 'H']);
     expect(tries.slice(0, 5)).toEqual([8, 4, 2, 4, 2]);
     expect([failures, clock.elapsed]).toEqual([[1_000], 0]);
-    expect([under.aside, under.waiting]).toEqual([1, ['A*']]);
+    expect([under.quarantined, under.waiting]).toEqual([1, ['A*']]);
     under.stop();
     expect(clock.pending).toBe(0);
   });
@@ -71,7 +71,7 @@ describe('a write that fails for one item', () => {
     await clock.advance(30_000);
     expect(written).toEqual(['A*']);
     expect(new Set(tries)).toEqual(new Set([1]));
-    expect([under.aside, clock.pending, under.active]).toEqual([0, 0, undefined]);
+    expect([under.quarantined, clock.pending, under.active]).toEqual([0, 0, undefined]);
   });
 
   it('keeps back what must not pass it, whenever that came, and lets it go in order', async () => {
@@ -81,12 +81,12 @@ describe('a write that fails for one item', () => {
     add('a4', 'b3');
     await under.quiet();
     expect(written).toEqual(['b1', 'b2', 'C', 'b3']);
-    expect([under.holds('a'), under.holds('b'), under.aside]).toEqual([true, false, 4]);
+    expect([under.holds('a'), under.holds('b'), under.quarantined]).toEqual([true, false, 4]);
     refused.clear();
     await clock.advance(1_000);
     await under.quiet();
     expect(written.slice(4)).toEqual(['a1*', 'a2*', 'a3*', 'a4*']);
-    expect(under.aside).toBe(0);
+    expect(under.quarantined).toBe(0);
   });
 
   it('takes too long for one that somebody holds locked: that one is soon found, and tried a quarter of the time', async () => {
@@ -106,7 +106,7 @@ describe('a write that fails for one item', () => {
     await clock.advance(100);
     await turn();
     await clock.advance(2_000);
-    expect([failures, written, under.aside]).toEqual([[100, 6_000], others, 2]);
+    expect([failures, written, under.quarantined]).toEqual([[100, 6_000], others, 2]);
     await clock.advance(6_000);
     await clock.advance(2_000);
     expect(failures.at(-1)).toBe(12_000);
@@ -135,7 +135,7 @@ describe('a write that fails for one item', () => {
     await turn();
     await clock.advance(100);
     expect(under.drop((item) => item.startsWith('a'))).toEqual(['a1*', 'a2*']);
-    expect([under.aside, under.holds('a'), under.holds('b')]).toEqual([1, false, true]);
+    expect([under.quarantined, under.holds('a'), under.holds('b')]).toEqual([1, false, true]);
     add('a3');
     await under.quiet();
     expect(under.waiting).toEqual(['b1*']);
