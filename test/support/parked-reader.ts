@@ -1,6 +1,5 @@
 import type { OutboxMessage } from '../../lib/index.js';
 import { Ledger } from '../../lib/relay/ledger.js';
-import { ParkedKeys } from '../../lib/relay/order/parked-keys.js';
 import type { TransportRelayDependencies } from '../../lib/relay/relay.types.js';
 import { ParkedReader } from '../../lib/relay/order/parked-reader.js';
 import type { Lease } from '../../lib/store/lease-store.js';
@@ -11,7 +10,7 @@ import { stored } from './transport-relay.js';
 const POLL = 1_000;
 
 /** A reader over a store that answers at once; what it takes is published and settled at once, too. */
-export function createReader(keys = new ParkedKeys()) {
+export function createReader(limit?: number) {
   const epochs = new Map([[0, '1']]);
   const clock = new FakeClock();
   const asked: KeyInBucket[][] = [];
@@ -56,7 +55,7 @@ export function createReader(keys = new ParkedKeys()) {
     { has: (bucket) => !closed.has(bucket) },
     { isQuarantined: () => false },
     { hold: () => undefined },
-    keys,
+    limit,
   );
   const pass = async (buckets = [...epochs.keys()], limit = 500) => {
     const leases = buckets.map((bucket) => ({ transport: 0, bucket, epoch: epochs.get(bucket) as string }));

@@ -1,6 +1,6 @@
 import type { Roles } from '../../store/outbox-store.js';
 import type { Ledger } from '../ledger.js';
-import { ParkedKeys } from './parked-keys.js';
+import { BlockedKeys } from './blocked-keys.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { Lease } from '../../store/lease-store.js';
 import type { DueRow, KeyInBucket, TakeResult } from '../../store/parked-store.js';
@@ -9,7 +9,6 @@ import { closes } from '../settle/unwritten.js';
 import { DueRows } from './due-rows.js';
 import type { GlobalOrderGate } from './global-order-gate.js';
 import type { TransportRelayDependencies } from '../relay.types.js';
-import { BlockedKeyRecheck } from './blocked-key-recheck.js';
 
 /** What was marked as being sent by us. */
 export interface Taken extends Pick<TakeResult, 'messages' | 'durable' | 'clear'> {
@@ -60,7 +59,7 @@ export class ParkedReader {
    */
   readonly staleMarks = new Map<number, string>();
   private readonly dueRows: DueRows;
-  readonly recheck: BlockedKeyRecheck;
+  readonly keys: BlockedKeys;
 
   constructor(
     readonly relay: TransportRelayDependencies<Roles<'ready' | 'parked'>>,
@@ -70,10 +69,10 @@ export class ParkedReader {
     /** Says whether a message of a key cannot be parked: the store does not see it. */
     readonly writes: Pick<Settler, 'isQuarantined'>,
     readonly hold: Pick<GlobalOrderGate, 'hold'>,
-    readonly keys = new ParkedKeys(),
+    limit?: number,
   ) {
     this.dueRows = new DueRows(relay, (row) => this.mayTake(row), this.continueKey.bind(this));
-    this.recheck = new BlockedKeyRecheck(relay, keys, (key) => ledger.isFree(key));
+    this.keys = new BlockedKeys(relay, (key) => ledger.isFree(key), limit);
   }
 
   private get isGlobal(): boolean {
@@ -111,7 +110,6 @@ export class ParkedReader {
     this.withMarks.delete(bucket);
     this.freed.delete(bucket);
     this.loadedUpTo.delete(bucket);
-    this.recheck.forget(bucket);
     this.dueRows.forget(bucket);
     for (const [key, at] of this.toContinue) if (at.bucket === bucket) this.toContinue.delete(key);
   }
@@ -149,7 +147,7 @@ export class ParkedReader {
   parked(decided: Decided): void {
     const { message, blocks } = decided;
     const key = this.ledger.queues.gateOf(message);
-    if (key !== null && blocks && !closes(decided)) this.recheck.parkedBehind(message.bucket, key);
+    if (key !== null && blocks && !closes(decided)) this.keys.parkedBehind(message.bucket, key);
   }
 
   /** The row in front of this key's blocked ones is gone. */
@@ -203,7 +201,7 @@ export class ParkedReader {
 
   /** Of the buckets that are held keys that can go on, and now and then some more in turn. */
   private keysToAsk(limit: number, held: ReadonlySet<number>): KeyInBucket[] {
-    const { inTurn, behind } = this.recheck.toAsk(limit, held);
+    const { inTurn, behind } = this.keys.toAsk(limit, held);
     const asked = new Map(inTurn.map((at) => [at.key, at]));
     for (const { bucket, key } of behind) this.continueKey(bucket, key);
     for (const [key, at] of this.toContinue) {

@@ -78,20 +78,6 @@ describeWith(['rabbitmq', 'postgres'], 'RabbitMQ destinations that are missing w
     for (const name of ['circuitOpened', 'failed', 'retried', 'dead'] as const) expect(hooks.of(name)).toEqual([]);
     expect(hooks.of('destinationBack')).toHaveLength(1);
   });
-
-  it('R6: so are the queues and exchanges to which event classes send, each once, and no others', async () => {
-    const [there, queue, exchange] = [await observer.queue(), observer.unusedName(), observer.unusedName()];
-    const { hooks, answers } = await start({}, [
-      ...messagesTo(there, queue, queue),
-      { topic: 'any', options: { rabbitmq: { exchange } } },
-      { topic: 'any', options: { rabbitmq: { exchange: 'amq.topic' } } },
-      { topic: 'unknown', options: null },
-    ]);
-    await until(() => answers.length > 0);
-    const told = hooks.of('destinationAway').map(({ destination }) => destination);
-    expect(told).toEqual([`queue "${queue}"`, `exchange "${exchange}"`]);
-    expect(hooks.of('destinationAway')[0]?.error).toContain('Declare it. If `topology` of rabbitmq() declares it');
-  });
 });
 
 const absent: Service[] = RabbitMqNode.isInstalled ? [] : ['rabbitmq'];

@@ -1,7 +1,8 @@
 import type { OutboxMessage } from '../../../lib/index.js';
 import type { Roles } from '../../../lib/store/outbox-store.js';
 import { systemClock } from '../../../lib/time/clock.js';
-import { ParkedKeys } from '../../../lib/relay/order/parked-keys.js';
+import { BlockedKeys } from '../../../lib/relay/order/blocked-keys.js';
+import type { TransportRelayDependencies } from '../../../lib/relay/relay.types.js';
 import { Circuit } from '../../../lib/relay/publish/circuit.js';
 import { DeadLetters } from '../../../lib/relay/settle/dead-letters.js';
 import type { Death } from '../../../lib/store/parked-store.js';
@@ -70,9 +71,11 @@ describe('the circuit', () => {
   });
 });
 
-describe('parked keys', () => {
+describe('blocked keys', () => {
+  const keysOf = (limit?: number) => new BlockedKeys({} as TransportRelayDependencies, () => true, limit);
+
   it('says when there were more than fit', () => {
-    const keys = new ParkedKeys(2);
+    const keys = keysOf(2);
     for (const key of ['a', 'b']) keys.add(0, key);
     keys.add(0, 'a');
     expect([keys.size, keys.overflow]).toEqual([2, false]);
@@ -81,7 +84,7 @@ describe('parked keys', () => {
   });
 
   it('comes round to every key in turn', () => {
-    const keys = new ParkedKeys();
+    const keys = keysOf();
     for (let i = 0; i < 37; i += 1) keys.add(i % 5, `k${i}`);
     const seen = new Set<string>();
     for (let i = 0; i < 8; i += 1) for (const { key } of keys.next(5)) seen.add(key);

@@ -1,4 +1,3 @@
-import { ParkedKeys } from '../../../../lib/relay/order/parked-keys.js';
 import type { DueRow, KeyInBucket } from '../../../../lib/store/parked-store.js';
 import { createReader } from '../../../support/parked-reader.js';
 import { createTransportRelay, gate, leased, stored, turn } from '../../../support/transport-relay.js';
@@ -54,7 +53,7 @@ describe('more blocked keys than fit into memory', () => {
   });
 
   it('and nor does what fails while the store is asked', async () => {
-    const { reader, store } = createReader(new ParkedKeys(names.length / 2));
+    const { reader, store } = createReader(names.length / 2);
     for (const key of names) reader.keys.add(0, key);
     const answer = gate<KeyInBucket[]>();
     store.blockedAmong = () => answer.opened;
@@ -73,7 +72,7 @@ describe('more blocked keys than fit into memory', () => {
   });
 
   it('P4: keeps the key of a due row while the store marks it, which does not know yet that it blocks', async () => {
-    const { reader, store, due, pass } = createReader(new ParkedKeys(1));
+    const { reader, store, due, pass } = createReader(1);
     due.push({ parkedId: 'p1', bucket: 0, key: 'due', state: 'scheduled' });
     const marked = gate();
     const { take } = store;
@@ -91,7 +90,7 @@ describe('more blocked keys than fit into memory', () => {
   describe('and fewer again', () => {
     const RELOAD = 30_000;
     function overflown() {
-      const under = createReader(new ParkedKeys(5));
+      const under = createReader(5);
       under.blocking.push(...names.map((key) => ({ bucket: 0, key, ready: false })));
       return under;
     }

@@ -76,24 +76,6 @@ describe('Reader', () => {
     throw new Error('deadlock detected');
   };
 
-  it.each(['rows in front of it are given back', 'its bucket is lost, and leased again'])(
-    'forgets what is left of a sweep when %s',
-    async (how) => {
-      table.put(1, 2, 3, 10);
-      const { messages } = await reader.read(100);
-      floor.marks.set(0, '3');
-      table.put(5, 6, 7, 8);
-      expect(seqs((await reader.read(2)).messages)).toEqual([5, 6]);
-      if (how.startsWith('rows')) reader.rewind(messages.slice(2));
-      else {
-        for (const message of messages.slice(2)) reader.known.delete(message);
-        reader.forget(0);
-        reader.add(0);
-      }
-      expect(seqs((await reader.read(100)).messages)).toEqual([3, 7, 8, 10]);
-    },
-  );
-
   it('looks again for what a sweep had found when it could not be read', async () => {
     table.put(1, 10);
     await reader.read(100);

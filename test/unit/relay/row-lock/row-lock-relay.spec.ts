@@ -78,20 +78,6 @@ describe('a relay with row locks', () => {
     expect(hooks.of('error')).not.toEqual([]);
   });
 
-  it('C3: neighbours of a culprit that another instance published do not make the rest go one by one', async () => {
-    const { relay, stub, transport, outcomes } = createRowLockRelay({ batchSize: 10 });
-    const broken = Array.from({ length: 10 }, () => stored());
-    const others = Array.from({ length: 95 }, () => stored());
-    stub.ready = broken;
-    transport.behave = (message) => {
-      if (!broken.some(({ id }) => id === message.id)) return PUBLISHED;
-      stub.ready = others; // the other instance has them
-      return { ok: false, blame: 'collateral', error: new Error('channel closed') };
-    };
-    await expect(relay.runPass()).resolves.toMatchObject({ published: 95 });
-    expect(outcomes.map(({ published }) => published.length)).toEqual([0, ...Array<number>(9).fill(10), 5]);
-  });
-
   it('C3: what kills its channel breaks one batch, is found singly, and alone charged', async () => {
     const { relay, stub, transport, hooks, outcomes, clock } = createRowLockRelay({ batchSize: 10 });
     stub.ready = Array.from({ length: 95 }, () => stored());
