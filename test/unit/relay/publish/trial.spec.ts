@@ -64,12 +64,6 @@ describe('after three unclean ends', () => {
     expect(trialOf(left({ trial: message.id, former: null })).trial.isCharged(message)).toBe(true);
   });
 
-  it('what comes when nothing was left goes together', () => {
-    const { trial, alone } = trialOf(left());
-    trial.over();
-    expect(alone(some(SUSPECTS))).toBe(0);
-  });
-
   async function takenOver(ready: OutboxMessage[], crashes = UNCLEAN_ENDS): Promise<RelayUnderTest> {
     const under = createTransportRelay({ batchSize: BATCH, batchesInFlight: IN_FLIGHT });
     Object.assign(under.store.leases.get(0) as object, { crashes });
