@@ -114,7 +114,7 @@ export interface StoredMessage {
 }
 
 /** Where a message stands in the memory of a relay: see `Ledger`. */
-export type MemoryState = 'read' | 'waiting' | 'out' | 'orphan' | 'told' | 'dead' | 'again' | 'gone';
+export type MemoryState = 'read' | 'waiting' | 'out' | 'leaseLost' | 'reported' | 'dead' | 'again' | 'gone';
 
 /** One message on its way out, as transports and `@OnOutboxEvent` handlers see it. */
 export class OutboxMessage {

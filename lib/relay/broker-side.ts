@@ -1,7 +1,6 @@
 import { errorText } from '../observe/redact/error-text.js';
 import { within } from '../time/clock.js';
 import type { Deadline } from '../time/deadline.js';
-import type { FailingOperation } from './database-failures.js';
 import type { PauseGate } from './pauses/gate.js';
 import type { FirstConnection } from './publish/first-connection.js';
 import type { InFlight } from './publish/in-flight.js';
@@ -18,7 +17,8 @@ interface BrokerSide {
   readonly outage: Outage;
   readonly gate: PauseGate;
   readonly flight: Pick<InFlight, 'messages'>;
-  readonly settler: Settler;
+  /** Where results are not written with what was read. */
+  readonly settler?: Pick<Settler, 'stop'>;
   readonly kill: AbortController;
 }
 
@@ -40,7 +40,7 @@ export async function endBrokerSide(
     await publisher.reset();
     await within(deps.clock, 1_000, Promise.allSettled([finished]));
   }
-  settler.stop();
+  settler?.stop();
   await publisher.close(deadline);
 }
 
@@ -63,15 +63,4 @@ export function statusOf({ deps, outage, gate, flight }: BrokerSide): TransportS
     away: destinations.list(now),
     readAgain: 0,
   };
-}
-
-/** What could not be written down, and still is not. */
-export function failingWrites({ settler, deps }: BrokerSide): FailingOperation[] {
-  const writes = { settle: settler.successes.failing, park: settler.transitions.failing };
-  return Object.entries(writes).flatMap(([operation, failing]) => {
-    if (failing === undefined) return [];
-    const failingFor = deps.clock.monotonic() - failing.since;
-    const error = errorText(failing.error);
-    return [{ operation: operation as keyof typeof writes, transport: deps.name, failingFor, error }];
-  });
 }

@@ -179,8 +179,7 @@ export class OutboxDispatcher {
       () => this.guarded(leases),
       (error) => this.failed('lease', null, error, options.pollInterval),
     );
-    this.snapshots = new SnapshotWatch(store.diagnose, clock, hooks, `${options.database.prefix}ready`);
-    const { cost } = this.snapshots;
+    const cost = (this.snapshots = new SnapshotWatch(store.diagnose, clock, hooks, `${options.database.prefix}ready`));
     this.relays = [...this.transports].map(([name, transport]) => {
       const died = (): void => this.deadLoop?.nudge();
       const id = transportIds.get(name) as number;

@@ -10,12 +10,12 @@ import { Unwritten } from './settle/unwritten.js';
 /**
  * What is in memory of one transport. The entry of a message is the message itself; its `state` says where it stands:
  *
- *   read ─▶ waiting ─▶ out ─▶ told ─▶ gone
+ *   read ─▶ waiting ─▶ out ─▶ reported ─▶ gone
  *    ▲        │  ▲      │ ▲     │
  *    │        │  └──────┼─┴─────┘ goes once more, by itself or behind what failed of its run
- *    └─ again ◀─────────┘         (orphan: its lease was lost while it was out)
+ *    └─ again ◀─────────┘         (leaseLost: its lease was lost while it was out)
  *
- * Told of a result, it is in memory until the database has written what became of it. One that is dead is told of as that: its last
+ * When its result is reported, it is in memory until the database has written what became of it. One that is dead is `dead`: its last
  * try may still end well. The ledger does no I/O and tells nobody:
  * what follows from a step is what the step returns.
  */
@@ -43,9 +43,9 @@ export class Ledger {
     this.held += messages.length;
   }
 
-  /** It waits for its turn. An orphan stays one until somebody decides about it. */
+  /** It waits for its turn. One whose lease was lost stays that until somebody decides about it. */
   accept(message: OutboxMessage): void {
-    if (message.state !== 'orphan') message.state = 'waiting';
+    if (message.state !== 'leaseLost') message.state = 'waiting';
     this.queues.accept(message);
   }
 
@@ -71,7 +71,7 @@ export class Ledger {
     const isLost = (bucket: number): boolean => buckets.has(bucket);
     this.forget(this.withdraw(isLost));
     for (const [id, bucket] of this.trial.suspects) if (isLost(bucket)) this.trial.suspects.delete(id);
-    for (const message of this.flight.unresolved(isLost)) message.state = 'orphan';
+    for (const message of this.flight.unresolved(isLost)) message.state = 'leaseLost';
     for (const message of this.unwritten.of(buckets)) if (message.parkedId === null) this.known.delete(message);
   }
 
@@ -81,7 +81,7 @@ export class Ledger {
     for (const message of messages) {
       message.state = 'gone';
       if (message.parkedId === null) this.known.delete(message);
-      this.trial.acquit(message);
+      this.trial.clear(message);
     }
   }
 
@@ -93,7 +93,7 @@ export class Ledger {
 
   /** Something was decided about it, which is to be written. What is kept of it until then may be less than the message. */
   decide(message: OutboxMessage, decided: Decided): void {
-    message.state = decided.state === 'dead' ? 'dead' : 'told';
+    message.state = decided.state === 'dead' ? 'dead' : 'reported';
     this.trial.suspects.delete(message.id);
     this.unwritten.add(decided);
   }

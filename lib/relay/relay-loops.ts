@@ -1,6 +1,7 @@
 import type { Reader } from './read/reader.js';
 import { compareSeq } from '../outbox-message.js';
-import { endBrokerSide, failingWrites, statusOf } from './broker-side.js';
+import { endBrokerSide, statusOf } from './broker-side.js';
+import { errorText } from '../observe/redact/error-text.js';
 import type { FailingOperation } from './database-failures.js';
 import type { Deadline } from '../time/deadline.js';
 import { FirstConnection } from './publish/first-connection.js';
@@ -98,7 +99,14 @@ export class RelayLoops implements RunningRelay {
   }
 
   failingWrites(): FailingOperation[] {
-    return failingWrites(this.relay);
+    const { settler, deps } = this.relay;
+    const writes = { settle: settler.successes.failing, park: settler.transitions.failing };
+    return Object.entries(writes).flatMap(([operation, failing]) => {
+      if (failing === undefined) return [];
+      const failingFor = deps.clock.monotonic() - failing.since;
+      const error = errorText(failing.error);
+      return [{ operation: operation as keyof typeof writes, transport: deps.name, failingFor, error }];
+    });
   }
 
   /**

@@ -1,5 +1,5 @@
 import type { BucketLeases } from './leases/bucket-leases.js';
-import type { ReadCost } from './read/read-cost.js';
+import type { ReadCost } from './read/snapshot-watch.js';
 import type { OutboxHooks } from '../observe/events.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import { LEASE_MARGIN, SETTLE_TIMEOUT } from '../options/resolve.js';

@@ -127,7 +127,7 @@ export class TransportRelay implements LeaseListener {
     const { messages, durable, more, startedOver, otherServer } = probing
       ? await readProbe(this.reader, this.outage.nextProbe([...this.open]), this.ledger.queues.gateOf)
       : await this.reader.read(Math.min(this.room.left, this.room.readLimit));
-    if (startedOver) this.parked.doubt();
+    if (startedOver) this.parked.distrust();
     // A failover may have lost it: it is published if it is read again.
     if (otherServer) this.giveUpWaiting();
     await this.acceptRead(messages, durable);
@@ -143,7 +143,7 @@ export class TransportRelay implements LeaseListener {
     const { restarts } = this.reader;
     try {
       if (!durable) await this.deps.store.ready.flush(this.reader.session);
-      if (this.parked.keys.overflow) await this.parked.ask(messages);
+      await this.parked.ask(messages);
     } catch (error) {
       this.reader.rewind(messages);
       throw error;
@@ -161,11 +161,11 @@ export class TransportRelay implements LeaseListener {
     const messages = accepted.filter(({ bucket }) => this.open.has(bucket));
     this.ledger.enter(messages);
     if (this.gate.isClosed) return this.run(this.results.release(messages)); // it was read or taken while a pause began
-    const { keys } = this.parked;
-    const ask = this.deps.options.ordering === 'key' && keys.size > 0;
+    const isKeyed = this.deps.options.ordering === 'key';
     for (const message of messages) {
-      if (ask && message.parkedId === null && message.key !== null && keys.has(message.bucket, message.key))
-        this.run(this.results.behindParked(message, message.key));
+      const { bucket, key, parkedId } = message;
+      if (isKeyed && parkedId === null && key !== null && this.parked.isBlocked(bucket, key))
+        this.run(this.results.behindParked(message, key));
       else {
         this.trial.meet(message);
         this.ledger.accept(message);
@@ -214,7 +214,7 @@ export class TransportRelay implements LeaseListener {
   }
 
   private resolve(message: OutboxMessage, result: Result): void {
-    this.trial.acquit(message);
+    this.trial.clear(message);
     if (!result.ok) return this.failed(message, result);
     this.published(message);
     this.through(message);
@@ -229,7 +229,7 @@ export class TransportRelay implements LeaseListener {
 
   private published(message: OutboxMessage): void {
     this.counts.published += 1;
-    message.state = 'told';
+    message.state = 'reported';
     if (this.outage.isTroubled) this.outage.succeeded(message);
     this.settler.succeed(message);
   }
@@ -241,7 +241,7 @@ export class TransportRelay implements LeaseListener {
 
   private failed(message: OutboxMessage, failure: ToldFailure): void {
     const isOurs = this.open.has(message.bucket);
-    if (!isOurs || message.state === 'orphan') return this.run(this.results.lost(message, isOurs, failure));
+    if (!isOurs || message.state === 'leaseLost') return this.run(this.results.lost(message, isOurs, failure));
     const { outcome, charged } = outcomeOf(message, failure, this.outage, this.deps);
     this.failures.note(message, charged.blame, failure.text);
     this.run(this.results.failed(message, outcome, charged));
@@ -258,7 +258,7 @@ export class TransportRelay implements LeaseListener {
    */
   private async gotThroughLate(message: OutboxMessage): Promise<void> {
     if (message.state !== 'dead') return;
-    message.state = 'told';
+    message.state = 'reported';
     await this.settler.transitions.quiet(); // that it is dead is told before that it is not
     this.counts.published += 1;
     this.ledger.enter([message]);
@@ -338,12 +338,12 @@ export class TransportRelay implements LeaseListener {
     reader.lowWaterMark.wrote(written.fence, written.readsBefore);
     let soonest = Infinity;
     for (const transition of transitions) {
-      const { message, blocks, delay, wasAside, putOffFor } = transition;
+      const { message, blocks, delay, wasQuarantined, putOffFor } = transition;
       // Under a later lease the row, if it is still there, was read again, and is known for that.
       const current = deps.leases.lease(deps.id, message.bucket)?.epoch === transition.epoch;
       if (message.parkedId === null && current) reader.settled(message);
       // Dead, and its key goes on; or what it waited behind may be gone.
-      const goesOn = written.missed || wasAside === true || (!blocks && message.parkedId !== null);
+      const goesOn = written.missed || wasQuarantined === true || (!blocks && message.parkedId !== null);
       if (goesOn && this.ledger.queues.gateOf(message) !== null) this.continueKeyOf(message);
       if (delay !== null) soonest = Math.min(soonest, delay);
       tellTransition(deps, transition);
@@ -408,7 +408,7 @@ export class TransportRelay implements LeaseListener {
   /** Where nothing may be read, a connection is proof enough that the broker is back. */
   private async probeWithout(): Promise<typeof IDLE> {
     if (this.globalOrder.on && (await this.reader.mustReadAgain())) {
-      this.parked.doubt();
+      this.parked.distrust();
       this.giveUpWaiting(); // as after a read
     }
     if (this.outage.probing && (await this.outage.mayRead())) this.outage.probeAgain(0, 1);

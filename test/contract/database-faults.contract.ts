@@ -170,11 +170,11 @@ export function describeDatabaseFaults(kind: DatabaseKind): void {
     await publish(0, 5);
     await until(() => ledger.complete);
     await until(async () => (await harness.count('ready')) === 0);
-    const { lowWaterMark } = (dispatcher.relays[0] as RelayLoops).relay.reader;
-    // What is below is read no more; after two seconds, where sweeps of all of it cost too much.
-    const mark = (bucket: number): string =>
-      lowWaterMark instanceof ProbedLowWaterMark ? lowWaterMark.upper.of(bucket) : lowWaterMark.of(bucket);
-    await until(() => [0, 1, 2, 3].some((bucket) => mark(bucket) !== '0'));
+    const { lowWaterMark, heads } = (dispatcher.relays[0] as RelayLoops).relay.reader;
+    // What is below is read no more. Where no snapshot tells it, the mark rises after a minute.
+    if (lowWaterMark instanceof ProbedLowWaterMark)
+      for (const [bucket, head] of heads) lowWaterMark.marks.set(bucket, head);
+    await until(() => [0, 1, 2, 3].some((bucket) => lowWaterMark.of(bucket) !== '0'));
     for (const table of ['ready', 'parked'])
       await harness.dataSource.query(`drop table outbox_${table}${sql(' cascade', '')}`);
     if (kind !== 'postgres') await harness.dataSource.query('drop view outbox_messages');

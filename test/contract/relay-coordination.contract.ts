@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { PublishResult } from '../../lib/index.js';
 import { PUBLISHED } from '../../lib/transports/transport.js';
-import { broken, createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
+import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
 import type { DatabaseKind } from '../support/services.js';
 import { until } from '../support/until.js';
 
@@ -44,24 +44,6 @@ function describeRowLocks(kind: DatabaseKind): void {
     expect((await harness.store.leases.living()).instances).toHaveLength(2);
   });
 
-  it('C3: the oldest message kills every connection: others are let through between, and it is found out', async () => {
-    harness = await createHarness(kind, { ...rowLock, retry: { maxAttempts: 1 } });
-    const transport = new ScriptedTransport();
-    transport.behave = (message) => (String(message.payload) === 'killer' ? broken() : PUBLISHED);
-    // Rows are locked by bucket: it is always the first.
-    const other = { bucket: 5, payload: text('other') };
-    await harness.enqueue([{ bucket: 0, payload: text('killer') }, other, other]);
-    const { dispatcher, hooks } = harness.relay({ default: transport });
-    await dispatcher.start();
-    for (let opened = 1; hooks.of('dead').length === 0; opened += 1) {
-      await Promise.race([hooks.until('circuitOpened', opened), hooks.until('dead')]);
-      await harness.enqueue([other]);
-    }
-    await until(async () => (await harness.count('ready')) === 0);
-    expect(hooks.of('dead')).toMatchObject([{ attempts: 1, error: expect.stringContaining('refused') }]);
-    expect(hooks.of('retried')).toEqual([]);
-  });
-
   it('a failing message is retried, holds nobody, and is dead after maxAttempts', async () => {
     harness = await createHarness(kind, { ...rowLock, retry: { initial: 20, max: 50, maxAttempts: 3 } });
     const transport = new ScriptedTransport();
@@ -98,40 +80,6 @@ function describeRowLocks(kind: DatabaseKind): void {
     expect(await harness.count('archive')).toBe(3);
     expect(await harness.count('ready')).toBe(0);
     expect(await harness.count('parked')).toBe(1); // in an hour
-  });
-
-  it('an outage charges nobody, and what was held back goes out after it', async () => {
-    harness = await createHarness(kind, { ...rowLock, retry: { maxAttempts: 1 } });
-    const transport = new ScriptedTransport();
-    let broken = true;
-    transport.behave = () => (broken ? down() : PUBLISHED);
-    await harness.enqueue(Array.from({ length: 20 }, (_, i) => ({ payload: text(i) })));
-    const { dispatcher, hooks } = harness.relay({ default: transport });
-    await dispatcher.start();
-    await hooks.until('circuitOpened', 2);
-    expect(await harness.count('ready')).toBe(20);
-    broken = false;
-    await transport.until(() => transport.published.length === 20);
-    expect(hooks.of('dead')).toEqual([]);
-    expect(transport.published.every(({ attempts }) => attempts === 0)).toBe(true);
-  });
-
-  it('after an outage those that fail by themselves do not hold up the rest for a poll each', async () => {
-    harness = await createHarness(kind, { ...rowLock, retry: { initial: '1h', max: '1h' } });
-    const transport = new ScriptedTransport();
-    transport.behave = () => down();
-    const failing = Array.from({ length: 30 }, () => ({ bucket: 3, payload: text('bad') }));
-    await harness.enqueue([...failing, { bucket: 3, payload: text('good') }]);
-    // Each probe is the oldest, and none that failed is due again soon.
-    const rarely = { pollInterval: 3_600_000 };
-    const { dispatcher, hooks } = harness.relay({ default: transport }, rarely, { random: () => 0.04 });
-    await dispatcher.start();
-    await hooks.until('circuitOpened');
-    transport.behave = (message) => (String(message.payload) === 'bad' ? rejected('no such queue') : PUBLISHED);
-    await transport.until(() => transport.published.length === 1);
-    expect(transport.texts).toEqual(['good']);
-    await hooks.until('circuitClosed');
-    expect(hooks.of('retried')).toHaveLength(30);
   });
 }
 

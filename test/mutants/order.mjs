@@ -12,7 +12,7 @@ export const ORDER = [
     name: 'successors-not-parked',
     breaks: 'ready rows overtake a parked one of their key',
     file: 'lib/relay/transport-relay.ts',
-    from: 'this.run(this.results.behindParked(message, message.key));',
+    from: 'this.run(this.results.behindParked(message, key));',
     to: 'this.ledger.accept(message);',
   },
   {
@@ -51,7 +51,7 @@ export const ORDER = [
     name: 'orphans-forgotten',
     breaks: 'a failure that was out while its lease went and came back is decided as if nothing had happened',
     file: 'lib/relay/ledger.ts',
-    from: "for (const message of this.flight.unresolved(isLost)) message.state = 'orphan';",
+    from: "for (const message of this.flight.unresolved(isLost)) message.state = 'leaseLost';",
     to: '',
     contract: 'test/unit/relay/transport-relay.spec.ts',
   },

@@ -19,7 +19,7 @@ export const READ = [
   {
     name: 'probe-floor-too-early',
     breaks: 'MySQL: the low-water mark rises past uncommitted inserts, by time alone',
-    file: 'lib/relay/read/probed-mark.ts',
+    file: 'lib/relay/read/probed-low-water-mark.ts',
     from: 'if (clean[i] === true && old)',
     to: 'if (old)',
     contract: 'test/unit/relay/read/probed-low-water-mark.spec.ts',
@@ -29,8 +29,11 @@ export const READ = [
     name: 'mark-passes-held-inserts',
     breaks: 'MariaDB: the low-water mark passes the numbers of an INSERT that waits for a lock, after 2 s',
     file: 'lib/relay/read/probed-low-water-mark.ts',
-    from: 'const mark = this.deep ? this.lower : this.upper;',
-    to: 'const mark = this.upper;',
+    from: 'return ranges((bucket) => this.of(bucket), heads);',
+    to: `return ranges(
+      (bucket) => this.candidates.get(bucket)?.findLast(({ since }) => this.now() - since >= 2_000)?.seq ?? this.of(bucket),
+      heads,
+    );`,
     contract: 'test/integration/mysql/held-inserts.spec.ts',
   },
   {
@@ -44,7 +47,7 @@ export const READ = [
     name: 'settled-row-read-again',
     breaks: 'a row is forgotten while a read that was sent before its settle is under way',
     file: 'lib/relay/read/reader.ts',
-    from: `if (this.reading) this.known.lingering.push(row);
+    from: `if (this.reading) this.known.settledMeanwhile.push(row);
     else this.known.delete(row);`,
     to: 'this.known.delete(row);',
   },

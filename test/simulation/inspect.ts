@@ -63,12 +63,10 @@ function bounds({ reader, room, flight, parked }: TransportRelay, options: Resol
     const before = bytesOf(messages.slice(0, -1));
     if (before > batchBytes) tell(17, `a batch has ${before} bytes, and one more message`);
   }
-  const { buckets, size, limit, atHand, beingTaken } = parked.keys;
-  const kept = atHand.size + beingTaken.size;
+  const { buckets, size, limit } = parked.keys;
   let keys = 0;
   for (const each of buckets.values()) keys += each.size;
-  if (keys !== size || keys > 2 * limit + kept)
-    tell(17, `knows ${keys} blocked keys, counts ${size}, of at most twice ${limit} and ${kept} at hand`);
+  if (keys !== size || keys > limit) tell(17, `knows ${keys} blocked keys, counts ${size}, of at most ${limit}`);
 }
 
 /** Each message in memory stands in one place of the ledger, and is counted once. */
@@ -86,7 +84,7 @@ function entries({ ledger }: TransportRelay, tell: Tell): void {
   for (const message of queues.ready) wait(message);
   for (const { messages } of flight.batches) {
     for (const message of messages) {
-      if ((message.state !== 'out' && message.state !== 'orphan') || out.has(message)) continue;
+      if ((message.state !== 'out' && message.state !== 'leaseLost') || out.has(message)) continue;
       out.add(message); // what failed with its run may be out again before the rest of its batch is through
       wait(message.behind);
     }

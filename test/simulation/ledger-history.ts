@@ -199,7 +199,7 @@ export class LedgerHistory {
     const [index] = left.splice(this.below(left.length), 1) as [number];
     const message = batch.messages[index] as OutboxMessage;
     if (result.ok) this.row(message).wasPublished = true;
-    if (message.state === 'orphan') this.meet(result.ok ? 'orphan is published' : 'orphan fails');
+    if (message.state === 'leaseLost') this.meet(result.ok ? 'orphan is published' : 'orphan fails');
     this.ledger.flight.told();
     const part = batch.units?.get(index);
     if (part === undefined) {
@@ -227,7 +227,7 @@ export class LedgerHistory {
   }
 
   resolve(message: OutboxMessage, result: Result): void {
-    this.ledger.trial.acquit(message);
+    this.ledger.trial.clear(message);
     if (result.ok) {
       this.published(message);
       const { length } = this.transitions;
@@ -235,7 +235,7 @@ export class LedgerHistory {
       if (this.transitions.length > length) this.meet('barred');
     } else {
       const isOurs = this.open.has(message.bucket);
-      if (!isOurs || message.state === 'orphan') this.run(this.results.lost(message, isOurs, result));
+      if (!isOurs || message.state === 'leaseLost') this.run(this.results.lost(message, isOurs, result));
       else this.run(this.results.failed(message, decide(message, result, POLICY, 0, 0.5), result));
       if (message.state === 'waiting') this.meet('alone');
       if (message.state === 'again') this.meet('again');
@@ -243,7 +243,7 @@ export class LedgerHistory {
   }
 
   published(message: OutboxMessage): void {
-    message.state = 'told';
+    message.state = 'reported';
     this.successes.push(message);
   }
 
@@ -373,7 +373,7 @@ export class LedgerHistory {
     if (key === null) return;
     for (const { batch } of this.out) {
       const other = batch.messages.find(
-        (each) => each.key === key && (each.state === 'out' || each.state === 'orphan'),
+        (each) => each.key === key && (each.state === 'out' || each.state === 'leaseLost'),
       );
       if (other !== undefined) throw new Error(`${seq} goes while ${other.seq} is out`);
     }

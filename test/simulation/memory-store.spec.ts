@@ -100,16 +100,6 @@ describe('a database in memory', () => {
     await store.transports(['orders'], 'default');
   });
 
-  it('knows no time but that of its owner', async () => {
-    const [first] = await acquire();
-    expect(await acquire()).toEqual([]);
-    await insert({ delay: 100 });
-    expect((await store.due(TRANSPORT, [0], 10)).nextIn).toBe(100);
-    time += 1_000;
-    expect((await store.due(TRANSPORT, [0], 10)).rows).toHaveLength(1);
-    expect((await acquire())[0]).toEqual({ ...first, epoch: '2' });
-  });
-
   it('writes nothing when a request is lost, and everything when a reply is', async () => {
     lost = { operation: 'acquire', what: 'request' };
     await expect(acquire()).rejects.toThrow('connection lost');
@@ -137,23 +127,6 @@ describe('a database in memory', () => {
     expect((await fetch()).messages.map(({ seq }) => seq)).toEqual(['1', '3', '4']);
   });
 
-  it('gives no id to a statement that finds nothing to write', async () => {
-    const before = database.snapshot();
-    await store.expire();
-    await store.clean('dedup', 0, 10);
-    await store.renew('nobody', 1_000);
-    expect(database.snapshot()).toEqual(before);
-    await acquire();
-    expect(database.snapshot()).not.toEqual(before);
-  });
-
-  it('tells of rows whose commit may not be on disk', async () => {
-    const tx = database.begin({ asynchronous: true });
-    await store.insert(tx, [message()]);
-    tx.commit();
-    expect((await fetch()).durable).toBe(false);
-  });
-
   it('frees locked rows with the connection, and then writes nothing', async () => {
     await insert();
     await expect(lockRows(async () => store.reconnect())).rejects.toThrow('rolledBack');
@@ -164,16 +137,6 @@ describe('a database in memory', () => {
     expect(await lockRows(async () => undefined)).toMatchObject({ locked: 1 });
     expect(database.ready.size).toBe(0);
     expect(database.snapshot().open).toEqual([]);
-  });
-
-  it('refuses two transactions that wait for each other', async () => {
-    const [one, two] = [database.begin(), database.begin()];
-    await store.insert(one, [message({ dedupKey: 'a' })]);
-    await store.insert(two, [message({ dedupKey: 'b' })]);
-    const waiting = store.insert(one, [message({ dedupKey: 'b' })]);
-    await expect(store.insert(two, [message({ dedupKey: 'a' })])).rejects.toMatchObject({ code: '40P01' });
-    two.rollback();
-    expect((await waiting).duplicates.size).toBe(0);
   });
 
   it('gives out no number of a row that a replica has, where numbers had gone back before it took over', async () => {

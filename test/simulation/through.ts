@@ -25,7 +25,7 @@ export function through(history: History, database: MemoryDatabase, options: Res
   if (left.length > 0) return left;
   for (const { relay, transportRelay } of fleet.transportRelays) {
     const { held, flight, queues, known } = transportRelay.ledger;
-    const busy = held + flight.batches.size + queues.tails.size + known.size + known.lingering.length;
+    const busy = held + flight.batches.size + queues.tails.size + known.size + known.settledMeanwhile.length;
     if (busy > 0 && options.ordering !== 'global')
       left.push(
         `${relay.process.name} holds ${held}, ${flight.batches.size} in flight, ${queues.tails.size} keys, ${known.size} known`,

@@ -1,6 +1,5 @@
 import type { OutboxMessage } from '../../lib/index.js';
 import { Ledger } from '../../lib/relay/ledger.js';
-import { ParkedKeys } from '../../lib/relay/order/parked-keys.js';
 import type { TransportRelayDependencies } from '../../lib/relay/relay.types.js';
 import { ParkedReader } from '../../lib/relay/order/parked-reader.js';
 import type { Lease } from '../../lib/store/lease-store.js';
@@ -8,10 +7,10 @@ import type { DueRow, KeyInBucket } from '../../lib/store/parked-store.js';
 import { FakeClock } from '../../lib/testing/index.js';
 import { stored } from './transport-relay.js';
 
-export const POLL = 1_000;
+const POLL = 1_000;
 
 /** A reader over a store that answers at once; what it takes is published and settled at once, too. */
-export function createReader(keys = new ParkedKeys()) {
+export function createReader(limit?: number) {
   const epochs = new Map([[0, '1']]);
   const clock = new FakeClock();
   const asked: KeyInBucket[][] = [];
@@ -54,9 +53,9 @@ export function createReader(keys = new ParkedKeys()) {
     relay,
     new Ledger(({ key }) => key),
     { has: (bucket) => !closed.has(bucket) },
-    { isAside: () => false },
+    { isQuarantined: () => false },
     { hold: () => undefined },
-    keys,
+    limit,
   );
   const pass = async (buckets = [...epochs.keys()], limit = 500) => {
     const leases = buckets.map((bucket) => ({ transport: 0, bucket, epoch: epochs.get(bucket) as string }));
@@ -68,7 +67,7 @@ export function createReader(keys = new ParkedKeys()) {
 }
 
 /** One pass. @returns what is ours to publish */
-export async function takeOnce(
+async function takeOnce(
   reader: ParkedReader,
   buckets: readonly number[],
   leases: readonly Lease[],

@@ -4,7 +4,6 @@ import { AbandonedLeases } from './abandoned-leases.js';
 import { fairShare } from './fair-share.js';
 import type { Held, LeaseHooks, LeaseListener, LeaseSettings } from './lease-listener.js';
 import { LiveInstances } from './live-instances.js';
-import { LookPace } from './look-pace.js';
 import { Pauses } from '../pauses/pauses.js';
 import { withTroubles } from '../../store/instance-info.js';
 
@@ -25,7 +24,8 @@ export class BucketLeases {
   readonly living: LiveInstances;
   /** What operators have paused: each heartbeat says it. */
   readonly pauses = new Pauses();
-  readonly pace: LookPace;
+  /** Since when (monotonic) this instance wants more than it has. */
+  private hungrySince: number | undefined;
   renewedAt = -Infinity;
   /** A statement failed, and may have happened all the same. */
   isUnsure = false;
@@ -51,7 +51,6 @@ export class BucketLeases {
     this.hooks = { ...NOBODY, ...hooks };
     this.abandoned = new AbandonedLeases(store, clock, owner, settings.lease, this.hooks);
     this.alive = Math.min(settings.lease, Math.max(MOST_SILENCE, settings.need * 2));
-    this.pace = new LookPace(clock, settings.every, this.alive, this.hooks.hears);
     this.living = new LiveInstances(store, clock, owner, this.alive, this.abandoned, this.pauses);
   }
 
@@ -115,14 +114,19 @@ export class BucketLeases {
     if (this.living.dueIn(this.lookEvery) <= 0) await this.tell('look');
     let hungry = false;
     for (const [transport, holder] of this.holders) hungry = (await this.balance(transport, holder)) || hungry;
-    this.pace.isHungry = hungry;
+    this.hungrySince = hungry ? (this.hungrySince ?? this.clock.monotonic()) : undefined;
     const freeIn = await this.abandoned.look(this.living.list, hungry, this.holders);
     const dueIn = Math.max(SOON, this.living.dueIn(this.lookEvery));
     return Math.min(this.renewEvery, freeIn, dueIn);
   }
 
+  /** Milliseconds between two looks. What is wanted is mostly about to be freed: the first looks follow fast. */
   private get lookEvery(): number {
-    return this.pace.every(this.holders.size > 0, this.living.others.length > 0);
+    const { every } = this.settings;
+    const hungryFor = this.hungrySince === undefined ? Infinity : this.clock.monotonic() - this.hungrySince;
+    if (hungryFor < every * FAST_FOR) return every / FAST;
+    if (this.holders.size > 0 && !this.hooks.hears()) return every / 2;
+    return this.hungrySince !== undefined || this.living.others.length > 0 ? every : this.alive / 3;
   }
 
   /** Often enough that a lease is always good for one more publish, also when a renewal comes late. */
@@ -162,16 +166,16 @@ export class BucketLeases {
     await this.sayAlive();
     const lasted = this.lasted();
     const renewed = new Map<string, string>();
-    const orphans: Lease[] = [];
+    const unexpected: Lease[] = [];
     if (this.isUnsure || [...this.held.values()].some((buckets) => buckets.size > 0)) {
       for (const lease of await this.store.renew(this.owner, this.settings.lease, [...lasted.values()])) {
         if (this.held.get(lease.transport)?.has(lease.bucket))
           renewed.set(`${lease.transport}/${lease.bucket}`, lease.epoch);
-        else orphans.push(lease);
+        else unexpected.push(lease);
       }
       this.isUnsure = false;
     }
-    this.answers += renewed.size > 0 || orphans.length > 0 ? 1 : 0;
+    this.answers += renewed.size > 0 || unexpected.length > 0 ? 1 : 0;
     this.renewedAt = this.clock.monotonic();
     const { need } = this.settings;
     this.slowRenewal = renewed.size > 0 && this.remaining({ age }) <= need ? age() : null;
@@ -188,7 +192,7 @@ export class BucketLeases {
     }
     for (const holder of this.holders.values()) holder.renewed();
     // Acquired or freed without our hearing of it: nobody reads them, and each renewal would keep it so.
-    if (orphans.length > 0) await this.store.giveBack(this.owner, orphans);
+    if (unexpected.length > 0) await this.store.giveBack(this.owner, unexpected);
   }
 
   /** Whoever has held a lease for as long as it takes to lose one does not die of it: former crashes count no more. */
@@ -314,6 +318,9 @@ const NOBODY: LeaseHooks = {
   troubles: () => [],
   hears: () => false,
 };
+/** Times that a look is had in one of the usual pauses, and in how many of these. */
+const FAST = 8;
+const FAST_FOR = 2;
 /** Milliseconds: what has not ended in time by another clock is not asked for without a pause. */
 const SOON = 20;
 /** Milliseconds: whoever has a longer lease is heard of more often all the same. */

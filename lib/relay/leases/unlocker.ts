@@ -1,5 +1,6 @@
 import type { OutboxHooks } from '../../observe/events.js';
 import type { LeaseStore } from '../../store/lease-store.js';
+import { tellExpired } from './lease-news.js';
 
 /**
  * Frees what dead instances held, and reports it. It never shortens a lease: only what the database's clock calls expired
@@ -15,9 +16,10 @@ export class OutboxUnlocker {
   /** @returns how many leases were freed */
   async runOnce(): Promise<{ expired: number }> {
     const leases = await this.store.expire();
-    const byOwner = new Map<string, number>();
-    for (const { owner } of leases) byOwner.set(owner, (byOwner.get(owner) ?? 0) + 1);
-    for (const [owner, buckets] of byOwner) this.hooks.emit('leasesExpired', { owner, buckets });
+    tellExpired(
+      this.hooks,
+      leases.map(({ owner }) => owner),
+    );
     return { expired: leases.length };
   }
 }

@@ -1,6 +1,6 @@
 import type { Roles } from '../../store/outbox-store.js';
 import type { Ledger } from '../ledger.js';
-import { ParkedKeys } from './parked-keys.js';
+import { BlockedKeys } from './blocked-keys.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { Lease } from '../../store/lease-store.js';
 import type { DueRow, KeyInBucket, TakeResult } from '../../store/parked-store.js';
@@ -9,7 +9,6 @@ import { closes } from '../settle/unwritten.js';
 import { DueRows } from './due-rows.js';
 import type { GlobalOrderGate } from './global-order-gate.js';
 import type { TransportRelayDependencies } from '../relay.types.js';
-import { BlockedKeyRecheck } from './blocked-key-recheck.js';
 
 /** What was marked as being sent by us. */
 export interface Taken extends Pick<TakeResult, 'messages' | 'durable' | 'clear'> {
@@ -19,7 +18,7 @@ export interface Taken extends Pick<TakeResult, 'messages' | 'durable' | 'clear'
   readonly keys: readonly KeyInBucket[];
   /** Of a lease that was lost meanwhile, or is new. */
   readonly notAsked: readonly KeyInBucket[];
-  /** Rows were marked, or keys were free, and this session read just before: once another one reads, that is doubted. */
+  /** Rows were marked, or keys were free, and this session read just before: once another one reads, that is void. */
   readonly markedBeside: number | undefined;
   /** Keys with something that was not written when we asked. */
   readonly unwritten: ReadonlySet<string>;
@@ -43,6 +42,10 @@ export class ParkedReader {
   readonly toContinue = new Map<string, KeyInBucket>();
   /** Keys of which something was parked while a take is under way; `undefined`: none is. */
   parkedMeanwhile: Set<string> | undefined;
+  /** Keys of due rows that are being taken. Until the store has marked these, only this here knows that they block their keys. */
+  private readonly beingTaken = new Set<string>();
+  /** Of the messages of the last read, those that may not go: as the store said, and as became true since it was asked. */
+  private blocked = new Set<string>();
   loadedAt = 0;
   /** With more blocked keys than fit into memory: of each bucket the last one that was loaded. Empty: all were. */
   readonly loadedUpTo = new Map<number, string>();
@@ -54,9 +57,9 @@ export class ParkedReader {
    * Bucket → epoch under which rows of it were marked, or may have been, that nobody sends now. The next epoch takes them again.
    * A failover that lost the lease may give out the same number once more.
    */
-  readonly stranded = new Map<number, string>();
+  readonly staleMarks = new Map<number, string>();
   private readonly dueRows: DueRows;
-  readonly recheck: BlockedKeyRecheck;
+  readonly keys: BlockedKeys;
 
   constructor(
     readonly relay: TransportRelayDependencies<Roles<'ready' | 'parked'>>,
@@ -64,12 +67,12 @@ export class ParkedReader {
     /** Buckets that are held, and whose blocked keys are known. */
     readonly open: Pick<ReadonlySet<number>, 'has'>,
     /** Says whether a message of a key cannot be parked: the store does not see it. */
-    readonly writes: Pick<Settler, 'isAside'>,
+    readonly writes: Pick<Settler, 'isQuarantined'>,
     readonly hold: Pick<GlobalOrderGate, 'hold'>,
-    readonly keys = new ParkedKeys(),
+    limit?: number,
   ) {
     this.dueRows = new DueRows(relay, (row) => this.mayTake(row), this.continueKey.bind(this));
-    this.recheck = new BlockedKeyRecheck(relay, keys, (key) => ledger.isFree(key));
+    this.keys = new BlockedKeys(relay, (key) => ledger.isFree(key), limit);
   }
 
   private get isGlobal(): boolean {
@@ -107,15 +110,14 @@ export class ParkedReader {
     this.withMarks.delete(bucket);
     this.freed.delete(bucket);
     this.loadedUpTo.delete(bucket);
-    this.recheck.forget(bucket);
     this.dueRows.forget(bucket);
     for (const [key, at] of this.toContinue) if (at.bucket === bucket) this.toContinue.delete(key);
   }
 
   /** These are read from now on. Where the epoch is one of rows that nobody takes again, another one is asked for. */
   opened(buckets: readonly number[]): void {
-    const again = buckets.filter((bucket) => this.stranded.get(bucket) === this.epochOf(bucket));
-    for (const bucket of buckets) this.stranded.delete(bucket);
+    const again = buckets.filter((bucket) => this.staleMarks.get(bucket) === this.epochOf(bucket));
+    for (const bucket of buckets) this.staleMarks.delete(bucket);
     if (again.length > 0) this.relay.leases.changeEpoch(this.relay.id, again);
   }
 
@@ -128,7 +130,7 @@ export class ParkedReader {
    * block any more is asked for in turn. What was removed between our acquire and the load of the keys is not known; it was
    * published by its former owner, or in these milliseconds an operator took it away.
    */
-  doubt(): void {
+  distrust(): void {
     const buckets = new Set([...this.withMarks, ...this.freed]);
     if (buckets.size > 0) this.relay.leases.changeEpoch(this.relay.id, [...buckets]);
   }
@@ -137,7 +139,7 @@ export class ParkedReader {
   parking({ message, blocks }: Decided): void {
     const key = this.ledger.queues.gateOf(message);
     if (key === null || !blocks) return;
-    this.keys.addBeyond(message.bucket, key);
+    this.block(message.bucket, key);
     this.parkedMeanwhile?.add(key);
   }
 
@@ -145,7 +147,7 @@ export class ParkedReader {
   parked(decided: Decided): void {
     const { message, blocks } = decided;
     const key = this.ledger.queues.gateOf(message);
-    if (key !== null && blocks && !closes(decided)) this.recheck.parkedBehind(message.bucket, key);
+    if (key !== null && blocks && !closes(decided)) this.keys.parkedBehind(message.bucket, key);
   }
 
   /** The row in front of this key's blocked ones is gone. */
@@ -157,7 +159,6 @@ export class ParkedReader {
   async take(buckets: readonly number[], leases: readonly Lease[], limit: number): Promise<Taken | NoneFound> {
     await this.reload(buckets);
     const held = new Set(buckets);
-    if (!this.isGlobal) for (const { bucket, key } of await this.recheck.freed(held)) this.continueKey(bucket, key);
     const isOrdered = this.relay.options.ordering !== 'none';
     // Whatever is taken here is a key to ask for later: without a share of the pass these would pile up.
     const share = Math.min(this.toContinue.size, limit >> 1);
@@ -185,16 +186,22 @@ export class ParkedReader {
   private mayTake({ parkedId, bucket, key }: DueRow): boolean {
     if (this.ledger.unwritten.rows.has(parkedId)) return false;
     if (this.relay.options.ordering === 'none' || key === null) return true;
-    this.keys.addBeyond(bucket, key);
+    this.block(bucket, key);
     if (!this.isGlobal) this.ledger.queues.bar(key); // in a global order the hold does it
     if (!this.ledger.isFree(key)) return false;
-    this.keys.keepWhileTaken(bucket, key);
+    this.beingTaken.add(key);
     return true;
+  }
+
+  /** Something of it is, or may soon be, parked. */
+  private block(bucket: number, key: string): void {
+    this.keys.add(bucket, key);
+    if (this.keys.overflow) this.blocked.add(key);
   }
 
   /** Of the buckets that are held keys that can go on, and now and then some more in turn. */
   private keysToAsk(limit: number, held: ReadonlySet<number>): KeyInBucket[] {
-    const { inTurn, behind } = this.recheck.toAsk(limit, held);
+    const { inTurn, behind } = this.keys.toAsk(limit, held);
     const asked = new Map(inTurn.map((at) => [at.key, at]));
     for (const { bucket, key } of behind) this.continueKey(bucket, key);
     for (const [key, at] of this.toContinue) {
@@ -221,7 +228,7 @@ export class ParkedReader {
   /** These go out now: they wait in the queues before anybody else runs. */
   took({ clear, notAsked, unwritten }: Taken): void {
     for (const { bucket, key } of clear) {
-      if (this.writes.isAside(bucket, key)) continue; // whoever writes it says so
+      if (this.writes.isQuarantined(bucket, key)) continue; // whoever writes it says so
       if (unwritten.has(key) || this.parkedMeanwhile?.has(key) === true) this.continueKey(bucket, key);
       else this.free(bucket, key);
     }
@@ -245,7 +252,7 @@ export class ParkedReader {
   }
 
   private taken(): void {
-    this.keys.taken();
+    this.beingTaken.clear();
     this.parkedMeanwhile = undefined;
   }
 
@@ -265,7 +272,7 @@ export class ParkedReader {
       this.epochOf(bucket) === epochs.get(bucket) && this.open.has(bucket);
     for (const message of messages) {
       if (isOurs(message)) this.withMarks.add(message.bucket);
-      else this.stranded.set(message.bucket, epochs.get(message.bucket) as string);
+      else this.staleMarks.set(message.bucket, epochs.get(message.bucket) as string);
     }
     const notAsked = keys.filter((at) => !isOurs(at));
     const markedBeside = messages.length + clear.length > 0 ? session : undefined;
@@ -276,21 +283,28 @@ export class ParkedReader {
   private maybeMarked(rows: readonly { readonly bucket: number }[], leases: readonly Lease[]): void {
     const epochs = epochsOf(leases);
     const buckets = new Set(rows.map(({ bucket }) => bucket));
-    for (const bucket of buckets) this.stranded.set(bucket, epochs.get(bucket) as string);
+    for (const bucket of buckets) this.staleMarks.set(bucket, epochs.get(bucket) as string);
     this.relay.leases.changeEpoch(this.relay.id, [...buckets]);
   }
 
-  /** More keys are blocked than fit into memory: the store is asked about those at hand, and the others of them stay known. */
+  /** Before they are accepted: where more keys are blocked than fit into memory, the store is asked about those at hand. */
   async ask(messages: readonly OutboxMessage[]): Promise<void> {
-    this.keys.keep(new Set(messages.flatMap(({ key }) => key ?? [])));
-    const keys = messages.flatMap(({ bucket, key }) =>
-      key === null || this.keys.has(bucket, key) ? [] : [{ bucket, key }],
+    const { keys, relay, ledger } = this;
+    this.blocked = new Set(this.beingTaken);
+    if (!keys.overflow) return;
+    const unknown = messages.flatMap(({ bucket, key }) =>
+      key === null || keys.has(bucket, key) ? [] : [{ bucket, key }],
     );
-    for (const { bucket, key } of await this.relay.store.parked.blockedAmong(this.relay.id, keys))
-      this.keys.addBeyond(bucket, key);
+    const { blocked } = this;
+    for (const { key } of await relay.store.parked.blockedAmong(relay.id, unknown)) blocked.add(key);
     // The store does not know yet what is not written.
-    for (const { bucket, key } of keys)
-      if (this.ledger.unwritten.pending.has(key) || this.writes.isAside(bucket, key)) this.keys.addBeyond(bucket, key);
+    for (const { bucket, key } of unknown)
+      if (ledger.unwritten.pending.has(key) || this.writes.isQuarantined(bucket, key)) blocked.add(key);
+  }
+
+  /** Whether a ready message of this key has to be parked. */
+  isBlocked(bucket: number, key: string): boolean {
+    return this.keys.has(bucket, key) || this.blocked.has(key);
   }
 
   /**

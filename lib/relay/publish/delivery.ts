@@ -82,9 +82,9 @@ export class Delivery {
     return verdict !== 'go' || this.may(batch) ? verdict : 'later';
   }
 
-  /** Of an orphan the lease may have come back: it is read again first. */
+  /** A lease that was lost may have come back: it is read again first. */
   private may({ messages }: Batch): boolean {
-    return messages.every((message) => this.usable(message.bucket) && message.state !== 'orphan');
+    return messages.every((message) => this.usable(message.bucket) && message.state !== 'leaseLost');
   }
 }
 

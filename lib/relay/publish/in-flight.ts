@@ -42,4 +42,4 @@ export class InFlight {
   }
 }
 
-const isUnresolved = ({ state }: OutboxMessage): boolean => state === 'out' || state === 'orphan';
+const isUnresolved = ({ state }: OutboxMessage): boolean => state === 'out' || state === 'leaseLost';

@@ -16,7 +16,7 @@ import { readLargePayloads } from './read-large-payloads.js';
  */
 export class LargePayloads {
   /** By id: reads of nothing else that failed. */
-  private readonly strikes = new Map<string, number>();
+  private readonly failedReads = new Map<string, number>();
   /** By id, until when (monotonic) they are not read again. */
   readonly heldBack = new Map<string, number>();
 
@@ -52,7 +52,7 @@ export class LargePayloads {
     const asked = clock.monotonic();
     try {
       if (await readLargePayloads(store.ready, id, messages)) {
-        if (this.strikes.size > 0) for (const message of messages) this.strikes.delete(message.id);
+        if (this.failedReads.size > 0) for (const message of messages) this.failedReads.delete(message.id);
         return 'go';
       }
     } catch (thrown) {
@@ -72,9 +72,9 @@ export class LargePayloads {
     const subject = subjectOf(error);
     if (subject === 'damage') return this.holdBack(id, DAMAGED_PAUSE); // parking, which moves the payload, would fail, too
     if (subject === 'database' && took < STATEMENT_TIMEOUT) return this.holdBack(id, AWAY_PAUSE);
-    const strikes = (this.strikes.get(id) ?? 0) + 1;
-    put(this.strikes, id, strikes);
-    return strikes < STRIKES ? PAUSE : undefined;
+    const failedReads = (this.failedReads.get(id) ?? 0) + 1;
+    put(this.failedReads, id, failedReads);
+    return failedReads < MOST_FAILED_READS ? PAUSE : undefined;
   }
 
   private holdBack(id: string, ms: number): number {
@@ -98,5 +98,5 @@ const PAUSE = 200;
 const AWAY_PAUSE = 1_000;
 const DAMAGED_PAUSE = 10_000;
 /** Between two of them its row was read: the database is there. */
-const STRIKES = 3;
+const MOST_FAILED_READS = 3;
 const MAX_KNOWN = 1_000;

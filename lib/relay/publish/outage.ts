@@ -25,11 +25,11 @@ export class Outage {
   readonly destinations: Destinations;
   /**
    * How many messages in a row may be put off because of their destinations before that is an outage of the transport: each one
-   * that gets through allows one more, up to {@link MOST_ASIDE}. While most get through, those that cannot go aside one by one; a
+   * that gets through allows one more, up to {@link MOST_PUT_OFF}. While most get through, the others are put off one by one; a
    * whole cluster that refuses is noticed after so many, and all others stay where they are. Each time that the circuit asks whether
-   * the broker is back, so many may go aside again, or those in front would keep the others from being asked.
+   * the broker is back, so many may be put off again, or those in front would keep the others from being asked.
    */
-  private aside = 0;
+  private mayBePutOff = 0;
   /** It was not the connection that failed. */
   private openedByKey = false;
   private toldOpen = false;
@@ -86,18 +86,18 @@ export class Outage {
 
   /** A message that gets through changes something. */
   get isTroubled(): boolean {
-    const { circuit, aside, destinations, ledger } = this;
-    return circuit.isTroubled || ledger.trial.isOpen || aside < MOST_ASIDE || !destinations.areThere;
+    const { circuit, mayBePutOff, destinations, ledger } = this;
+    return circuit.isTroubled || ledger.trial.isOpen || mayBePutOff < MOST_PUT_OFF || !destinations.areThere;
   }
 
   /** A message got through; without one, a connection attempt. */
   succeeded(message?: OutboxMessage): void {
     if (message !== undefined) {
-      this.aside = Math.min(MOST_ASIDE, this.aside + 1);
+      this.mayBePutOff = Math.min(MOST_PUT_OFF, this.mayBePutOff + 1);
       this.destinations.gotThrough(message);
     }
     const openFor = this.circuit.succeed(this.deps.clock.monotonic(), message === undefined ? 'connection' : 'message');
-    // A connection convicts nobody: there are brokers that take connections, and no writes. Nor does it acquit.
+    // A connection convicts nobody: there are brokers that take connections, and no writes. Nor does it clear anybody.
     if (message !== undefined) this.ledger.trial.gotThrough(message, this.circuit.state === 'closed');
     if (openFor !== undefined) this.closed(openFor);
   }
@@ -134,7 +134,7 @@ export class Outage {
     // One that may have broken the connection is an outage until it is convicted of that.
     if (
       !(isDestination
-        ? this.maySetAside(message, failure)
+        ? this.mayPutOff(message, failure)
         : suspect === undefined && this.ledger.trial.failsAlone(message))
     )
       return release;
@@ -213,12 +213,12 @@ export class Outage {
   }
 
   /** One that was put off before costs nothing more; in a probe it takes the turn of another. */
-  private maySetAside({ parkedId }: OutboxMessage, { suspect, destination, certain }: PublishFailure): boolean {
+  private mayPutOff({ parkedId }: OutboxMessage, { suspect, destination, certain }: PublishFailure): boolean {
     if (suspect === 'handler' || (certain === true && destination !== undefined)) return true;
     if (destination !== undefined && this.destinations.isProved(destination)) return true;
     if (parkedId !== null && !this.probing) return true;
-    if (this.aside === 0) return false;
-    this.aside -= 1;
+    if (this.mayBePutOff === 0) return false;
+    this.mayBePutOff -= 1;
     return true;
   }
 
@@ -246,7 +246,7 @@ export class Outage {
   }
 
   private startProbe(): void {
-    this.aside = MOST_ASIDE;
+    this.mayBePutOff = MOST_PUT_OFF;
     this.reconnected = this.openedByKey;
     this.triedBuckets = 0;
     this.probes += 1;
@@ -259,7 +259,7 @@ export class Outage {
 
 type Release = Extract<Outcome, { kind: 'release' }>;
 
-const MOST_ASIDE = 50;
+const MOST_PUT_OFF = 50;
 /** Milliseconds to the next probe of a broker that answers. */
 const SOON = 10;
 /** Milliseconds between probes at most while all that is read waits for the keys of its payloads. */

@@ -24,7 +24,7 @@ export class Trial {
   readonly suspects = new Map<string, number>();
   private readonly alone = new Set<string>();
   /** Times that a message failed alone and another one got through after it; of these, times that it may have broken the connection. */
-  private readonly strikes = new Map<string, { alone: number; broke: number }>();
+  private readonly soloFailures = new Map<string, { alone: number; broke: number }>();
   /** Buckets after unclean ends, by table, and how many of the next messages their owners may have held. */
   private readonly ready = new Map<number, { left: number }>();
   private readonly parked = new Map<number, { left: number }>();
@@ -41,7 +41,7 @@ export class Trial {
   }
 
   /** It has a result, or is not ours any more. */
-  acquit({ id }: OutboxMessage): void {
+  clear({ id }: OutboxMessage): void {
     this.alone.delete(id);
     this.suspects.delete(id);
   }
@@ -53,28 +53,28 @@ export class Trial {
 
   /** A message that gets through changes something. */
   get isOpen(): boolean {
-    return this.failed !== undefined || this.strikes.size > 0;
+    return this.failed !== undefined || this.soloFailures.size > 0;
   }
 
   /** @param convicts whether the transport takes messages now */
   gotThrough({ id }: OutboxMessage, convicts: boolean): void {
-    this.strikes.delete(id);
+    this.soloFailures.delete(id);
     const { failed } = this;
     if (!convicts || failed === undefined) return;
     this.failed = undefined;
     if (failed.id === id) return;
-    if (this.strikes.size >= MOST) this.strikes.clear();
-    const { alone, broke } = this.strikes.get(failed.id) ?? { alone: 0, broke: 0 };
-    this.strikes.set(failed.id, { alone: alone + 1, broke: broke + Number(failed.broke) });
+    if (this.soloFailures.size >= MOST) this.soloFailures.clear();
+    const { alone, broke } = this.soloFailures.get(failed.id) ?? { alone: 0, broke: 0 };
+    this.soloFailures.set(failed.id, { alone: alone + 1, broke: broke + Number(failed.broke) });
   }
 
   failsAlone({ id }: OutboxMessage): boolean {
-    return (this.strikes.get(id)?.alone ?? 0) >= ENOUGH;
+    return (this.soloFailures.get(id)?.alone ?? 0) >= ENOUGH;
   }
 
   /** @returns whether it is charged with having broken the connection */
   convict({ id }: OutboxMessage): boolean {
-    return (this.strikes.get(id)?.broke ?? 0) >= ENOUGH && this.strikes.delete(id);
+    return (this.soloFailures.get(id)?.broke ?? 0) >= ENOUGH && this.soloFailures.delete(id);
   }
 
   /**
@@ -127,7 +127,7 @@ export class Trial {
 
 /** Leases in a row that ran out in somebody's hands: one is a machine, two are a bad day. */
 export const UNCLEAN_ENDS = 3;
-/** Strikes: no chance. */
+/** Times: no chance. */
 const ENOUGH = 3;
 /** Of each list. Beyond it all is forgotten, and found once more. */
 const MOST = 5_000;

@@ -12,14 +12,14 @@ const HIGHEST = (2n ** 64n).toString();
 export class KnownRows {
   readonly ids = new Map<string, string>();
   /** Ids of those whose number another row has by now; nearly always empty. */
-  private readonly displaced = new Set<string>();
+  private readonly replaced = new Set<string>();
   /** Numbers that were read before numbers may have gone back: who has them now, only the row itself tells. */
-  private readonly doubted = new Set<string>();
+  private readonly unverified = new Set<string>();
   /** Settled while a read was under way, which may still return them. */
-  lingering: Row[] = [];
+  settledMeanwhile: Row[] = [];
 
   get size(): number {
-    return this.ids.size + this.displaced.size;
+    return this.ids.size + this.replaced.size;
   }
 
   /** Up to here no number is known. Looks at all of them. */
@@ -31,40 +31,40 @@ export class KnownRows {
 
   /** Whether a row that a read returned was not read before. */
   isNew({ seq, id }: Row): boolean {
-    if (this.ids.get(seq) !== id) return this.displaced.size === 0 || !this.displaced.has(id);
-    if (this.doubted.size > 0) this.doubted.delete(seq);
+    if (this.ids.get(seq) !== id) return this.replaced.size === 0 || !this.replaced.has(id);
+    if (this.unverified.size > 0) this.unverified.delete(seq);
     return false;
   }
 
   /** Whether what stands at a number need not be looked at. */
   has(seq: string): boolean {
-    return this.ids.has(seq) && (this.doubted.size === 0 || !this.doubted.has(seq));
+    return this.ids.has(seq) && (this.unverified.size === 0 || !this.unverified.has(seq));
   }
 
   add({ seq, id }: Row): void {
-    if (this.doubted.size > 0) {
+    if (this.unverified.size > 0) {
       const before = this.ids.get(seq);
-      if (before !== undefined && before !== id) this.displaced.add(before);
-      this.doubted.delete(seq);
+      if (before !== undefined && before !== id) this.replaced.add(before);
+      this.unverified.delete(seq);
     }
     this.ids.set(seq, id);
   }
 
   /** @returns whether it was known */
   delete({ seq, id }: Row): boolean {
-    if (this.ids.get(seq) !== id) return this.displaced.delete(id);
-    this.doubted.delete(seq);
+    if (this.ids.get(seq) !== id) return this.replaced.delete(id);
+    this.unverified.delete(seq);
     return this.ids.delete(seq);
   }
 
   /** From now on a number alone proves nothing. */
-  doubt(): void {
-    for (const seq of this.ids.keys()) this.doubted.add(seq);
+  distrust(): void {
+    for (const seq of this.ids.keys()) this.unverified.add(seq);
   }
 
   /** The read that may have returned them is over. */
-  forgetLingering(): void {
-    for (const row of this.lingering) this.delete(row);
-    this.lingering = [];
+  forgetSettled(): void {
+    for (const row of this.settledMeanwhile) this.delete(row);
+    this.settledMeanwhile = [];
   }
 }

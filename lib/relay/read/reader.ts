@@ -7,7 +7,7 @@ import { KnownRows } from './known-rows.js';
 import { LateRows } from './late-rows.js';
 import type { LowWaterMark } from './low-water-mark.js';
 import { NumberWatch } from './number-watch.js';
-import type { ReadCost } from './read-cost.js';
+import type { ReadCost } from './snapshot-watch.js';
 
 type Reads = 'fetch' | 'sweep' | 'readPlaces' | 'probe' | 'bucketsPerRead';
 
@@ -120,7 +120,7 @@ export class Reader {
       throw error;
     } finally {
       this.reading = false;
-      this.known.forgetLingering();
+      this.known.forgetSettled();
     }
   }
 
@@ -136,13 +136,12 @@ export class Reader {
     this.session ??= fetched.session;
     const ended = this.contradicted(fetched, restarts);
     if (ended !== undefined) return ended;
-    const { places, complete, raise, overtaken } = await lateRows.find(fetched.snapshot, this.heads, positions, known);
+    const { places, complete, raise } = await lateRows.find(fetched.snapshot, this.heads, positions, known);
     if (this.restarts !== restarts) return this.lose(); // what was found is of a range that has moved
     this.backlog = places.filter(({ bucket, seq }) => !known.has(seq) && this.isOurs(bucket));
     this.backlogSeen = fetched.snapshot;
     const below = this.backlog.find(({ bucket, seq }) => compareSeq(seq, this.lowWaterMark.of(bucket)) <= 0);
     if (below !== undefined) return this.startOver(`a message stood at number ${below.seq}, ${BELOW}`);
-    if (overtaken !== undefined) this.settings.warn?.(overtaken);
     // The head fetch is made again when all that became visible behind it is read.
     if (this.backlog.length > limit || !complete) return await this.readBacklog(limit, restarts);
     const late = this.backlog.splice(0);
@@ -218,7 +217,7 @@ export class Reader {
 
   /** The row left the ready table, and the database said so. */
   settled(row: Pick<OutboxMessage, 'seq' | 'id'>): void {
-    if (this.reading) this.known.lingering.push(row);
+    if (this.reading) this.known.settledMeanwhile.push(row);
     else this.known.delete(row);
   }
 
@@ -234,7 +233,7 @@ export class Reader {
   rewind(messages: Iterable<OutboxMessage>): void {
     const points = new Map<number, string>();
     // A bucket that is read from its start again may still be below a low-water mark that holds all the same.
-    for (const [bucket, head] of this.heads) points.set(bucket, lowerSeq(head, this.lowWaterMark.rewindTo(bucket)));
+    for (const [bucket, head] of this.heads) points.set(bucket, lowerSeq(head, this.lowWaterMark.of(bucket)));
     for (const message of messages) {
       const { bucket, seq } = message;
       this.known.delete(message);
@@ -266,7 +265,7 @@ export class Reader {
       this.readAgain += 1;
       this.settings.warn?.(`${why}: everything is read again, in order`);
     }
-    this.known.doubt();
+    this.known.distrust();
     const points = new Map([...this.heads.keys()].map((bucket) => [bucket, '0']));
     for (const bucket of points.keys()) {
       this.lowWaterMark.forget(bucket);

@@ -9,7 +9,7 @@ const FIRST_READ = 100;
 const AHEAD = 2;
 
 /** Messages that could not be parked, and those of their keys behind them, or not settled: so many of them take no room. */
-const MOST_ASIDE = 10_000;
+const MOST_QUARANTINED = 10_000;
 
 /** How much of one transport may be in memory, and how much of that is taken. */
 export class Room {
@@ -20,7 +20,7 @@ export class Room {
     readonly bounds: Pick<ResolvedOptions, 'batchSize' | 'batchesInFlight' | 'batchBytes'>,
     readonly ledger: { readonly held: number } = { held: 0 },
     /** Of those that are held, how many cannot be written: they must not keep the others from being read. */
-    readonly aside: () => number = () => 0,
+    readonly quarantined: () => number = () => 0,
     /** Memory holds what is out, and nothing is read ahead. */
     readonly isTight: () => boolean = () => false,
   ) {}
@@ -35,13 +35,13 @@ export class Room {
     const { batchSize, batchesInFlight, batchBytes } = this.bounds;
     const batches = batchesInFlight + (this.isTight() ? 0 : AHEAD);
     const byBytes = Math.floor((batchBytes * batches) / this.averageBytes);
-    const held = this.held - Math.min(MOST_ASIDE, this.aside());
+    const held = this.held - Math.min(MOST_QUARANTINED, this.quarantined());
     return Math.min(batchSize * batches, Math.max(1, byBytes)) - held;
   }
 
   /** Nothing is in memory but what cannot be written. */
   get empty(): boolean {
-    return this.held === this.aside();
+    return this.held === this.quarantined();
   }
 
   /** Some more for parked ones: under a backlog that always fills the room, retries would never find any. */

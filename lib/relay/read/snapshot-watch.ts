@@ -3,7 +3,7 @@ import { durationText } from '../../time/duration.js';
 import { errorText } from '../../observe/redact/error-text.js';
 import type { OutboxHooks } from '../../observe/events.js';
 import type { DiagnoseStore, HeldSnapshot, HeldSnapshotReport } from '../../store/diagnose/diagnose-store.js';
-import { ReadCost } from './read-cost.js';
+import { waitedTooLong } from '../../store/database-errors.js';
 
 export interface HeldSnapshotStatus {
   /** Who holds it, and since when, one sentence. */
@@ -12,12 +12,16 @@ export interface HeldSnapshotStatus {
   readonly isSlow: boolean;
 }
 
+/** Told what reads take. */
+export type ReadCost = Pick<SnapshotWatch, 'took' | 'walked' | 'measure'>;
+
 /**
  * Names who holds an old snapshot, once that costs something: a server cannot remove rows that such a snapshot may still see,
  * and reads walk over them. Nobody waits for the answer, and a look that fails tells nothing.
  */
 export class SnapshotWatch {
-  readonly cost: ReadCost;
+  /** Milliseconds of about the last minute that reads took beyond what they brought, and when that was summed up. */
+  private cost = { sum: 0, at: 0 };
   private held: { readonly holder: HeldSnapshot; readonly since: number } | undefined;
   /** The oldest one that was seen, told or not. */
   private seen: { readonly transaction: string; readonly since: number } | undefined;
@@ -34,15 +38,40 @@ export class SnapshotWatch {
     readonly table: string,
     /** Milliseconds for which a snapshot must be held to be told of. */
     readonly longest = LONGEST,
-  ) {
-    this.cost = new ReadCost(
-      () => clock.monotonic(),
-      () => this.look(),
-    );
+  ) {}
+
+  /** A statement that returned so many rows. */
+  took(ms: number, rows = 0): void {
+    this.walked(ms - ORDINARY - rows * A_ROW);
+  }
+
+  /** A statement that returns messages. One that is cancelled for its time returned none. */
+  async measure<T extends { readonly messages: readonly unknown[] }>(work: () => Promise<T>): Promise<T> {
+    const began = this.clock.monotonic();
+    try {
+      const result = await work();
+      this.took(this.clock.monotonic() - began, result.messages.length);
+      return result;
+    } catch (error) {
+      if (waitedTooLong(error)) this.took(this.clock.monotonic() - began);
+      throw error;
+    }
+  }
+
+  /** So long over what is gone. */
+  walked(ms: number): void {
+    if (ms > 0) this.cost = { sum: this.recent + ms, at: this.clock.monotonic() };
+    this.look();
+  }
+
+  /** What is older counts less and less. */
+  private get recent(): number {
+    const { sum, at } = this.cost;
+    return sum * 2 ** ((at - this.clock.monotonic()) / HALF);
   }
 
   status(): HeldSnapshotStatus | null {
-    const { isSlow } = this.cost;
+    const isSlow = this.recent >= SLOW;
     if (this.held !== undefined) return { text: this.text(this.held.holder, this.held.since), isSlow };
     if (this.needs === undefined || !isSlow) return null;
     const text = `Reading ${this.table} is slow, perhaps for rows that are gone and that a snapshot keeps. Who holds one is hidden from this login: grant ${this.needs}`;
@@ -51,7 +80,7 @@ export class SnapshotWatch {
 
   private look(): void {
     if (this.looking !== undefined || this.store === undefined) return;
-    if (!this.cost.isFelt && this.held === undefined) return;
+    if (this.recent < FELT && this.held === undefined) return;
     const now = this.clock.monotonic();
     if (now - this.lookedAt < LOOK_EVERY) return;
     this.lookedAt = now;
@@ -114,3 +143,10 @@ const LOOK_EVERY = 15_000;
 const LONGEST = 30_000;
 /** Dead rows that wait for the next vacuum anyhow. */
 const FEW = 10_000;
+/** Milliseconds that a statement may take, on a busy server or one that is far away; and for each row. */
+const ORDINARY = 50;
+const A_ROW = 0.2;
+/** Milliseconds after which a cost counts half. A turn of the full scan comes every 45 s. */
+const HALF = 45_000;
+/** Milliseconds after which somebody looks why: some 100,000 rows that are gone; and for which messages are late: a tenth of the time. */
+const [FELT, SLOW] = [100, 6_000];

@@ -1,6 +1,6 @@
 import { OutboxMessage } from '../../outbox-message.js';
 import { fitting } from '../../message/fitting-by-bytes.js';
-import { isUnread } from '../../message/unread-payload.js';
+import { isUnread, withoutLargePayload } from '../../message/unread-payload.js';
 import type { Publisher } from '../publish/publisher.js';
 import type { Pause } from '../../store/pauses/pause-store.js';
 import type { LockedReport, LockSession } from '../../store/parked-store.js';
@@ -10,8 +10,8 @@ import { LargePayloads } from '../publish/large-payloads.js';
 import type { Deadline } from '../../time/deadline.js';
 import { FirstConnection } from '../publish/first-connection.js';
 import { publisherOf, type TransportRelayDependencies } from '../relay.types.js';
-import { endBrokerSide, failingWrites, statusOf } from '../broker-side.js';
-import type { FailingOperation } from '../database-failures.js';
+import { endBrokerSide, statusOf } from '../broker-side.js';
+import { isOfTheRow } from '../../store/database-errors.js';
 import { difference } from '../run-reports.js';
 import { PauseGate } from '../pauses/gate.js';
 import { LookAhead } from './look-ahead.js';
@@ -22,7 +22,7 @@ import { Trial } from '../publish/trial.js';
 import { RefusedRows } from './refused-rows.js';
 import { outcomeOf } from '../settle/outcome-of.js';
 import { transitionTo, whyFailed, whyPutOff } from '../settle/results.js';
-import { isRetry, Settler, type Transition, type WriteReport } from '../settle/settler.js';
+import { isRetry, type Transition } from '../settle/settler.js';
 import { tellPublished, tellTransition } from '../settle/tell.js';
 import type { TransportStatus, RunningRelay, RunReport } from '../relay.js';
 import { WakeUps } from '../wake-ups.js';
@@ -50,10 +50,8 @@ export class RowLockRelay implements RunningRelay {
   readonly ahead: LookAhead;
   readonly gate: PauseGate;
   readonly wakeUps = new WakeUps();
-  /** Writes late successes. All else is written with the locks. */
-  readonly settler: Settler;
-  /** Dead, and through all the same: written when no row is locked here. */
-  private readonly late: OutboxMessage[] = [];
+  /** Dead, and through all the same: written when no row is locked here. All else is written with the locks. */
+  private late: OutboxMessage[] = [];
   private readonly maxBatch: number;
   /** Nothing is begun any more, neither by the loop nor by a pass. */
   private stopping = false;
@@ -65,11 +63,6 @@ export class RowLockRelay implements RunningRelay {
     succeeded: (operation: 'fetch') => void,
   ) {
     this.publisher = publisherOf(deps, (...said) => this.outage.transportState(...said));
-    const { store, clock, options, id, leases } = deps;
-    const settings = { transport: id, owner: leases.owner, onPublished: options.onPublished, batch: MOST_LATE };
-    const none = (): undefined => undefined;
-    const written = (report: WriteReport): void => this.lateWritten(report);
-    this.settler = new Settler(store, clock, settings, none, () => 0, written);
     this.maxBatch = Math.min(deps.options.batchSize, deps.transport.maxBatch ?? Infinity);
     this.gate = new PauseGate(deps);
     const { flight, trial } = this;
@@ -148,9 +141,9 @@ export class RowLockRelay implements RunningRelay {
     return statusOf(this);
   }
 
-  /** All but late successes is written with what was read. */
-  failingWrites(): FailingOperation[] {
-    return failingWrites(this);
+  /** What is read again is written again. */
+  failingWrites(): [] {
+    return [];
   }
 
   private lastLocked = 0;
@@ -175,8 +168,7 @@ export class RowLockRelay implements RunningRelay {
     this.untried = 0;
     const { options, id, store, clock } = this.deps;
     await this.deps.admitted?.();
-    for (const message of this.late.splice(0)) this.settler.succeed(message);
-    await this.settler.successes.quiet();
+    await this.settleLate();
     if (!(await this.outage.mayRead()) || this.stopping) return options.pollInterval;
     if (this.gate.isClosed) {
       if (this.outage.probing) this.outage.probeAgain(0, 1); // a connection is proof enough
@@ -271,7 +263,7 @@ export class RowLockRelay implements RunningRelay {
         if (!ended.aborted) this.failed(message, result, results);
         return;
       }
-      this.trial.acquit(message);
+      this.trial.clear(message);
       results.published.push(message);
       this.outage.succeeded(message);
     };
@@ -322,19 +314,27 @@ export class RowLockRelay implements RunningRelay {
 
   /** A call that nobody waited for any more ended well, after it was decided that its message is dead. */
   private gotThroughLate(message: OutboxMessage): void {
-    if (message.state !== 'dead' || this.late.length + this.settler.size >= MOST_LATE) return;
-    message.state = 'told';
-    this.late.push(message);
+    if (message.state !== 'dead' || this.late.length >= MOST_LATE) return;
+    message.state = 'reported';
+    this.late.push(withoutLargePayload(message));
     this.wakeUps.ready();
   }
 
-  private lateWritten(report: WriteReport): void {
-    const { hooks } = this.deps;
-    if (report.kind === 'failed')
-      return hooks.emit('error', { operation: report.operation, error: report.error, retryIn: report.retryIn });
-    if (report.kind !== 'settled') return;
-    this.counts.published += report.messages.length;
-    tellPublished(this.deps, report.messages);
+  private async settleLate(): Promise<void> {
+    const { store, id, options, hooks } = this.deps;
+    const { late } = this;
+    if (late.length === 0) return;
+    this.late = [];
+    try {
+      await store.ready.settle(id, late, options.onPublished);
+    } catch (error) {
+      const isOfThem = isOfTheRow(error); // they stay dead
+      if (!isOfThem) this.late.unshift(...late);
+      hooks.emit('error', { operation: 'settle', error, retryIn: isOfThem ? null : options.pollInterval });
+      return;
+    }
+    this.counts.published += late.length;
+    tellPublished(this.deps, late);
   }
 }
 

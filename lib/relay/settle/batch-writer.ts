@@ -24,12 +24,12 @@ interface Stuck<T> {
  * Collects items while a write is under way and writes what came together in one go: the batch grows by itself with the load and is
  * one item when there is none. Items leave in the order in which they came. A failing write is repeated with half of them, or
  * with one if it took too long, as it may have failed for its size, or for one of them. An item that cannot be written for a reason
- * of its own is set aside: it is tried again by itself, later each time, and holds up nothing but what must not pass it.
+ * of its own is quarantined: it is tried again by itself, later each time, and holds up nothing but what must not pass it.
  */
 export class BatchWriter<T> {
-  /** What is not written, in its order: what is out and what is set aside included. */
+  /** What is not written, in its order: what is out and what is quarantined included. */
   waiting: T[] = [];
-  /** From the first item until nothing waits but what is set aside. */
+  /** From the first item until nothing waits but what is quarantined. */
   active: Promise<void> | undefined;
   /** The write that is out now, and what is in it. */
   writing: Promise<void> | undefined;
@@ -37,7 +37,7 @@ export class BatchWriter<T> {
   /** The last write, with the pause after it. */
   private turn: Promise<void> | undefined;
   private stopped = false;
-  /** The first of each order that is set aside, by that order, or by itself. */
+  /** The first of each order that is quarantined, by that order, or by itself. */
   private readonly stuck = new Map<unknown, Stuck<T>>();
   /** Items of the next write: half of those of one that failed, twice as many after each that did not. */
   private most: number;
@@ -61,9 +61,9 @@ export class BatchWriter<T> {
   }
 
   add(item: T): void {
-    const isAside = this.isAside(item);
-    this.waiting.push(isAside ? this.rules.strip(item) : item);
-    if (!isAside) this.start();
+    const isQuarantined = this.isQuarantined(item);
+    this.waiting.push(isQuarantined ? this.rules.strip(item) : item);
+    if (!isQuarantined) this.start();
   }
 
   /** Something could not be written and is not yet: since when, monotonic, and the last failure. */
@@ -71,8 +71,8 @@ export class BatchWriter<T> {
     return this.waiting.length > 0 && this.failures + this.stuck.size > 0 ? this.trouble : undefined;
   }
 
-  /** How many are set aside. */
-  get aside(): number {
+  /** How many are quarantined. */
+  get quarantined(): number {
     return this.waiting.length - this.free.length;
   }
 
@@ -80,16 +80,16 @@ export class BatchWriter<T> {
     return this.stuck.has(order);
   }
 
-  /** Gives up what is set aside and for which `which` holds, but for one that is being written now. */
+  /** Gives up what is quarantined and for which `which` holds, but for one that is being written now. */
   drop(which: (item: T) => boolean): readonly T[] {
-    const isDropped = (item: T): boolean => this.isAside(item) && !this.inHand.includes(item) && which(item);
+    const isDropped = (item: T): boolean => this.isQuarantined(item) && !this.inHand.includes(item) && which(item);
     const dropped = this.waiting.filter(isDropped);
     this.remove(new Set(dropped));
     this.schedule();
     return dropped;
   }
 
-  /** Resolves when all that was added so far is written or set aside, whatever comes after it, or when it is given up. */
+  /** Resolves when all that was added so far is written or quarantined, whatever comes after it, or when it is given up. */
   async quiet(): Promise<void> {
     const before = new Set(this.free);
     while (this.active !== undefined && this.free.some((item) => before.has(item))) await this.turn;
@@ -103,10 +103,10 @@ export class BatchWriter<T> {
   }
 
   private get free(): T[] {
-    return this.stuck.size === 0 ? this.waiting : this.waiting.filter((item) => !this.isAside(item));
+    return this.stuck.size === 0 ? this.waiting : this.waiting.filter((item) => !this.isQuarantined(item));
   }
 
-  private isAside(item: T): boolean {
+  private isQuarantined(item: T): boolean {
     return this.stuck.size > 0 && this.stuck.has(this.nameOf(item));
   }
 
@@ -143,7 +143,7 @@ export class BatchWriter<T> {
     if (pause > 0 && !this.stopped) await this.pause(pause);
   }
 
-  /** In turns with what is set aside: much of that must not keep what comes now. */
+  /** In turns with what is quarantined: much of that must not keep what comes now. */
   private next(retries: boolean): readonly T[] {
     const { free, rules, soonest } = this;
     const isDue = soonest !== undefined && soonest.due <= this.clock.monotonic();
@@ -172,7 +172,7 @@ export class BatchWriter<T> {
     const isOwn = isOfTheRow(error) || (tookTooLong && batch.length === 1);
     this.trouble = { since: this.failing?.since ?? this.clock.monotonic(), error };
     if (isOwn && batch.length === 1) {
-      this.failed(error, this.putAside(first, took));
+      this.failed(error, this.quarantine(first, took));
       const inARow = this.failures++; // after the first it may be all of them
       return inARow === 0 ? 0 : Math.min(1_000, 100 * 2 ** Math.min(inARow - 1, 10));
     }
@@ -190,7 +190,7 @@ export class BatchWriter<T> {
    * @param took milliseconds until its write failed: while it waits for a lock the others wait, too
    * @returns milliseconds until it is tried again
    */
-  private putAside(item: T, took: number): number {
+  private quarantine(item: T, took: number): number {
     const { clock, rules } = this;
     const before = this.stuck.get(this.nameOf(item));
     const delay = Math.min(MAX_DELAY, Math.max(FIRST_DELAY, (before?.delay ?? 0) * 2, took * 3));

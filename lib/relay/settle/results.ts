@@ -79,13 +79,13 @@ export class Results {
   /**
    * Was not sent after all, or its lease was lost while it was out: nobody is to blame, and if its bucket is ours it is read again.
    *
-   * A parked orphan is marked under its older epoch, by which it is taken again. To unmark it would be under today's, and
+   * A parked message whose lease was lost is marked under its older epoch, by which it is taken again. To unmark it would be under today's, and
    * then it would be nobody's while a second copy, which was taken meanwhile, is on its way.
    */
   withdrawn(message: OutboxMessage, isOurs: boolean): readonly Effect[] {
     const { ledger } = this;
     const messages = [message, ...ledger.queues.cut(message)];
-    const isTakenAgain = ({ state, parkedId }: OutboxMessage): boolean => state === 'orphan' && parkedId !== null;
+    const isTakenAgain = ({ state, parkedId }: OutboxMessage): boolean => state === 'leaseLost' && parkedId !== null;
     const left = isOurs ? messages.filter(isTakenAgain) : messages;
     ledger.forget(left);
     if (!isOurs) return NOTHING;

@@ -36,7 +36,7 @@ export interface Decided extends Transition {
   message: OutboxMessage;
   readonly epoch: string | undefined;
   /** It could not be written for a while, in which its key did not go on. */
-  wasAside?: true;
+  wasQuarantined?: true;
 }
 
 /** What became of one write. */
@@ -121,7 +121,7 @@ export class Settler {
   }
 
   /** Whether a message of this key cannot be parked, so that those behind it wait in memory. */
-  isAside(bucket: number, key: string): boolean {
+  isQuarantined(bucket: number, key: string): boolean {
     return this.transitions.holds(orderIn(bucket, key));
   }
 
@@ -138,15 +138,15 @@ export class Settler {
 
   /** What is not written yet, and the database must hear of before it can say what blocks. */
   get size(): number {
-    return this.successes.waiting.length - this.successes.aside + this.transitions.waiting.length;
+    return this.successes.waiting.length - this.successes.quarantined + this.transitions.waiting.length;
   }
 
-  /** How many are set aside. */
+  /** How many are quarantined. */
   get unwritable(): number {
-    return this.successes.aside + this.transitions.aside;
+    return this.successes.quarantined + this.transitions.quarantined;
   }
 
-  /** But for what is set aside. */
+  /** But for what is quarantined. */
   async quiet(): Promise<void> {
     await this.successes.quiet();
     await this.transitions.quiet();
@@ -225,5 +225,5 @@ function orderOf({ message, blocks }: Decided): string | undefined {
   return blocks && message.parkedId === null ? orderIn(message.bucket, message.key ?? '') : undefined;
 }
 const strip = (item: Decided): Decided =>
-  Object.assign(item, { message: placeOnly(item.message), wasAside: true as const });
+  Object.assign(item, { message: placeOnly(item.message), wasQuarantined: true as const });
 const orderIn = (bucket: number, key: string): string => `${bucket} ${key}`;

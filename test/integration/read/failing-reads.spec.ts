@@ -100,19 +100,6 @@ describe.each(DATABASES)('a relay on %s whose heartbeats succeed', (kind) => {
       expect(dispatcher.status()).toMatchObject({ storeDownFor: null, failing: [] });
     });
 
-    it('E14: is degraded and says since when, while it may not read what is due', async () => {
-      const { dispatcher, transport } = relay();
-      await harness.enqueue([{ payload: text('before') }]);
-      await dispatcher.start();
-      await transport.until(() => transport.published.length === 1);
-      await select('revoke', 'outbox_parked');
-      await throughout(dispatcher, 'degraded', /^Reading due retries of 'default' fails: .*denied.*outbox_parked/);
-      await harness.enqueue([{ payload: text('beside') }]);
-      await transport.until(() => transport.published.length === 2);
-      await select('grant', 'outbox_parked');
-      await until(async () => (await health(dispatcher)).status === 'up');
-    });
-
     it('E14: is degraded and says since when, while what was published cannot be written down', async () => {
       const { dispatcher, transport } = relay();
       await dispatcher.start();

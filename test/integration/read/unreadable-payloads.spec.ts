@@ -27,14 +27,10 @@ function skippingClock() {
   };
 }
 
-/** What a server says about one row, or about everything. */
+/** What a server says about one row. */
 const ABOUT_ROW = {
   postgres: { code: 'XX000' },
   mysql: { code: 'ER_INVALID_JSON_CHARSET', errno: 3144, sqlState: '22032' },
-};
-const AWAY = {
-  postgres: { code: '57P01' },
-  mysql: { code: 'PROTOCOL_CONNECTION_LOST' },
 };
 /** Refuses to read this payload, and every payload with it. */
 const refusing =
@@ -67,8 +63,7 @@ describeOnEach([], 'a large payload that cannot be read', (kind) => {
     const transport = new ScriptedTransport();
     const poison: { id?: string | undefined } = {};
     const wrapStore = refusing(() => poison.id, error);
-    const { clock, skip } = skippingClock();
-    const { dispatcher, hooks } = harness.relay({ default: transport }, {}, { wrapStore, clock });
+    const { dispatcher, hooks } = harness.relay({ default: transport }, {}, { wrapStore });
     const ids = await harness.enqueue([
       { key: 'a', payload: large('p'), headers: SECRETS.headers },
       ...[1, 2, 3].map((n) => ({ key: `s${n}`, payload: small(`s${n}`) })),
@@ -77,7 +72,7 @@ describeOnEach([], 'a large payload that cannot be read', (kind) => {
     ]);
     poison.id = ids[0];
     await dispatcher.start();
-    return { transport, hooks, poison, skip };
+    return { transport, hooks, poison };
   }
 
   it.each(WAYS)(
@@ -103,24 +98,6 @@ describeOnEach([], 'a large payload that cannot be read', (kind) => {
   );
 
   if (kind === 'mysql') return; // the driver, and what it says of a lost connection, are MariaDB's
-
-  it.each(WAYS)(
-    'D8: while the connection goes with it, nobody is charged, and its neighbours are published (%s)',
-    async (_, options) => {
-      const { transport, hooks, poison, skip } = await start(options, 1, AWAY[dialectOf(kind)]);
-      await transport.until(() => transport.published.length === 5);
-      // After each of its own it is read again in a second.
-      for (let errors = hooks.of('error').length; errors < 6; errors += 1) {
-        skip(1_000);
-        await hooks.until('error', errors + 1);
-      }
-      poison.id = undefined;
-      skip(1_000);
-      await transport.until(() => transport.published.length === 6);
-      expect(hooks.of('failed')).toEqual([]);
-      expect(await harness.count('parked')).toBe(0);
-    },
-  );
 });
 
 /** Stored out of line both, and the small one is read with its row. */
@@ -168,30 +145,6 @@ describeWith('postgres', 'a payload that PostgreSQL has lost', () => {
       expect(transport.published.find((message) => message.id === id)?.payload).toEqual(lost);
     },
     300_000,
-  );
-
-  it.each(SIZES)(
-    'D8: it waits by itself in the parked table, too, and no lease goes for it (%d bytes)',
-    async (size) => {
-      harness = await createHarness('postgres', { buckets: 2 });
-      const messages = [0, 1, 0, 1].map((bucket, n) => ({
-        bucket,
-        delay: 3_600_000,
-        payload: secret(size),
-        key: `${n}`,
-      }));
-      const [id, ...others] = await harness.enqueue(messages);
-      await takeChunks(harness, id as string, 'outbox_parked');
-      await harness.dataSource.query('update outbox_parked set due_at = now()');
-      const transport = new ScriptedTransport();
-      const { dispatcher, hooks } = harness.relay({ default: transport });
-      await dispatcher.start();
-      await transport.until(() => transport.published.length === 3);
-      expect(transport.published.map((message) => message.id).sort()).toEqual(others.sort());
-      await until(() => hooks.of('error').some(({ retryIn }) => retryIn === 10_000));
-      expect(hooks.of('error').map(({ operation }) => operation)).not.toContain('take');
-      expect([hooks.of('leasesAcquired').length, hooks.of('leasesLost').length]).toEqual([1, 0]);
-    },
   );
 
   it('D8: dead letters are told beside one whose payload is lost', async () => {

@@ -143,16 +143,6 @@ describe.each(LANES)('the key of encrypted payloads', (kind, relay) => {
       expect(relays()[0]!.away).toEqual([]);
     });
 
-    it('J2: stays away: retry.maxAge ends the wait of its messages', async () => {
-      await start({ retry: { initial: 1, max: 1, maxAge: 1_500 } });
-      service.troubles.set('k1', gone);
-      const dead: number[] = [];
-      outbox.events.on('dead', ({ attempts }) => dead.push(attempts));
-      await write('k1', [1]);
-      await until(() => dead.length === 1);
-      expect(dead).toEqual([0]);
-    });
-
     it('J3: hangs for one message: those beside it are published, the circuit stays closed', async () => {
       await start({ publishTimeout: 6_000, lease: '30s' }); // each try of that one takes so long
       service.troubles.set('-1', silent);

@@ -78,55 +78,6 @@ describeWith(['rabbitmq', 'postgres'], 'RabbitMQ destinations that are missing w
     for (const name of ['circuitOpened', 'failed', 'retried', 'dead'] as const) expect(hooks.of(name)).toEqual([]);
     expect(hooks.of('destinationBack')).toHaveLength(1);
   });
-
-  it('R6: so are the queues and exchanges to which event classes send, each once, and no others', async () => {
-    const [there, queue, exchange] = [await observer.queue(), observer.unusedName(), observer.unusedName()];
-    const { hooks, answers } = await start({}, [
-      ...messagesTo(there, queue, queue),
-      { topic: 'any', options: { rabbitmq: { exchange } } },
-      { topic: 'any', options: { rabbitmq: { exchange: 'amq.topic' } } },
-      { topic: 'unknown', options: null },
-    ]);
-    await until(() => answers.length > 0);
-    const told = hooks.of('destinationAway').map(({ destination }) => destination);
-    expect(told).toEqual([`queue "${queue}"`, `exchange "${exchange}"`]);
-    expect(hooks.of('destinationAway')[0]?.error).toContain('Declare it. If `topology` of rabbitmq() declares it');
-  });
-
-  it('R6: nothing is asked with checkDestinations: false', async () => {
-    const { hooks, answers } = await start({ exchange: observer.unusedName(), checkDestinations: false });
-    await until(() => answers.length > 0);
-    expect([answers, hooks.of('destinationAway')]).toEqual([[[]], []]);
-    expect(() => rabbitmq({ url: 'amqp://a', checkDestinations: 'no' as never })).toThrow('must be true or false');
-  });
-
-  it('R6: what was put off for it meanwhile goes out when a look finds it, and that is told once', async () => {
-    const [exchange, queue] = [observer.unusedName(), await observer.queue()];
-    const { hooks, dispatcher } = await start({ exchange });
-    await hooks.until('destinationAway');
-    const ids = await harness.enqueue([{ topic: 'a' }, { topic: 'b' }]);
-    await until(() => (dispatcher.status().transports[0]?.away[0]?.putOff ?? 0) > 0);
-    expect(dispatcher.status().transports[0]?.away).toHaveLength(1);
-    await observer.channel.assertExchange(exchange, 'fanout');
-    await observer.channel.bindQueue(queue, exchange, '');
-    await observer.receivedAll(queue, ids);
-    expect(hooks.of('destinationAway')).toHaveLength(1);
-    await until(() => hooks.of('destinationBack').length === 1 && dispatcher.status().transports[0]?.away.length === 0);
-  });
-
-  it('R8: what only a message knew to be missing is back when it is there, though the message is gone', async () => {
-    const exchange = observer.unusedName();
-    const { hooks, dispatcher, answers } = await start({ exchange: '' });
-    await harness.enqueue([{ topic: 'any', options: JSON.stringify({ rabbitmq: { exchange } }) }]);
-    const destination = `exchange "${exchange}"`;
-    expect(await hooks.until('destinationAway')).toMatchObject({ destination });
-    await until(async () => (await harness.count('parked')) === 1);
-    await harness.dataSource.query('delete from outbox_parked'); // as another instance that has its bucket now
-    await until(() => JSON.stringify(answers.at(-1)).includes(exchange));
-    await observer.channel.assertExchange(exchange, 'fanout');
-    expect(await hooks.until('destinationBack')).toMatchObject({ destination });
-    expect(dispatcher.status().transports[0]?.away).toEqual([]);
-  });
 });
 
 const absent: Service[] = RabbitMqNode.isInstalled ? [] : ['rabbitmq'];

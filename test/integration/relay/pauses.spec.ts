@@ -4,7 +4,6 @@ import { PUBLISHED } from '../../../lib/transports/transport.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { describeWith, DATABASES } from '../../support/services.js';
 import { until } from '../../support/until.js';
-import { operatorOf } from '../../support/operator.js';
 
 const ALL = { transport: 0, topic: null, key: null };
 const ACTION = { scope: ALL, actor: 'ana', filter: '{}' } as const;
@@ -137,20 +136,6 @@ describe.each(DATABASES)('a transport that is paused, on %s', (kind) => {
         expect(hooks.of('failed')).toEqual([]);
       });
 
-      it('what an instance put off for a pause goes out at once when that ended while nobody was there', async () => {
-        const first = relay();
-        await first.dispatcher.start();
-        await pause({ key: 'k1' });
-        await until(() => first.hooks.of('paused').length === 1);
-        await enqueue(1, 1);
-        await until(async () => (await harness.count('parked')) === 1);
-        await first.dispatcher.stop();
-        relays = [];
-        await resume({ key: 'k1' });
-        await relay().dispatcher.start();
-        await transport.until(() => transport.published.length === 1);
-      });
-
       it('a relay that starts meanwhile publishes nothing, and a pass neither', async () => {
         await enqueue(0, 6);
         await pause();
@@ -162,56 +147,6 @@ describe.each(DATABASES)('a transport that is paused, on %s', (kind) => {
         await resume();
         await transport.until(() => transport.published.length === 6);
       });
-    });
-
-    it('takes no other query for it: as many heartbeats as without, and none of its own', async () => {
-      const harness = await createHarness(kind, { buckets: 4, pollInterval: 50 });
-      try {
-        const transport = new ScriptedTransport();
-        let listed = 0;
-        const { dispatcher, hooks } = harness.relay(
-          { default: transport },
-          {},
-          {
-            wrapStore: (store) => {
-              const operators = store.operators as NonNullable<typeof store.operators>;
-              const counted = { pauses: () => ((listed += 1), operators.pauses()) };
-              return Object.assign(store, {
-                operators: Object.assign(Object.create(operators) as typeof operators, counted),
-              });
-            },
-          },
-        );
-        await dispatcher.start();
-        await pausesOf(harness.store).pause({ ...ACTION, reason: 'audit' });
-        await until(() => hooks.of('paused').length === 1);
-        await pausesOf(harness.store).resume(ACTION);
-        await until(() => hooks.of('resumed').length === 1);
-        expect(listed).toBe(0);
-      } finally {
-        await harness.close();
-      }
-    });
-
-    it('what is too old when its turn comes is held back all the same, and does not die', async () => {
-      const maxAge = 1_000;
-      const harness = await createHarness(kind, { buckets: 4, pollInterval: 50, retry: { maxAttempts: 1, maxAge } });
-      try {
-        const transport = new ScriptedTransport();
-        const scope = { ...ALL, key: 'k' };
-        await pausesOf(harness.store).pause({ ...ACTION, scope, reason: 'audit' });
-        await harness.enqueue([{ key: 'k' }]);
-        const since = Date.now();
-        await until(() => Date.now() - since > maxAge);
-        const { dispatcher, hooks } = harness.relay({ default: transport });
-        await dispatcher.start();
-        await until(async () => (await harness.count('parked')) === 1);
-        expect([hooks.of('dead'), transport.attempted]).toEqual([[], []]);
-        await pausesOf(harness.store).resume({ ...ACTION, scope });
-        await transport.until(() => transport.published.length === 1);
-      } finally {
-        await harness.close();
-      }
     });
 
     it('what somebody has locked when a pause ends goes out once it is free', async () => {
@@ -250,32 +185,6 @@ describe.each(DATABASES)('a transport that is paused, on %s', (kind) => {
           expect(transport.attempted).toEqual([]);
         });
         await transport.until(() => transport.published.length === 1);
-      } finally {
-        await harness.close();
-      }
-    });
-
-    it('of a topic lets an operator cancel its messages, as they are parked', async () => {
-      const harness = await createHarness(kind, { buckets: 4, pollInterval: 50 });
-      try {
-        const transport = new ScriptedTransport();
-        const { dispatcher, hooks } = harness.relay({ default: transport });
-        await dispatcher.start();
-        await until(() => dispatcher.status().transports[0]?.buckets.length === 4);
-        const scope = { transport: 0, topic: 'prices', key: null };
-        await pausesOf(harness.store).pause({ ...ACTION, scope, reason: 'wrong prices' });
-        await until(() => hooks.of('paused').length === 1);
-        const ids = await harness.enqueue(['a', 'b'].map((key) => ({ key, topic: 'prices' })));
-        const left = new Set(ids);
-        await until(async () => {
-          const { changed } = await operatorOf(harness.store).cancel({ ids: [...left] });
-          for (const id of changed) left.delete(id);
-          return left.size === 0;
-        });
-        await pausesOf(harness.store).resume({ ...ACTION, scope });
-        const [next] = await harness.enqueue([{ key: 'a', topic: 'prices' }]);
-        await transport.until(() => transport.published.length === 1);
-        expect(transport.published.map(({ id }) => id)).toEqual([next]);
       } finally {
         await harness.close();
       }

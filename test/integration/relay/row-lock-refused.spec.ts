@@ -54,22 +54,6 @@ for (const kind of DATABASES)
       expect(attempts(transport, refused)).toBe(3);
     });
 
-    it('holds back none that fails beside it: those are parked, tried again and die', async () => {
-      const { transport, dispatcher, hooks } = await refusing(`topic <> 'refused'`, { maxAttempts: 2 });
-      const [, refused] = await harness.enqueue([{ topic: 'a' }, { topic: 'refused' }, { topic: 'b' }]);
-      await dispatcher.start();
-      await hooks.until('dead', 2);
-      const topicsOf = (event: 'dead' | 'retried'): string[] =>
-        hooks
-          .of(event)
-          .map(({ topic }) => topic)
-          .sort();
-      expect(topicsOf('dead')).toEqual(['a', 'b']);
-      expect(topicsOf('retried')).toEqual(['a', 'b']);
-      expect(attempts(transport, refused)).toBeLessThan(4);
-      expect([await harness.count('ready'), await harness.count('parked')]).toEqual([1, 2]);
-    });
-
     it('also when it is parked already, and must be parked again', async () => {
       const { transport, dispatcher, hooks } = await refusing(`topic <> 'refused' or attempts < 2`);
       const [refused] = await harness.enqueue([{ topic: 'refused' }]);

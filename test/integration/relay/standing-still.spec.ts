@@ -83,18 +83,6 @@ describe.each(DATABASES)('%s: ready messages that stand still', (kind) => {
       expect(await ask(LEASE)).toEqual(['degraded', expect.stringContaining('bucket 3')]);
     });
 
-    it('S6: what comes in does not move what stands', async () => {
-      const ask = process();
-      await enqueue(1);
-      await owner([0, 1, 2, 3]);
-      await ask();
-      for (const bucket of [2, 3, 0, 1]) {
-        await enqueue(bucket);
-        await ask(LEASE / 2);
-      }
-      expect(await ask()).toEqual(['degraded', expect.stringContaining('none has moved')]);
-    });
-
     it('S7: one bucket that nobody has leased is told, while others go out; one that is another instance’s is slow', async () => {
       const ask = process();
       const name = await owner([0, 2, 3]);

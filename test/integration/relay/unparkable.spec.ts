@@ -50,21 +50,6 @@ describeOnMysqlFamily('a message that cannot be parked beside another of its id'
     expect([await harness.count('ready'), await harness.count('parked')]).toEqual([0, 2]);
   });
 
-  it('F8: a stop does not wait for it', async () => {
-    harness = await createHarness(kind, { buckets: 1, retry: { maxAttempts: 1 } });
-    await makeUnique();
-    const transport = new ScriptedTransport();
-    transport.behave = rejected;
-    const { dispatcher, hooks } = harness.relay({ default: transport }, { shutdownTimeout: 3_600_000 });
-    await dispatcher.start();
-    const [id] = await harness.enqueue([{}]);
-    await hooks.until('dead');
-    await harness.enqueue([{ id: id as string }]);
-    await hooks.until('error');
-    await dispatcher.stop(); // it would wait for longer than this test
-    expect(await harness.count('ready')).toBe(1);
-  });
-
   it('F8: behind the first of its id and key it waits for that one, and those behind it for both', async () => {
     harness = await createHarness(kind, { buckets: 1, retry: { initial: 50, max: 50 } });
     await makeUnique();
@@ -84,15 +69,6 @@ describeOnMysqlFamily('a message that cannot be parked beside another of its id'
     expect(transport.texts).toEqual(['1', '2', '3', '4']);
     expect(hooks.of('error').every(({ operation }) => operation === 'park')).toBe(true);
     await until(async () => (await harness.count('ready')) + (await harness.count('parked')) === 0);
-  });
-
-  it('F8: what is due behind it hides nothing that is due of other keys', async () => {
-    const { transport } = await twins(100, { key: 'a' });
-    transport.behave = () => ({ ok: true });
-    await harness.enqueue(Array.from({ length: 100 }, () => ({ key: 'a', delay: 1 })));
-    await harness.enqueue([{ key: 'b', payload: text('other'), delay: 100 }]);
-    await transport.until(() => transport.published.length > 0);
-    expect(transport.texts).toEqual(['other']);
   });
 });
 

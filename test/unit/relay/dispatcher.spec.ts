@@ -1,4 +1,4 @@
-import type { OutboxOptions, PublishResult, TransportStateListener } from '../../../lib/index.js';
+import type { OutboxOptions, PublishResult } from '../../../lib/index.js';
 import { OutboxDispatcher } from '../../../lib/relay/dispatcher.js';
 import { PUBLISHED } from '../../../lib/transports/transport.js';
 import { resolveOptions } from '../../../lib/options/resolve.js';
@@ -58,16 +58,6 @@ describe('the dispatcher', () => {
     await expect(under.dispatcher.start()).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
   });
 
-  it('two stops at once are one', async () => {
-    const under = relay();
-    await under.dispatcher.start();
-    await under.clock.advance(100);
-    await during(under, Promise.all([under.dispatcher.stop(), under.dispatcher.stop()]));
-    expect(under.hooks.of('stopped')).toHaveLength(1);
-    await under.dispatcher.stop();
-    expect(under.hooks.of('stopped')).toHaveLength(1);
-  });
-
   it('a stop while it starts wins', async () => {
     const under = relay();
     const building = gate();
@@ -78,15 +68,6 @@ describe('the dispatcher', () => {
     await during(under, Promise.all([started, stopped]));
     expect(under.dispatcher.running).toBe(false);
     expect(under.clock.pending).toBe(0);
-  });
-
-  it('a stop is bounded also when the transports are never built', async () => {
-    const under = relay({ shutdownTimeout: '2s' });
-    under.buildAfter(new Promise(() => undefined));
-    void under.dispatcher.start();
-    await turn();
-    await during(under, under.dispatcher.stop());
-    expect(under.clock.monotonic()).toBeLessThan(3_000);
   });
 
   it('a start while it stops is a new life after it', async () => {
@@ -113,24 +94,6 @@ describe('the dispatcher', () => {
     expect(under.clock.pending).toBe(0);
   });
 
-  it('a stop is the end of a drain: what comes next is not published, nor anything opened again', async () => {
-    const under = relay();
-    const outcome = gate<PublishResult>();
-    under.transport.behave = () => outcome.opened;
-    under.store.ready = [stored()];
-    const drained = under.dispatcher.drain({ timeout: 60_000 });
-    await turn();
-    expect(under.transport.attempted).toHaveLength(1);
-    const stopped = under.dispatcher.stop();
-    outcome.open(PUBLISHED);
-    await during(under, stopped);
-    under.store.ready = [stored()];
-    await during(under, drained);
-    expect(under.transport.attempted).toHaveLength(1);
-    expect(under.made).toHaveLength(1);
-    expect(under.clock.pending).toBe(0);
-  });
-
   it('a start during a pass waits for it: reads never overlap', async () => {
     const under = relay();
     let reading = 0;
@@ -151,14 +114,6 @@ describe('the dispatcher', () => {
     await during(under, under.dispatcher.stop());
   });
 
-  it('a pass right after the start has leases, and publishes', async () => {
-    const under = relay();
-    under.store.ready = [stored()];
-    await under.dispatcher.start();
-    await expect(during(under, under.dispatcher.runOnce())).resolves.toMatchObject({ published: 1 });
-    await during(under, under.dispatcher.stop());
-  });
-
   it('a pass that fails gives its leases back', async () => {
     const under = relay();
     under.store.fetch = () => Promise.reject(new Error('away'));
@@ -176,23 +131,6 @@ describe('the dispatcher', () => {
     await during(under, pass);
     expect(under.transport.published).toHaveLength(1);
     expect(under.clock.monotonic()).toBeLessThan(8_000);
-    expect(under.clock.pending).toBe(0);
-  });
-
-  it('a stop during an outage leaves no probe behind', async () => {
-    const under = relay();
-    under.transport.behave = () => ({ ok: false, blame: 'transport', error: new Error('gone') });
-    let tell: TransportStateListener | undefined;
-    Object.assign(under.transport, {
-      connect: async (_: AbortSignal, onState: TransportStateListener) => void (tell = onState),
-    });
-    under.store.ready = [stored()];
-    await under.dispatcher.start();
-    await under.clock.advance(100);
-    await under.hooks.until('circuitOpened');
-    await during(under, under.dispatcher.stop());
-    expect(under.clock.pending).toBe(0);
-    tell?.('down', 'closed');
     expect(under.clock.pending).toBe(0);
   });
 

@@ -26,7 +26,7 @@ async function withOneAside() {
   transport.behave = (message) => (message.seq === first.seq ? rejected() : { ok: true });
   await relay.readOnce();
   await turn();
-  expect([parked, relay.settler.transitions.aside]).toEqual([[first.seq], 2]);
+  expect([parked, relay.settler.transitions.quarantined]).toEqual([[first.seq], 2]);
   return { ...under, first, damagedOne, behind, broken, parked };
 }
 
@@ -35,7 +35,7 @@ describe('a relay with a message that cannot be parked', () => {
     const under = await withOneAside();
     const { relay, store, damagedOne, behind, clock } = under;
     await relay.drain([0]);
-    expect([relay.settler.transitions.aside, relay.room.held, relay.reader.known.size]).toEqual([0, 0, 0]);
+    expect([relay.settler.transitions.quarantined, relay.room.held, relay.reader.known.size]).toEqual([0, 0, 0]);
     expect([relay.ledger.unwritten.pending.size, clock.nextIn ?? Infinity]).toEqual([0, Infinity]);
     await loseAndRegain(under);
     await relay.readOnce();
@@ -54,7 +54,7 @@ describe('a relay with a message that cannot be parked', () => {
     await relay.parkedOnce();
     expect([relay.parked.toContinue.size, relay.parked.keys.has(0, 'a')]).toEqual([0, true]);
     await loops.runPass();
-    expect(relay.settler.transitions.aside).toBe(3);
+    expect(relay.settler.transitions.quarantined).toBe(3);
     broken.clear();
     await clock.advance(1_000);
     await turn();
@@ -74,7 +74,7 @@ describe('a relay with a message that cannot be parked', () => {
     store.settle = () => Promise.reject(damaged());
     await relay.readOnce();
     await turn();
-    expect([transport.published.length, relay.settler.successes.aside, relay.room.held]).toEqual([2, 2, 2]);
+    expect([transport.published.length, relay.settler.successes.quarantined, relay.room.held]).toEqual([2, 2, 2]);
     expect([relay.room.left, relay.room.empty]).toEqual([options.batchSize * (options.batchesInFlight + 2), true]);
   });
 

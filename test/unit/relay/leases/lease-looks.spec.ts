@@ -29,15 +29,6 @@ describe('B17: others that come, free and leave', () => {
     expect(beats).toBeGreaterThanOrEqual(4);
   });
 
-  it('one with others looks at them, and writes that it lives three times in a lease', async () => {
-    const fleet = new LeaseFleet();
-    const members = ['a', 'b'].map((owner) => fleet.join(owner, false, HEARING));
-    await fleet.settle(members);
-    const { looks, beats } = await counted(fleet, (members[0] as (typeof members)[0]).leases, 60_000);
-    expect(beats).toBeLessThanOrEqual(6);
-    expect(looks + beats).toBeGreaterThanOrEqual(55);
-  });
-
   it('what it wants it asks for every eighth of that, for two of these', async () => {
     const fleet = new LeaseFleet();
     await fleet.join('a').leases.runOnce();
@@ -93,28 +84,6 @@ describe('B17: others that come, free and leave', () => {
     await leases.runOnce();
     const owner = 'host pid 7';
     expect(told).toEqual([['leasesHeld', { buckets: 2, owners: [owner], places: [owner], runOutIn: 900 }]]);
-  });
-
-  it('what it hears while it looks at them is news for the next look', async () => {
-    const fleet = new LeaseFleet();
-    const [a, b] = [fleet.join('a'), fleet.join('b')];
-    await fleet.settle([a, b]);
-    const { living, beat } = fleet.store;
-    const looks: string[] = [];
-    const hearing = <T>(what: string, look: () => Promise<T>) => {
-      if (looks.length === 0) b.leases.lookAgain();
-      looks.push(what);
-      return look();
-    };
-    fleet.store.living = () => hearing('living', living);
-    fleet.store.beat = (...word) => hearing('beat', () => beat(...word));
-    b.leases.lookAgain();
-    await b.leases.runOnce();
-    expect(looks).toHaveLength(1);
-    await b.leases.runOnce();
-    expect(looks).toHaveLength(2);
-    await b.leases.runOnce();
-    expect(looks).toHaveLength(2);
   });
 
   it('one that says nothing more is looked at when its word runs out, and its leases when these do', async () => {

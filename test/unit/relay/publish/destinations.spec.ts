@@ -90,36 +90,6 @@ describe('a destination that is missing', () => {
     expect(asked).toHaveLength(2);
   });
 
-  it('R1: is tried by the next message at once where the one whose turn it was fails of itself', async () => {
-    const { destinations, clock, failed } = createDestinations();
-    failed('a');
-    await clock.advance(1_000);
-    expect(destinations.of(stored({ topic: 'a' }))).toBeUndefined(); // the try
-    expect(destinations.of(stored({ topic: 'a' }))).toBeDefined();
-    destinations.failed(stored({ topic: 'a' }), { ok: false, blame: 'message', error: undefined, text: 'refused' });
-    expect(destinations.of(stored({ topic: 'a' }))).toBeUndefined();
-  });
-
-  it('R1: that is away again keeps the others where they are', async () => {
-    const { destinations, asked, failed } = createDestinations();
-    destinations.untried(stored({ topic: 'a' }), failed('a'));
-    destinations.gotThrough(stored({ topic: 'a' }));
-    destinations.untried(stored({ topic: 'a' }), failed('a'));
-    expect(await destinations.free([0])).toBe(0);
-    expect(asked).toEqual([]);
-  });
-
-  it('R1: is asked for by another message when the one whose turn it was is gone', async () => {
-    const { destinations, clock, asked, failed } = createDestinations();
-    destinations.untried(stored({ topic: 'a' }), failed('a'));
-    expect(await destinations.free([0])).toBe(0);
-    await clock.advance(6_001);
-    expect(await destinations.free([0])).toBe(1);
-    expect(await destinations.free([0])).toBe(0);
-    expect(asked).toEqual([expect.objectContaining({ topics: ['a'] })]);
-    expect(destinations.of(stored({ topic: 'a' }))).toBeUndefined();
-  });
-
   it('R10: frees what others put off when a bucket comes from another relay', async () => {
     const { destinations, asked } = createDestinations();
     destinations.freeing.add(null, [3]);
@@ -177,16 +147,6 @@ describe('a topic or a key that an operator paused', () => {
     expect(destinations.list(0)).toEqual([]);
   });
 
-  it('of what was tried before is put off for as long as any failure, as nothing frees it', () => {
-    const { destinations, leases } = createDestinations();
-    leases.pauses.heard([paused({ topic: 'a' })]);
-    const tried = stored({ topic: 'a', attempts: 3, createdText: '2025-12-31 23:59:50+00' });
-    expect(destinations.untried(tried, destinations.of(tried) as PutOffFor)).toMatchObject({
-      attempts: 3,
-      delay: 10_000,
-    });
-  });
-
   it('is freed when the pause is over: a topic by its name, with a key all that waits', async () => {
     const { destinations, asked } = createDestinations();
     destinations.resumed([paused({ topic: 'a' }), paused({ topic: 'b', key: 'k' })]);
@@ -235,29 +195,5 @@ describe('a topic or a key that an operator paused', () => {
     await clock.advance(10_000);
     expect(destinations.freeing.isOn).toBe(false);
     expect(asked).toHaveLength(10);
-  });
-
-  it('that somebody has locked keeps nothing else waiting', async () => {
-    const { destinations, asked, locked } = createDestinations();
-    locked.rows = 1;
-    destinations.resumed([paused({ topic: 'a' })]);
-    await destinations.free([0]);
-    locked.rows = 0;
-    destinations.resumed([paused({ topic: 'b' })]); // news: at once, with what rests
-    expect(await destinations.free([0, 3])).toBe(1);
-    expect(asked.at(-1)).toMatchObject({ topics: ['a', 'b'], from: null });
-  });
-
-  it('that is paused again keeps what is not freed yet where it is', async () => {
-    const { destinations, leases } = createDestinations();
-    const first = paused({ topic: 'a' });
-    leases.pauses.heard([first]);
-    destinations.of(stored({ topic: 'a' }));
-    leases.pauses.heard([paused({ topic: 'a', since: new Date(2) })]);
-    destinations.resumed([first]);
-    expect(destinations.freeing.isOn).toBe(true);
-    const message = stored({ topic: 'a' });
-    destinations.untried(message, destinations.of(message) as PutOffFor);
-    expect(destinations.freeing.isOn).toBe(false);
   });
 });

@@ -119,17 +119,6 @@ describe('a look for destinations that are missing', () => {
     expect(asked).toEqual([0]);
   });
 
-  it('R6: ends with its relay, without a word', async () => {
-    const { connection, clock, signals, told } = createConnection('nothing', ['a']);
-    connection.start();
-    await clock.advance(0);
-    connection.stop();
-    expect(signals[0]?.aborted).toBe(true);
-    await clock.advance(600_000);
-    expect(told()).toEqual({ away: [], back: [] });
-    expect(clock.pending).toBe(0);
-  });
-
   it('R6: puts nothing off, and a message that fails or gets through there later is no second news', async () => {
     const { connection, clock, destinations, told } = createConnection(['a'], ['a'], []);
     connection.start();
@@ -153,14 +142,5 @@ describe('a look for destinations that are missing', () => {
     await clock.advance(600_000);
     expect(told().back).toEqual([]);
     expect(asked.at(-1)).toBeLessThanOrEqual(240_000); // forgotten then
-  });
-
-  it('R8: what is only suspected is not asked about', async () => {
-    const { connection, clock, asked, destinations } = createConnection();
-    connection.start();
-    await clock.advance(1_000);
-    destinations.failed(stored({ topic: 'a' }), { ...NOT_THERE, certain: false });
-    await clock.advance(600_000);
-    expect(asked).toEqual([0]);
   });
 });

@@ -101,17 +101,6 @@ describe('an outage', () => {
     expect(putOff(message, late)).toBeUndefined();
   });
 
-  it('C2: a destination that is away is nobody’s outage while others get through', () => {
-    const { outage, flight, putOff } = createOutage();
-    flight.onlyOne = false;
-    expect(putOff(stored(), leaderless)).toBeUndefined(); // who knows
-    for (let i = 0; i < 1_000; i += 1) {
-      outage.succeeded(stored());
-      expect(putOff(stored(), leaderless)).toBeGreaterThan(0);
-    }
-    expect(outage.circuit.state).toBe('closed');
-  });
-
   it('C16: destinations that are all away are an outage, noticed after fifty messages', () => {
     const { outage, flight, putOff } = createOutage();
     flight.onlyOne = false;
@@ -119,13 +108,6 @@ describe('an outage', () => {
     const delays = Array.from({ length: 60 }, () => putOff(stored(), leaderless));
     expect(delays.filter((delay) => delay !== undefined)).toHaveLength(50);
     expect(delays.at(-1)).toBeUndefined();
-  });
-
-  it('C2: who was put off may be so again, whether others get through or not', () => {
-    const { outage, putOff } = createOutage();
-    const parked = stored({ parkedId: '1', parkedState: 'waiting' });
-    for (let i = 0; i < 100; i += 1) expect(putOff(parked, leaderless)).toBeGreaterThan(0);
-    expect(outage.circuit.state).toBe('closed');
   });
 
   it('C2: probes to a destination that is away make way for the next ones, for a while, and prove nothing', async () => {
@@ -142,22 +124,6 @@ describe('an outage', () => {
     expect(delays()).toEqual([500, 1_000]);
   });
 
-  it('C2: time-outs convict nobody of breaking a connection: that it must do alone, three times', async () => {
-    const { outage, clock, hooks } = createOutage();
-    const message = stored();
-    const blames: string[] = [];
-    for (const failure of [late, late, late, gone, gone, gone, gone]) {
-      const { blame } = outage.charge(message, failure);
-      blames.push(blame);
-      if (blame === 'message' || outage.insteadOf(RELEASE, message, failure).kind === 'retry') continue;
-      outage.failed(failure.error, message, failure.suspect);
-      await clock.advance(hooks.of('circuitOpened').at(-1)?.retryIn ?? 0);
-      expect(await outage.mayRead()).toBe(true);
-      outage.succeeded(stored());
-    }
-    expect(blames).toEqual([...Array<string>(6).fill('transport'), 'message']);
-  });
-
   describe('M1: of a destination that has a name', () => {
     const named = (destination: string): ToldFailure => ({ ...leaderless, destination });
 
@@ -169,14 +135,6 @@ describe('an outage', () => {
       outage.succeeded(stored({ topic: 'there' }));
       for (let i = 0; i < 1_000; i += 1) expect(putOff(stored(), named('away'))).toBeGreaterThan(0);
       expect(outage.circuit.state).toBe('closed');
-    });
-
-    it('all that are away together are an outage, noticed after fifty messages', () => {
-      const { outage, flight, putOff } = createOutage({ destinationOf: ({ topic }) => topic });
-      flight.onlyOne = false;
-      for (let i = 0; i < 50; i += 1) outage.succeeded(stored());
-      const delays = Array.from({ length: 60 }, (_, n) => putOff(stored(), named(`d${n % 7}`)));
-      expect(delays.filter((delay) => delay !== undefined)).toHaveLength(50);
     });
 
     it('is told with its name until one of its messages gets through, and is tried less and less often', async () => {
@@ -197,30 +155,6 @@ describe('an outage', () => {
       await clock.advance(200_000);
       expect(away()).toEqual([]); // nobody asked for so long
     });
-  });
-
-  it('M1: what got no answer alone is tried alone again, also where that takes as long as the publish timeout', async () => {
-    const { outage, clock, fails, trial } = createOutage();
-    const message = stored();
-    await fails(message);
-    outage.probeAgain(0, 1);
-    await clock.advance(10_500); // it gets no answer for the default publish timeout
-    trial.acquit(message);
-    outage.failed(late.error, message);
-    expect(trial.goesAlone(message)).toBe(true);
-  });
-
-  it('M1: what got no answer alone is suspected by the next message that gets through, whatever closed the circuit', async () => {
-    const { outage, fails, putOff } = createOutage();
-    const message = stored();
-    for (let i = 0; i < 3; i += 1) {
-      expect(putOff(message, late)).toBeUndefined();
-      await fails(message);
-      outage.probeAgain(0, 1);
-      expect(outage.circuit.state).toBe('closed');
-      outage.succeeded(stored());
-    }
-    expect(putOff(message, late)).toBeGreaterThan(0);
   });
 
   it('C4: a broker that asks to wait during a probe is believed, whatever it confirms meanwhile', async () => {
@@ -259,43 +193,5 @@ describe('an outage', () => {
     const after = (age: number) => putOff(stored({ createdText: textOf(leases.now - age) }), leaderless);
     expect([0, 500, 2_000, 59_000, 3_600_000].map(after)).toEqual([1_000, 1_000, 2_000, 59_000, 60_000]);
     expect(putOff(stored({ createdText: 'infinity' }), leaderless)).toBe(1_000);
-  });
-
-  it('its own success acquits it', async () => {
-    const { outage, fails } = createOutage();
-    const message = stored();
-    for (let i = 0; i < 2; i += 1) {
-      await fails(message);
-      outage.succeeded(stored());
-    }
-    await fails(message);
-    outage.succeeded(message);
-    for (let i = 0; i < 3; i += 1) {
-      expect(await fails(message)).toBe('transport');
-      outage.succeeded(stored());
-    }
-  });
-
-  it('waits longer and longer while nothing but connections get through', async () => {
-    const { outage, fails, delays } = createOutage();
-    for (let i = 0; i < 8; i += 1) {
-      await fails(stored());
-      outage.probeAgain(0, 1);
-    }
-    expect(delays()).toEqual([500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
-  });
-
-  it('starts from the shortest delay after a message, and after a while without a failure', async () => {
-    const { outage, clock, fails, delays } = createOutage();
-    await fails(stored());
-    outage.probeAgain(0, 1);
-    expect(outage.circuit.isTroubled).toBe(true);
-    outage.succeeded(stored());
-    expect(outage.circuit.isTroubled).toBe(false);
-    await fails(stored());
-    outage.probeAgain(0, 1);
-    await clock.advance(31_000);
-    await fails(stored());
-    expect(delays()).toEqual([500, 500, 500]);
   });
 });

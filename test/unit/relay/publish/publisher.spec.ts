@@ -127,15 +127,6 @@ describe('the publisher', () => {
     expect(results).toEqual(['***, value two, value three', '***, ***, ***', '***, ***, ***']);
   });
 
-  it('one that rejects with nothing fails a message that contains the word for it', async () => {
-    const { publisher, transport, results } = under();
-    transport.act = () => Promise.reject(undefined);
-    const quoted = stored({ body: '{"a":"undefined"}' });
-    const onResult: OnResult = (index, result) => result === 'late' || results.push([index, result]);
-    await publisher.publish([quoted], onResult, new AbortController().signal);
-    expect(results).toMatchObject([[0, { ok: false, blame: 'transport' }]]);
-  });
-
   it('one that hangs is aborted at the timeout, torn down a second later, and what it says then is not heard', async () => {
     const { clock, transport, publish, verdicts } = under();
     transport.act = () => new Promise(() => undefined);
@@ -154,50 +145,10 @@ describe('the publisher', () => {
     expect(clock.pending).toBe(0);
   });
 
-  it('hears what comes while it tears down', async () => {
-    const { clock, transport, publish, verdicts } = under();
-    transport.act = (_batch, { signal, report }) =>
-      new Promise((_resolve, reject) =>
-        signal.addEventListener('abort', () => {
-          report(0, PUBLISHED);
-          reject(new Error('aborted'));
-        }),
-      );
-    const publishing = publish(2);
-    await turn();
-    await clock.advance(10_000);
-    await publishing;
-    expect(verdicts()).toEqual([0, '1 transport']);
-  });
-
-  it('a reset that hangs holds nobody longer than a second', async () => {
-    const { clock, transport, publish, verdicts } = under();
-    transport.act = () => Promise.reject(new Error('no'));
-    transport.reset = () => new Promise(() => undefined);
-    const publishing = publish(1);
-    await turn();
-    await clock.advance(1_000);
-    await publishing;
-    expect(verdicts()).toEqual(['0 transport']);
-  });
-
   it('B1: begins nothing when its time passed, unnoticed by any timer, while it connected', async () => {
     const { clock, transport, publish, verdicts } = under();
     Object.assign(transport, { connect: async () => void (clock.elapsed = 10_000) });
     await publish(1);
-    expect(transport.contexts).toEqual([]);
-    expect(verdicts()).toEqual(['0 transport']);
-  });
-
-  it('begins nothing when it was broken off while the transport connected, and that connects in spite of it', async () => {
-    const { transport, kill, publish, verdicts } = under();
-    const connected = gate();
-    Object.assign(transport, { connect: () => connected.opened });
-    const publishing = publish(1);
-    await turn();
-    kill.abort();
-    connected.open();
-    await publishing;
     expect(transport.contexts).toEqual([]);
     expect(verdicts()).toEqual(['0 transport']);
   });
@@ -259,26 +210,6 @@ describe('the publisher', () => {
     await clock.advance(1);
     await closing;
     expect(transport.resets).toBe(1);
-    expect(clock.pending).toBe(0);
-  });
-
-  it('has a moment to close when the time is over, and none when somebody hurries', async () => {
-    const { clock, transport, publisher } = under();
-    transport.close = () => new Promise(() => undefined);
-    const late = new Deadline(clock, 0);
-    await clock.advance(1_000);
-    const closing = publisher.close(late);
-    await clock.advance(499);
-    expect(transport.resets).toBe(0);
-    await clock.advance(1);
-    await closing;
-    expect(transport.resets).toBe(1);
-    const patient = new Deadline(clock, 60_000);
-    const hurried = publisher.close(patient);
-    await turn();
-    patient.end();
-    await hurried;
-    expect(transport.resets).toBe(2);
     expect(clock.pending).toBe(0);
   });
 });

@@ -9,14 +9,6 @@ import { createRowLockRelay } from '../../../support/row-lock-relay.js';
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
 
 describe('a relay with row locks', () => {
-  it('a pass ends although what failed is due again at once', async () => {
-    const { relay, stub, transport } = createRowLockRelay();
-    stub.ready = [stored(), stored()];
-    transport.behave = rejected;
-    await expect(relay.runPass()).resolves.toMatchObject({ published: 0, dead: 0 });
-    expect(transport.attempted.length).toBeLessThanOrEqual(6);
-  });
-
   describe('a stop', () => {
     /** Ten batches, of which the first is on its way until `published` is opened. */
     async function publishing(begin: 'manual' | 'loops') {
@@ -51,21 +43,6 @@ describe('a relay with row locks', () => {
       },
     );
 
-    it('waits no longer than it may: then the connection is destroyed, and the pass ends, too', async () => {
-      const { relay, transport, published, pass, clock, isClosed } = await publishing('manual');
-      const stopped = relay.stop(new Deadline(clock, 2_000));
-      await clock.advance(1_900);
-      expect(isClosed()).toBe(false);
-      await clock.advance(100);
-      expect(transport.resets).toBeGreaterThan(0);
-      await clock.advance(1_000);
-      await stopped;
-      expect(isClosed()).toBe(true);
-      published.open(PUBLISHED);
-      await pass;
-      expect(transport.attempted).toHaveLength(10);
-    });
-
     it('while large payloads are read or a commit is flushed, nothing is published any more', async () => {
       const { relay, stub, transport, clock } = createRowLockRelay({}, new ScriptedTransport(), false);
       stub.ready = [stored()];
@@ -85,13 +62,6 @@ describe('a relay with row locks', () => {
     });
   });
 
-  it('locks no more rows than its transport takes at once', async () => {
-    const { relay, stub, limits } = createRowLockRelay({}, Object.assign(new ScriptedTransport(), { maxBatch: 10 }));
-    stub.ready = Array.from({ length: 95 }, () => stored());
-    await expect(relay.runPass()).resolves.toMatchObject({ published: 95 });
-    expect(new Set(limits)).toEqual(new Set([10]));
-  });
-
   it('a classifier that throws has no say, and undoes nothing that was published', async () => {
     const classify = (): never => {
       throw new Error('a bug of the application');
@@ -106,30 +76,6 @@ describe('a relay with row locks', () => {
       parked: [{ state: 'waiting', attempts: 1 }],
     });
     expect(hooks.of('error')).not.toEqual([]);
-  });
-
-  it('one that fails as a neighbour although it is alone opens the circuit', async () => {
-    const { relay, stub, transport } = createRowLockRelay();
-    stub.ready = [stored(), stored()];
-    transport.behave = () => ({ ok: false, blame: 'collateral', error: new Error('channel closed') });
-    await relay.runPass();
-    await relay.runPass();
-    expect(relay.outage.circuit.state).toBe('open');
-    expect(transport.attempted.length).toBeLessThanOrEqual(4);
-  });
-
-  it('C3: neighbours of a culprit that another instance published do not make the rest go one by one', async () => {
-    const { relay, stub, transport, outcomes } = createRowLockRelay({ batchSize: 10 });
-    const broken = Array.from({ length: 10 }, () => stored());
-    const others = Array.from({ length: 95 }, () => stored());
-    stub.ready = broken;
-    transport.behave = (message) => {
-      if (!broken.some(({ id }) => id === message.id)) return PUBLISHED;
-      stub.ready = others; // the other instance has them
-      return { ok: false, blame: 'collateral', error: new Error('channel closed') };
-    };
-    await expect(relay.runPass()).resolves.toMatchObject({ published: 95 });
-    expect(outcomes.map(({ published }) => published.length)).toEqual([0, ...Array<number>(9).fill(10), 5]);
   });
 
   it('C3: what kills its channel breaks one batch, is found singly, and alone charged', async () => {
@@ -158,22 +104,5 @@ describe('a relay with row locks', () => {
     const published = outcomes.flatMap((outcome) => outcome.published).map(({ id }) => id);
     expect(new Set(published).size).toBe(published.length);
     expect(published).toEqual(expect.arrayContaining(neighbours));
-  });
-
-  it('C16: a row that another instance holds while a connection closes the circuit pays for no outage', async () => {
-    const { relay, stub, transport, hooks, clock } = createRowLockRelay({ retry: { maxAttempts: 1 } });
-    const row = stored();
-    transport.behave = () => ({ ok: false, blame: 'transport', error: new Error('not enough replicas') });
-    for (let opened = 1; opened <= 6; opened += 1) {
-      stub.ready = [row];
-      await relay.runPass();
-      stub.ready = []; // locked elsewhere
-      await clock.advance(hooks.of('circuitOpened').at(-1)?.retryIn ?? 0);
-      await relay.runPass();
-      expect(relay.outage.circuit.state).toBe('closed');
-    }
-    expect(transport.attempted).toHaveLength(6);
-    expect(hooks.of('dead')).toEqual([]);
-    expect(hooks.of('failed').map(({ blame }) => blame)).toEqual(Array(6).fill('transport'));
   });
 });

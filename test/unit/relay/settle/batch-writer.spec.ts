@@ -44,18 +44,6 @@ describe('the batch writer', () => {
     expect(under.writing).toBeUndefined();
   });
 
-  it('keeps to its limit and to the order', async () => {
-    const batches: number[][] = [];
-    const { writer: under } = writer(async (batch) => void batches.push([...batch]), 3);
-    for (let i = 0; i < 8; i += 1) under.add(i);
-    await under.quiet();
-    expect(batches).toEqual([
-      [0, 1, 2],
-      [3, 4, 5],
-      [6, 7],
-    ]);
-  });
-
   it('ends a batch with the item that reaches its bytes; one alone may be larger', async () => {
     const batches: number[][] = [];
     const { writer: under } = writer(async (batch) => void batches.push([...batch]));
@@ -79,22 +67,6 @@ describe('the batch writer', () => {
     await quiet;
     expect(tries.slice(0, 7)).toEqual([100, 50, 25, 12, 24, 12, 24]);
     expect(written).toEqual(all);
-  });
-
-  it('writes all that waits at once again, soon after the database is back', async () => {
-    const batches: number[] = [];
-    let away = true;
-    const { writer: under, clock } = writer(async (batch) => {
-      if (away) throw new Error('away');
-      batches.push(batch.length);
-    });
-    for (let i = 0; i < 1_000; i += 1) under.add(0);
-    const quiet = under.quiet();
-    for (let i = 0; i < 10; i += 1) await clock.advance(5_000);
-    away = false;
-    await clock.advance(5_000);
-    await quiet;
-    expect(batches.slice(0, 9)).toEqual([1, 2, 4, 8, 16, 32, 64, 100, 100]);
   });
 
   it('repeats what fails, in front of what came meanwhile, slower each time', async () => {
@@ -133,20 +105,6 @@ describe('the batch writer', () => {
     for (let i = 0; i < 5; i += 1) await turn();
     expect(quiet).toBe(true);
     under.stop();
-  });
-
-  it('is not quiet before what was there is written', async () => {
-    const writing = gate();
-    const { writer: under } = writer(() => writing.opened, 1);
-    under.add(1);
-    under.add(2);
-    let quiet = false;
-    const done = under.quiet().then(() => (quiet = true));
-    await turn();
-    expect(quiet).toBe(false);
-    writing.open();
-    await done;
-    expect(under.waiting).toEqual([]);
   });
 
   it('gives up at once when it is stopped between two tries', async () => {

@@ -1,6 +1,6 @@
 import { BatchWriter } from '../../../../lib/relay/settle/batch-writer.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
-import { gate, turn } from '../../../support/transport-relay.js';
+import { turn } from '../../../support/transport-relay.js';
 
 class Own extends Error {
   readonly code = 'XX001'; // a damaged row
@@ -56,7 +56,7 @@ describe('a write that fails for one item', () => {
     expect(written).toEqual(['B', 'C', 'D', 'E', 'F', 'G', 'H']);
     expect(tries.slice(0, 5)).toEqual([8, 4, 2, 4, 2]);
     expect([failures, clock.elapsed]).toEqual([[1_000], 0]);
-    expect([under.aside, under.waiting]).toEqual([1, ['A*']]);
+    expect([under.quarantined, under.waiting]).toEqual([1, ['A*']]);
     under.stop();
     expect(clock.pending).toBe(0);
   });
@@ -71,7 +71,7 @@ describe('a write that fails for one item', () => {
     await clock.advance(30_000);
     expect(written).toEqual(['A*']);
     expect(new Set(tries)).toEqual(new Set([1]));
-    expect([under.aside, clock.pending, under.active]).toEqual([0, 0, undefined]);
+    expect([under.quarantined, clock.pending, under.active]).toEqual([0, 0, undefined]);
   });
 
   it('keeps back what must not pass it, whenever that came, and lets it go in order', async () => {
@@ -81,40 +81,12 @@ describe('a write that fails for one item', () => {
     add('a4', 'b3');
     await under.quiet();
     expect(written).toEqual(['b1', 'b2', 'C', 'b3']);
-    expect([under.holds('a'), under.holds('b'), under.aside]).toEqual([true, false, 4]);
+    expect([under.holds('a'), under.holds('b'), under.quarantined]).toEqual([true, false, 4]);
     refused.clear();
     await clock.advance(1_000);
     await under.quiet();
     expect(written.slice(4)).toEqual(['a1*', 'a2*', 'a3*', 'a4*']);
-    expect(under.aside).toBe(0);
-  });
-
-  it('is quiet when the others are written, not before', async () => {
-    const writing = gate();
-    const { under } = writer(async (batch) => {
-      if (batch.includes('a1')) throw new Own('this one');
-      await writing.opened;
-    });
-    for (const item of ['a1', 'a2', 'B']) under.add(item);
-    let quiet = false;
-    const done = under.quiet().then(() => (quiet = true));
-    await turn();
-    expect([quiet, under.aside]).toEqual([false, 2]);
-    writing.open();
-    await done;
-    under.stop();
-  });
-
-  it('waits longer each time where one after the other fails: it may be all of them', async () => {
-    const { under, add, times, clock } = refusing('A', 'B', 'C', 'D');
-    add('A', 'B', 'C', 'D');
-    const quiet = under.quiet();
-    await turn();
-    await clock.advance(999);
-    await quiet;
-    expect(times).toEqual([0, 0, 100, 300]);
-    expect(under.aside).toBe(4);
-    under.stop();
+    expect(under.quarantined).toBe(0);
   });
 
   it('takes too long for one that somebody holds locked: that one is soon found, and tried a quarter of the time', async () => {
@@ -134,7 +106,7 @@ describe('a write that fails for one item', () => {
     await clock.advance(100);
     await turn();
     await clock.advance(2_000);
-    expect([failures, written, under.aside]).toEqual([[100, 6_000], others, 2]);
+    expect([failures, written, under.quarantined]).toEqual([[100, 6_000], others, 2]);
     await clock.advance(6_000);
     await clock.advance(2_000);
     expect(failures.at(-1)).toBe(12_000);
@@ -157,53 +129,16 @@ describe('a write that fails for one item', () => {
     expect(sizes).toEqual([40, 1, 2, 4, 8, 16, 9]);
   });
 
-  it('does not put aside what an absent database does not take', async () => {
-    let away = true;
-    const { under, clock, failures } = writer(() => {
-      if (away) throw new Error('away');
-    });
-    under.add('a1');
-    const quiet = under.quiet();
-    await clock.advance(0);
-    expect([failures, under.aside]).toEqual([[100], 0]);
-    away = false;
-    await clock.advance(100);
-    await quiet;
-  });
-
   it('gives up those of an owner who is gone, but for one that is being written', async () => {
     const { under, add, clock } = refusing('a1', 'b1');
     add('a1', 'a2', 'b1');
     await turn();
     await clock.advance(100);
     expect(under.drop((item) => item.startsWith('a'))).toEqual(['a1*', 'a2*']);
-    expect([under.aside, under.holds('a'), under.holds('b')]).toEqual([1, false, true]);
+    expect([under.quarantined, under.holds('a'), under.holds('b')]).toEqual([1, false, true]);
     add('a3');
     await under.quiet();
     expect(under.waiting).toEqual(['b1*']);
     under.stop();
-  });
-
-  it('keeps what came behind it while it is written again, and lets it go when that works', async () => {
-    let answer = gate();
-    const written: string[] = [];
-    const { under, clock } = writer(async (batch) => {
-      await answer.opened;
-      written.push(...batch);
-    });
-    under.add('a1');
-    await turn();
-    answer.fail(new Own('this one'));
-    await turn();
-    answer = gate();
-    await clock.advance(1_000);
-    under.add('a2');
-    expect(under.drop(() => true)).toEqual(['a2*']);
-    under.add('a3');
-    answer.open();
-    await turn();
-    await under.quiet();
-    expect(written).toEqual(['a1*', 'a3*']);
-    expect(under.aside).toBe(0);
   });
 });
