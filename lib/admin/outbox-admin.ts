@@ -77,7 +77,7 @@ export interface MessagePage {
 }
 
 export interface AdminSources extends ActionSources {
-  readonly store: Roles<'inspect' | 'operators' | 'partitions' | 'setup' | 'leases' | 'admin'>;
+  readonly store: Roles<'inspect' | 'operators' | 'partitions' | 'setup' | 'leases' | 'admin' | 'diagnose'>;
   readonly options: Pick<ResolvedOptions, 'coordination' | 'buckets' | 'ordering' | 'transports'>;
   /** Relays have something to hear, of all instances. Must return at once. */
   pausesChanged(): void;
@@ -145,7 +145,7 @@ export class OutboxAdmin {
     const { names } = await this.known(undefined, 'explain');
     const { rows, isComplete } = await this.inspect.byIds([checked]);
     if (rows.length === 0) {
-      const reason = notThere(isComplete, await this.inspect.openTransactions());
+      const reason = notThere(isComplete, await this.openTransactions());
       return { id: checked, text: reason.text, reasons: [reason] };
     }
     const sources = await this.explaining(names);
@@ -179,7 +179,7 @@ export class OutboxAdmin {
       const { names, number } = await this.known(checked.transport, 'drain');
       const stats = (): Promise<TransportStats[]> => this.sources.store.admin.stats();
       const explain = (): Promise<ExplainSources> => this.explaining(names);
-      return { inspect, transport: number, stats, explain };
+      return { inspect, transport: number, stats, explain, openTransactions: () => this.openTransactions() };
     }, checked);
   }
 
@@ -359,7 +359,8 @@ export class OutboxAdmin {
    * @returns whether it was running
    */
   async stop(auditId: string): Promise<boolean> {
-    return this.operators.end(checkedAuditId('stop', 'auditId', auditId), 'aborted', null);
+    const ended = { do: 'end', outcome: 'aborted', error: null } as const;
+    return (await this.operators.step(checkedAuditId('stop', 'auditId', auditId), ended)) !== undefined;
   }
 
   /** @internal */ get operators(): OperatorStore {
@@ -400,6 +401,11 @@ export class OutboxAdmin {
     const relays = await this.relays(names);
     const pauses = await this.operators.pauses();
     return { names, relays, pauses, usesLeases: this.sources.options.coordination !== 'rowLock' };
+  }
+
+  /** `undefined`: the database does not tell. */
+  private async openTransactions(): Promise<number | undefined> {
+    return this.sources.store.diagnose?.ask('openTransactions');
   }
 
   /** @internal */ async relays(names: Known['names']): Promise<SeenRelay[]> {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { TransportStats } from '../../store/admin-store.js';
-import type { OwnedTransport, StoreRun } from './harness.js';
+import { leave, type OwnedTransport, type StoreRun } from './harness.js';
 
 /** Milliseconds in which a busy server has time for one look. */
 const PATIENCE = 60_000;
@@ -73,11 +73,11 @@ export function describeGlance(run: StoreRun): void {
       await owned.insert({ bucket: 1 });
       const owner = run.owner;
       const lease = async () => (await look(owned)).heads[0]?.lease;
-      await run.store.leases.leave(owner);
+      await leave(run.store, owner);
       assert.deepEqual({ ...(await lease()), remaining: 0 }, { owner, remaining: 0, alive: false });
       await run.store.leases.beat({ owner, transports: [owned.transport], info: '' }, 60_000);
       const held = await lease();
-      await run.store.leases.leave(owner);
+      await leave(run.store, owner);
       assert.equal(held?.alive, true);
       assert.ok((held?.remaining as number) > 1_000 && (held?.remaining as number) <= 60_000);
       await run.store.leases.giveBack(owner, owned.leases);

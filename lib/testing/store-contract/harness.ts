@@ -155,6 +155,10 @@ export class Operator {
   }
 }
 
+/** An instance is gone, as after its shutdown. */
+export const leave = (store: OutboxStore, owner: string): Promise<unknown> =>
+  store.leases.beat({ owner, transports: [], info: '' }, 0);
+
 const NOTHING = '0';
 
 /** One transport under test. */

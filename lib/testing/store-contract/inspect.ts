@@ -224,12 +224,12 @@ function describeSurroundings(run: StoreRun): void {
   });
 
   it('counts open transactions, where the database tells', async () => {
-    const { inspect } = run.store;
-    if (inspect === undefined) return;
+    const { diagnose } = run.store;
+    if (diagnose === undefined) return;
     const owned = await run.owned({ leased: false });
     const open = await run.harness.begin();
     await run.store.writer.insert(open.tx, [owned.message()]);
-    const count = await inspect.openTransactions();
+    const count = await diagnose.ask('openTransactions');
     await open.rollback();
     assert.ok(count === undefined || count >= 1);
   });

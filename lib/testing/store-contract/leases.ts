@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { Acquired, HeldLease, Lease, LiveInstance } from '../../store/lease-store.js';
-import { eventually, type OwnedTransport, type StoreRun } from './harness.js';
+import { eventually, leave, type OwnedTransport, type StoreRun } from './harness.js';
 
 const MINUTE = 60_000;
 
@@ -258,14 +258,14 @@ export function describeLeases(run: StoreRun): void {
         info: 'b \u{1F4A5}',
         until: undefined,
       });
-      await run.store.leases.leave(a);
+      await leave(run.store, a);
       await run.other.leases.beat({ owner: a, transports: [3], info: 'a' }, 1);
       await eventually('death of a', async () => {
         const { instances: alive } = await run.store.leases.beat({ owner: b, transports: [7], info: 'b' }, MINUTE);
         assert.deepEqual(alive.find(({ owner }) => owner === b)?.transports, [7]);
         return alive.some(({ owner }) => owner === a) ? undefined : true;
       });
-      await run.store.leases.leave(b);
+      await leave(run.store, b);
     });
 
     it('B17: looks who is alive, and what time it is, without a word of its own', async () => {
@@ -280,7 +280,7 @@ export function describeLeases(run: StoreRun): void {
       const after = instances.find(({ owner }) => owner === a);
       assert.deepEqual(after, { owner: a, transports: [3, 5], info: 'a \u{1F4A5}', until: before?.until });
       assert.ok(now >= said.now, `${now} after ${said.now}`);
-      await run.store.leases.leave(a);
+      await leave(run.store, a);
     });
 
     it('hears what time it is by the clock that dates messages', async () => {
@@ -289,7 +289,7 @@ export function describeLeases(run: StoreRun): void {
       const before = (await run.other.leases.beat(instance, MINUTE)).now;
       await owned.insert({});
       const after = (await run.store.leases.beat(instance, MINUTE)).now;
-      await run.store.leases.leave(instance.owner);
+      await leave(run.store, instance.owner);
       const created = (await owned.ready())[0]?.createdAt.getTime() ?? Number.NaN;
       assert.ok(Math.floor(before) <= created && created <= after, `${before} ${created} ${after}`);
     });

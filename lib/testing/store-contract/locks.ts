@@ -137,13 +137,4 @@ export function describeRowLocks(run: StoreRun): void {
       assert.equal((await owned.ready()).length, 1);
     });
   });
-  describe('a global order', () => {
-    it('is held by any blocking row, with a key or without', async () => {
-      const owned = await run.owned();
-      assert.equal(await run.store.parked.hasBlocking(owned.transport, owned.allBuckets), false);
-      await owned.parked({ key: null }, { blocks: true });
-      assert.equal(await run.store.parked.hasBlocking(owned.transport, owned.allBuckets), true);
-      assert.equal(await run.store.parked.hasBlocking(owned.transport, [5]), false);
-    });
-  });
 }

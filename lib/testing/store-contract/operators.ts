@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { TransportStats } from '../../store/admin-store.js';
 import { describeGlance } from './glance.js';
-import type { OwnedTransport, StoreRun } from './harness.js';
+import { leave, type OwnedTransport, type StoreRun } from './harness.js';
 
 const LATER = 3_600_000;
 
@@ -152,7 +152,7 @@ function describeStats(run: StoreRun): void {
       await owned.parked({ key: null }, { delay: LATER });
       await owned.insert({}, { bucket: 2 });
       const stats = (await run.store.admin.stats()).find(({ transport }) => transport === owned.transport);
-      await run.store.leases.leave(owner);
+      await leave(run.store, owner);
       assert.ok(stats?.oldestReadyAge !== null && (stats?.oldestReadyAge as number) >= 0);
       const {
         missingLeases = 0,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { ActReport, OperatorStore, PauseStep } from '../../store/operator-store.js';
-import type { StoreRun } from './harness.js';
+import { leave, type StoreRun } from './harness.js';
 
 const MINUTE = 60_000;
 const ACTION = { actor: `o'brien "ops"@höst \\`, filter: '{"transport":"ключ"}' } as const;
@@ -107,7 +107,7 @@ export function describePauses(run: StoreRun): void {
       for (const how of ['beat', 'living'] as const) assert.deepEqual(await heard(how), [pause]);
       await pauses.resume(scope);
       assert.deepEqual([await heard('beat'), await heard('living')], [[], []]);
-      await run.other.leases.leave(instance.owner);
+      await leave(run.other, instance.owner);
     });
   });
 }

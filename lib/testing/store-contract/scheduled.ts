@@ -163,7 +163,8 @@ export function describeGlobalOrder(run: StoreRun): void {
 
     it('is held by any blocking row, and by one that is due', async () => {
       const owned = await run.owned();
-      const isHeld = () => run.store.parked.hasBlocking(owned.transport, [0]);
+      const isHeld = async (): Promise<boolean> =>
+        (await run.store.parked.blockedAmong(owned.transport, [{ bucket: 0, key: '' }])).length > 0;
       await insert(owned, { delay: LATER });
       assert.equal(await isHeld(), false);
       const due = await insert(owned, { delay: 0, key: null });

@@ -156,7 +156,6 @@ describeWith('postgres', 'PostgreSQL plans', () => {
     await store.parked.repark(owner, held, entries);
     await store.parked.blockingKeys(0, BUCKETS, 1000);
     await store.parked.blockedAmong(0, keys);
-    await store.parked.hasBlocking(0, BUCKETS);
     const nothing = { published: [], parked: [], reparked: [] };
     // What is due is asked first one time, what is ready the other; one of them fills the limit.
     for (let turn = 0; turn < 2; turn += 1)

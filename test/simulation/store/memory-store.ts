@@ -112,7 +112,6 @@ export class MemoryStore implements OutboxStore {
     this.call('living', () => leases.living(this.database, also)).then((beat) => this.heard(beat));
   /** Of whoever has the store, with each answer that arrives. */
   heard = (beat: Beat): Beat => beat;
-  leave = (owner: string) => this.write('leave', () => void this.database.instances.delete(owner));
   heldLeases = () => this.call('heldLeases', () => leases.heldLeases(this.database));
   endLeases = (given: readonly HeldLease[], inMs: number) =>
     this.writeFound('endLeases', () => leases.endLeases(this.database, given, inMs));
@@ -196,9 +195,6 @@ export class MemoryStore implements OutboxStore {
   }
   blockingKeys(...args: Parameters<ParkedStore['blockingKeys']>): ReturnType<ParkedStore['blockingKeys']> {
     return this.call('blockingKeys', () => parked.blockingKeys(this.database, ...args));
-  }
-  hasBlocking(transport: number, buckets: readonly number[]): Promise<boolean> {
-    return this.call('hasBlocking', () => parked.hasBlocking(this.database, transport, buckets));
   }
   hasten: ParkedStore['hasten'] = (...args) => this.write('hasten', () => parked.hasten(this.database, ...args));
   blockedAmong(transport: number, keys: readonly KeyInBucket[]): Promise<KeyInBucket[]> {

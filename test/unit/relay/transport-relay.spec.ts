@@ -11,7 +11,7 @@ describe('a relay and the order of a key', () => {
   it('a global order is held while its leases are too short to publish', async () => {
     const { relay, store } = await leased(createTransportRelay({ ordering: 'global' }));
     relay.globalOrder.hold();
-    store.hasBlocking = async (_transport, buckets) => buckets.length > 0;
+    store.blockedAmong = async (_transport, keys) => [...keys];
     relay.usable = () => false;
     await relay.parkedOnce();
     expect(relay.globalOrder.on).toBe(true);
@@ -29,10 +29,10 @@ describe('a relay and its leases', () => {
       return { hastened: 0, passed: 0, next: null };
     };
     let asked = 0;
-    store.hasBlocking = async () => {
+    store.blockedAmong = async (_transport, keys) => {
       asked += 1;
       if (asked === 2) throw new Error('the connection is lost'); // the first one asks for its keys
-      return true;
+      return [...keys];
     };
     await expect(relay.parkedOnce()).rejects.toThrow('the connection is lost');
     await relay.parkedOnce();
@@ -225,7 +225,7 @@ describe('a relay and its order', () => {
     };
     const read = relay.readOnce();
     await turn();
-    store.hasBlocking = async () => true;
+    store.blockedAmong = async (_transport, keys) => [...keys];
     outcome.open(rejected());
     await turn();
     fetching.open();
@@ -241,7 +241,7 @@ describe('a relay and its order', () => {
     transport.behave = rejected;
     await relay.readOnce();
     await turn();
-    store.hasBlocking = async () => true;
+    store.blockedAmong = async (_transport, keys) => [...keys];
     const parked = stored({ parkedId: '1', parkedState: 'waiting' });
     store.due = async () => ({ rows: [{ parkedId: '1', bucket: 0, key: null, state: 'waiting' }], nextIn: null });
     store.take = async () => ({ messages: [parked], clear: [], durable: true });

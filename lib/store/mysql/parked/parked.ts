@@ -139,14 +139,12 @@ export class MysqlParked implements ParkedStore {
     return this.keys.list(this.database.connection('read'), transport, buckets, limit, after);
   }
 
-  async hasBlocking(transport: number, buckets: readonly number[]): Promise<boolean> {
-    if (buckets.length === 0) return false;
-    const sql = this.sql.hasBlocking(buckets.length).bind(transport, ...buckets, transport, ...buckets);
-    return (await this.database.connection('read').run(sql)).rows.length > 0;
-  }
-
   async blockedAmong(transport: number, keys: readonly KeyInBucket[]): Promise<KeyInBucket[]> {
     if (keys.length === 0) return [];
+    if (this.settings.ordering === 'global') {
+      const { rows } = await this.database.connection('read').run(this.sql.anyBlocking.bind(transport, transport));
+      return rows.length > 0 ? [...keys] : [];
+    }
     const list = jsonRows(keys.map(({ bucket, key }, i) => [i, bucket, keyBytes(key).toString('hex')]));
     const { rows } = await this.database.connection('read').run(this.sql.blockedAmong.bind(transport, list));
     return rows.flatMap(([index, found]) => (found === null ? [] : [keys[Number(index)] as KeyInBucket]));

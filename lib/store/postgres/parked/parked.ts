@@ -111,22 +111,9 @@ export class PostgresParked implements ParkedStore {
 
   async blockedAmong(transport: number, keys: readonly KeyInBucket[]): Promise<KeyInBucket[]> {
     if (keys.length === 0) return [];
-    const { rows } = await this.connections
-      .read()
-      .run(
-        this.sql.blockedAmong.bind(
-          plainArray(keys.map(({ bucket }) => bucket)),
-          textArray(keys.map(({ key }) => key)),
-          transport,
-        ),
-      );
+    const [buckets, texts] = [plainArray(keys.map(({ bucket }) => bucket)), textArray(keys.map(({ key }) => key))];
+    const { rows } = await this.connections.read().run(this.sql.blockedAmong.bind(buckets, texts, transport));
     return rows.map(([bucket, key]) => ({ bucket: Number(bucket), key: key as string }));
-  }
-
-  async hasBlocking(transport: number, buckets: readonly number[]): Promise<boolean> {
-    const all = plainArray(buckets);
-    const { rows } = await this.connections.read().run(this.sql.hasBlocking.bind(all, transport, all, transport));
-    return rows.length > 0;
   }
 
   async unannouncedDead(transports: readonly number[], limit: number, after?: Death): Promise<DeadLetter[]> {
