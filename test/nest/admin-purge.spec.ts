@@ -1,13 +1,6 @@
 import type { TestingModule } from '@nestjs/testing';
 import { DataSource } from 'typeorm';
-import {
-  OutboxAdmin,
-  OutboxDispatcher,
-  OutboxModule,
-  OutboxPartitionMaintainer,
-  OutboxService,
-  type OutboxOptions,
-} from '../../lib/index.js';
+import { OutboxAdmin, OutboxDispatcher, OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
 import { RecordingTransport } from '../../lib/testing/index.js';
 import { PAGE_LOOK } from '../../lib/store/inspect-store.js';
 import { series } from '../support/databases.js';
@@ -126,21 +119,6 @@ describeOnEach([], 'OutboxAdmin.purge, in an application', (kind) => {
     expect(kept.map((row) => [row['kept'] === null, row['kept_payload'] === null])).toEqual([[true, true], [false, false]]); // prettier-ignore
     expect(await admin.purge({ ids }, { dryRun: true })).toEqual({ count: 0, versions: 1 });
     expect(await allFound(admin)).toHaveLength(2);
-  });
-
-  it('refuses while messages wait beside the archive, and deletes them once they have their partition', async () => {
-    await published([{ key: 'customer-1' }, { key: 'customer-2' }]);
-    const maintainer = app.get(OutboxPartitionMaintainer);
-    await maintainer.convert({ period: 'day' });
-    expect(await archive()).toEqual([]);
-    const moving = { code: 'ARCHIVE_MOVING', message: expect.stringMatching(/^purge: messages wait beside/) };
-    await expect(admin.purge({ key: 'customer-1' }, { dryRun: true })).rejects.toMatchObject(moving);
-    await expect(admin.purge({ key: 'customer-1' })).rejects.toMatchObject(moving);
-    expect((await admin.audit()).entries).toMatchObject([
-      { done: 0, outcome: 'failed', error: expect.stringContaining('purge: messages wait beside') },
-    ]);
-    await maintainer.runOnce({ period: 'day' });
-    expect(await admin.purge({ key: 'customer-1' })).toMatchObject({ done: 1, outcome: 'done' });
   });
 
   it('finds nothing older than all calendars', async () => {

@@ -26,8 +26,9 @@ import type { Sql, Statement } from '../sql.js';
 import { AuditTable, unlessEnded } from './audit.js';
 import { readText, type Dialect } from './dialect.js';
 import type { OperatorDatabase } from './operator-database.js';
-import { RowChanges, type RowPlace, type RowSql, type Wake } from './row-changes.js';
+import { RowChanges, type RowPlace, type RowSql } from './row-changes.js';
 import type { Rows, Select, TimedSelects } from './timed-selects.js';
+import type { KeyWake } from './wake.js';
 
 /** What operators ask and do, in the words of one database. */
 export interface OperatorSql extends RowSql {
@@ -59,7 +60,7 @@ export interface OperatorParts<Key> {
   readonly database: OperatorDatabase;
   readonly reads: TimedSelects;
   readonly keys: DedupKeys<Key>;
-  readonly wake: Wake;
+  readonly wake: KeyWake;
   readonly writer: MessageWriter;
 }
 

@@ -92,6 +92,13 @@ export function describeGlance(run: StoreRun): void {
       await owned.insert(...each.map((fields) => ({ ...fields, delay: 3_600_000 })));
       await owned.insert(...each);
       const found = await look(owned, '0', length);
+      const ready = most + length;
+      for (const limit of [ready - 1, ready, ready + 1]) {
+        const { ready: counted, readyIsExact } = (await run.store.admin.stats({ limit })).find(
+          ({ transport }) => transport === owned.transport,
+        ) as TransportStats;
+        assert.deepEqual([counted, readyIsExact], [Math.min(ready, limit), ready < limit], `limit ${limit}`);
+      }
       assert.equal(found.heads[0]?.ready, 1);
       if (found.atLeast === undefined) return; // exact, in a store where that costs nothing
       assert.ok(found.atLeast.includes('scheduled') && found.scheduled <= most, String(found.scheduled));

@@ -45,6 +45,8 @@ export interface StoreHarness {
   forget?(transports: readonly number[]): Promise<void>;
 }
 
+type Asked = Required<Pick<OutboxStore, 'inspect' | 'operators'>>;
+
 /** One suite run: two stores, as two processes have them, and transports of their own for each test. */
 export class StoreRun {
   store!: OutboxStore;
@@ -78,6 +80,15 @@ export class StoreRun {
   /** A test of what only an order promises. */
   get inOrder(): ContractRunner['it'] {
     return this.ordered ? this.runner.it : () => undefined;
+  }
+
+  /** Tests of what a store may leave out: one that has none of it is asked nothing. */
+  asking(it: ContractRunner['it']): (name: string, body: (roles: Asked) => Promise<void>) => void {
+    return (name, body) =>
+      it(name, async () => {
+        const { inspect, operators } = this.store;
+        if (inspect !== undefined && operators !== undefined) await body({ inspect, operators });
+      });
   }
 
   /** Where messages of a key belong. */
@@ -285,6 +296,8 @@ export function settled(message: OutboxMessage): SettledMessage {
   const { id, bucket, seq, attempts, parkedId } = message;
   return { id, bucket, seq, attempts, parkedId };
 }
+
+export const idsOf = (rows: readonly { readonly id: string }[]): string[] => rows.map(({ id }) => id);
 
 /** Polls until `probe` returns something; nothing here waits for a fixed time. */
 export async function eventually<T>(what: string, probe: () => Promise<T | undefined>, timeout = 60_000): Promise<T> {

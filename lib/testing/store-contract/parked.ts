@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { eventually, type OwnedTransport, type StoreRun } from './harness.js';
+import { eventually, idsOf, type OwnedTransport, type StoreRun } from './harness.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { ReparkEntry } from '../../store/parked-store.js';
 
 const LATER = 3_600_000;
-const idsOf = (messages: readonly OutboxMessage[]): string[] => messages.map(({ id }) => id);
 
 export function repark(message: OutboxMessage, fields: Partial<ReparkEntry> = {}): ReparkEntry {
   const { bucket, key } = message;

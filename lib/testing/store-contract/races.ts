@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { ReparkEntry } from '../../store/parked-store.js';
-import { parkEntry, type OwnedTransport, type StoreRun } from './harness.js';
+import { idsOf, type OwnedTransport, parkEntry, type StoreRun } from './harness.js';
 import { repark } from './parked.js';
 
 /** Rounds per race: each starts both sides at once and asserts what must hold whoever was first. */
@@ -184,9 +184,6 @@ function describeRequeuedMeanwhile(run: StoreRun): void {
     await owned.park([later], { blocks: false });
     assert.deepEqual(await takeRequeued(owned, second), []);
     await run.operator.discard({ ids: [first] });
-    assert.deepEqual(
-      (await owned.take()).messages.map(({ id }) => id),
-      [second],
-    );
+    assert.deepEqual(idsOf((await owned.take()).messages), [second]);
   });
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { compareSeq } from '../../outbox-message.js';
-import { parkEntry, settled, type StoreRun } from './harness.js';
+import { idsOf, parkEntry, settled, type StoreRun } from './harness.js';
 
 export function describeReady(run: StoreRun): void {
   const { describe, it } = run.runner;
@@ -13,10 +13,7 @@ export function describeReady(run: StoreRun): void {
       const page = await run.store.ready.fetch({ transport: owned.transport, positions, perBucket: 2, limit: 100 });
       for (const bucket of [0, 1]) {
         const expected = ids.filter((_, i) => i % 2 === bucket).slice(0, 2);
-        assert.deepEqual(
-          page.messages.filter((m) => m.bucket === bucket).map(({ id }) => id),
-          expected,
-        );
+        assert.deepEqual(idsOf(page.messages.filter((m) => m.bucket === bucket)), expected);
       }
       const limited = await run.store.ready.fetch({ transport: owned.transport, positions, perBucket: 100, limit: 7 });
       assert.equal(limited.messages.length, 7);
@@ -28,10 +25,7 @@ export function describeReady(run: StoreRun): void {
         perBucket: 100,
         limit: 100,
       });
-      assert.deepEqual(
-        rest.messages.map(({ id }) => id),
-        ids.filter((_, i) => i % 2 === 1).slice(3),
-      );
+      assert.deepEqual(idsOf(rest.messages), ids.filter((_, i) => i % 2 === 1).slice(3));
     });
 
     it('reads all places of a range, and rows by their places', async () => {
@@ -51,10 +45,7 @@ export function describeReady(run: StoreRun): void {
         [third, { bucket: 1, seq: '1' }, first],
         undefined,
       );
-      assert.deepEqual(
-        messages.map(({ id }) => id),
-        [ids[0], ids[2]],
-      );
+      assert.deepEqual(idsOf(messages), [ids[0], ids[2]]);
       assert.deepEqual((await run.store.ready.sweep(owned.transport, [])).places, []);
     });
 
@@ -103,10 +94,7 @@ function describeSnapshot(run: StoreRun): void {
       const [visible] = await owned.insert({});
       const request = { transport: owned.transport, positions: [{ bucket: 1, after: '0' }], perBucket: 10, limit: 10 };
       const before = await run.store.ready.fetch(request);
-      assert.deepEqual(
-        before.messages.map(({ id }) => id),
-        [visible],
-      );
+      assert.deepEqual(idsOf(before.messages), [visible]);
       assert.ok(before.snapshot && before.snapshot.open.length > 0);
       const { fence } = await owned.settle(before.messages);
       assert.ok(fence !== undefined && BigInt(fence) >= BigInt(before.snapshot.xmin), 'newer than what was open');
@@ -217,7 +205,7 @@ function describeSettle(run: StoreRun): void {
       await owned.settle(messages.slice(0, 1));
       const taken = await owned.take();
       assert.deepEqual(
-        taken.messages.map(({ id }) => id),
+        idsOf(taken.messages),
         messages.slice(1).map(({ id }) => id),
       );
     });

@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
-import type { OwnedTransport, StoreRun } from './harness.js';
+import { idsOf, type OwnedTransport, type StoreRun } from './harness.js';
 import type { NewMessage, OutboxMessage } from '../../outbox-message.js';
 import type { TakeResult } from '../../store/parked-store.js';
 
 const LATER = 3_600_000;
 const BLOCKED = { state: 'blocked', delay: null } as const;
-const idsOf = (messages: readonly OutboxMessage[]): string[] => messages.map(({ id }) => id);
 const at = (ms: number): Partial<NewMessage> => ({ deliverAt: new Date(ms) });
 
 /** The place that a scheduled message takes when it falls due. */

@@ -25,10 +25,9 @@ import type { MysqlFence } from '../ops/leases.js';
 import { parkedStatements } from './statements.js';
 import { inTransaction, retried } from '../../retry.js';
 import { microseconds, storable, storableError } from '../ready/settle.js';
-import { Take, type ReadSql } from '../../sql/take.js';
+import { Take, type ReadSql, type TakeSql } from '../../sql/take.js';
 import { MYSQL } from '../dialect.js';
 import { mysqlRead, mysqlTake } from './take.js';
-import type { MysqlWake } from './wake.js';
 
 /** Where messages wait for their time, their turn or a decision. */
 export class MysqlParked implements ParkedStore {
@@ -41,13 +40,13 @@ export class MysqlParked implements ParkedStore {
     readonly database: SqlDatabase,
     names: TableNames,
     readonly fence: MysqlFence,
-    wake: MysqlWake,
+    heads: TakeSql['first'],
     readonly settings: Pick<StoreSettings, 'ordering' | 'errorHistory'>,
   ) {
     this.sql = parkedStatements(names, settings.errorHistory);
-    this.taker = new Take(MYSQL, mysqlTake(names, fence, wake), settings.ordering);
+    this.taker = new Take(MYSQL, mysqlTake(names, fence, heads), settings.ordering);
     this.reading = mysqlRead(names);
-    this.keys = new MysqlBlockingKeys(names, wake);
+    this.keys = new MysqlBlockingKeys(names, heads);
   }
 
   async due(
