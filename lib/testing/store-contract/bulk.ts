@@ -134,7 +134,7 @@ function describeChanges(run: StoreRun): void {
     assert.deepEqual(idsOf(await walked(inspect, { transport: owned.transport, states })), [sending]);
   });
 
-  inOrder('releases a key, and counts it', async ({ operators, inspect }) => {
+  inOrder('releases a key, and counts it', async ({ operators }) => {
     const owned = await run.owned();
     const key = randomUUID();
     const place = { key, bucket: run.bucketOf(key) };
