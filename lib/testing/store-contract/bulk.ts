@@ -4,7 +4,6 @@ import type { ParkedState } from '../../outbox-message.js';
 import type { Bounds, InspectStore, RowPage, RowRequest, StoredRow } from '../../store/inspect-store.js';
 import type { AuditRow, OperatorStore, Step } from '../../store/operator-store.js';
 import { idsOf, type OwnedTransport, type StoreRun } from './harness.js';
-import { repark } from './parked.js';
 
 const LATER = 3_600_000;
 const ACTION = { action: 'requeue', actor: `o'brien "ops"@höst \\`, filter: '{"state":"dead","key":"ключ"}' } as const;
@@ -85,8 +84,7 @@ function describeWalks(run: StoreRun): void {
     const ids = await many(3, () => dead(owned));
     const bounds = await inspect.bounds();
     const { messages } = await owned.take();
-    const deaths = messages.map((message) => repark(message, { state: 'dead', delay: null }));
-    await run.store.parked.repark(run.owner, owned.leases, deaths);
+    await owned.repark(messages, { state: 'dead', delay: null });
     const new_ = await dead(owned);
     const filter = { transport: owned.transport };
     assert.deepEqual(idsOf(await walked(inspect, filter, { bounds })), ids);

@@ -41,12 +41,7 @@ export function describeInsert(run: StoreRun): void {
         '9007199254740993',
         '9007199254740994',
       ]);
-      const page = await run.store.ready.fetch({
-        transport: owned.transport,
-        positions: [{ bucket: 1, after: '9007199254740992' }],
-        perBucket: 10,
-        limit: 10,
-      });
+      const page = await owned.read([{ bucket: 1, after: '9007199254740992' }]);
       assert.deepEqual(idsOf(page.messages), ids.slice(3));
       assert.equal((await owned.settle(ready.slice(3, 4))).affected, 1);
       assert.deepEqual(await owned.readyIds(), [ids[0], ids[1], ids[2], ids[4]]);

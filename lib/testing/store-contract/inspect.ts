@@ -2,7 +2,6 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { uuidV7 } from '../../message/uuid-v7.js';
 import type { InspectStore, RowRequest, StoredRow, StoredState } from '../../store/inspect-store.js';
-import { repark } from './parked.js';
 import { idsOf, type OwnedTransport, type StoreRun } from './harness.js';
 
 const LATER = 3_600_000;
@@ -164,6 +163,7 @@ function describeById(run: StoreRun): void {
 
 function describeSurroundings(run: StoreRun): void {
   const it = run.asking(run.runner.it);
+  const inOrder = run.asking(run.inOrder);
   const one = async (id: string): Promise<StoredRow> => (await run.store.inspect?.byIds([id]))?.rows[0] as StoredRow;
 
   it('says whose lease the bucket has, and what is before a message', async ({ inspect }) => {
@@ -182,30 +182,25 @@ function describeSurroundings(run: StoreRun): void {
     assert.ok((held.lease?.expiresAt?.getTime() ?? 0) > held.now.getTime());
   });
 
-  run.asking(run.inOrder)(
-    'names the message of the key that blocks, and the epoch in which one is sent',
-    async ({ inspect }) => {
-      const owned = await run.owned();
-      await owned.insert({ key: 'a' }, { key: 'a' }, { key: 'b' }, { key: 'a' });
-      const [first, second, other, last] = await owned.ready();
-      await owned.park([first] as never, { state: 'waiting', delay: 0, error: 'no' });
-      await owned.park([second] as never, { state: 'blocked', delay: null });
-      const blockerOf = async (id: string | undefined) =>
-        (await inspect.surroundings(await one(id as string))).blocker?.id;
-      assert.equal(await blockerOf(first?.id), undefined);
-      assert.equal(await blockerOf(second?.id), first?.id);
-      assert.equal(await blockerOf(last?.id), first?.id);
-      assert.equal(await blockerOf(other?.id), undefined);
-      const { messages } = await owned.take();
-      assert.equal(messages[0]?.id, first?.id);
-      const { epoch } = owned.leases.find(({ bucket }) => bucket === 1) as { epoch: string };
-      assert.equal((await one(first?.id as string)).sendingEpoch, epoch);
-      await run.store.parked.repark(run.owner, owned.leases, [
-        repark(messages[0] as never, { state: 'dead', delay: null }),
-      ]);
-      assert.deepEqual((await inspect.surroundings(await one(last?.id as string))).blocker?.state, 'dead');
-    },
-  );
+  inOrder('names the message of the key that blocks, and the epoch in which one is sent', async ({ inspect }) => {
+    const owned = await run.owned();
+    await owned.insert({ key: 'a' }, { key: 'a' }, { key: 'b' }, { key: 'a' });
+    const [first, second, other, last] = await owned.ready();
+    await owned.park([first] as never, { state: 'waiting', delay: 0, error: 'no' });
+    await owned.park([second] as never, { state: 'blocked', delay: null });
+    const blockerOf = async (id: string | undefined) =>
+      (await inspect.surroundings(await one(id as string))).blocker?.id;
+    assert.equal(await blockerOf(first?.id), undefined);
+    assert.equal(await blockerOf(second?.id), first?.id);
+    assert.equal(await blockerOf(last?.id), first?.id);
+    assert.equal(await blockerOf(other?.id), undefined);
+    const { messages } = await owned.take();
+    assert.equal(messages[0]?.id, first?.id);
+    const { epoch } = owned.leases.find(({ bucket }) => bucket === 1) as { epoch: string };
+    assert.equal((await one(first?.id as string)).sendingEpoch, epoch);
+    await owned.repark(messages, { state: 'dead', delay: null });
+    assert.deepEqual((await inspect.surroundings(await one(last?.id as string))).blocker?.state, 'dead');
+  });
 
   it('counts open transactions, where the database tells', async () => {
     const owned = await run.owned({ leased: false });

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { LockedOutcome, RowLockStore } from '../../store/parked-store.js';
-import { idsOf, type OwnedTransport, parkEntry, settled, type StoreRun } from './harness.js';
-import { repark } from './parked.js';
+import { idsOf, type OwnedTransport, parkEntry, repark, settled, type StoreRun } from './harness.js';
 
 const NOTHING: LockedOutcome = { published: [], parked: [], reparked: [] };
 const LATER = 3_600_000;

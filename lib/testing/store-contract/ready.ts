@@ -10,21 +10,16 @@ export function describeReady(run: StoreRun): void {
       const owned = await run.owned();
       const ids = await owned.insert(...Array.from({ length: 12 }, (_, i) => ({ bucket: i % 2 })));
       const positions = [0, 1].map((bucket) => ({ bucket, after: '0' }));
-      const page = await run.store.ready.fetch({ transport: owned.transport, positions, perBucket: 2, limit: 100 });
+      const page = await owned.read(positions, { perBucket: 2 });
       for (const bucket of [0, 1]) {
         const expected = ids.filter((_, i) => i % 2 === bucket).slice(0, 2);
         assert.deepEqual(idsOf(page.messages.filter((m) => m.bucket === bucket)), expected);
       }
-      const limited = await run.store.ready.fetch({ transport: owned.transport, positions, perBucket: 100, limit: 7 });
+      const limited = await owned.read(positions, { limit: 7 });
       assert.equal(limited.messages.length, 7);
       const all = await owned.ready();
       const after = all.filter((m) => m.bucket === 1)[2]?.seq as string;
-      const rest = await run.store.ready.fetch({
-        transport: owned.transport,
-        positions: [{ bucket: 1, after }],
-        perBucket: 100,
-        limit: 100,
-      });
+      const rest = await owned.read([{ bucket: 1, after }]);
       assert.deepEqual(idsOf(rest.messages), ids.filter((_, i) => i % 2 === 1).slice(3));
     });
 
@@ -64,12 +59,7 @@ export function describeReady(run: StoreRun): void {
       const owned = await run.owned();
       await owned.insert({});
       await run.store.ready.flush();
-      const { durable, session } = await run.store.ready.fetch({
-        transport: owned.transport,
-        positions: [{ bucket: 1, after: '0' }],
-        perBucket: 1,
-        limit: 1,
-      });
+      const { durable, session } = await owned.read([{ bucket: 1, after: '0' }]);
       if (run.harness.proof === 'snapshot') assert.equal(durable, true);
       assert.equal(typeof durable, 'boolean');
       assert.equal(run.store.ready.session, session);

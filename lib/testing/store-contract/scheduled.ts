@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { idsOf, type OwnedTransport, type StoreRun } from './harness.js';
-import type { NewMessage, OutboxMessage } from '../../outbox-message.js';
+import type { NewMessage } from '../../outbox-message.js';
 import type { TakeResult } from '../../store/parked-store.js';
 
 const LATER = 3_600_000;
@@ -58,16 +58,7 @@ export function describeScheduled(run: StoreRun): void {
       assert.deepEqual(idsOf(messages), [first]);
       const [second] = await owned.insert({ delay: 0 });
       assert.deepEqual((await owned.take()).messages, []);
-      const { bucket, parkedId, attempts } = messages[0] as OutboxMessage;
-      const failed = {
-        state: 'waiting',
-        blocks: true,
-        attempts: 1,
-        attemptsBefore: attempts,
-        delay: 0,
-        error: 'no',
-      } as const;
-      await run.store.parked.repark(run.owner, owned.leases, [{ bucket, parkedId: parkedId as string, ...failed }]);
+      await owned.repark(messages, { error: 'no' });
       const again = (await owned.take(['k'])).messages;
       assert.deepEqual(idsOf(again), [first]);
       await owned.settle(again);
@@ -147,16 +138,7 @@ export function describeGlobalOrder(run: StoreRun): void {
       assert.equal((await run.operator.requeue({ ids })).done, 3);
       const first = await take(owned);
       assert.deepEqual(idsOf(first.messages), ids.slice(0, 1));
-      const { bucket, parkedId, attempts } = first.messages[0] as OutboxMessage;
-      const failed = {
-        state: 'waiting',
-        blocks: true,
-        attempts: 1,
-        attemptsBefore: attempts,
-        delay: LATER,
-        error: 'no',
-      } as const;
-      await run.store.parked.repark(run.owner, owned.leases, [{ bucket, parkedId: parkedId as string, ...failed }]);
+      await owned.repark(first.messages, { blocks: true, delay: LATER, error: 'no' });
       assert.deepEqual((await take(owned)).messages, []);
     });
 

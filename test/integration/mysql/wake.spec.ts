@@ -1,7 +1,6 @@
 import type { MysqlStore } from '../../../lib/store/mysql/store.js';
 import type { WakeSql } from '../../../lib/store/sql/wake.js';
-import { StoreRun } from '../../../lib/testing/store-contract/harness.js';
-import { repark } from '../../../lib/testing/store-contract/parked.js';
+import { repark, StoreRun } from '../../../lib/testing/store-contract/harness.js';
 import { MariaDbStores } from '../../support/mariadb-store.js';
 import { describeOnMysqlFamily } from '../../support/services.js';
 

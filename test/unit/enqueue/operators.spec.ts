@@ -53,8 +53,8 @@ function setup(changed: string[] = []) {
 
 describe('breakLeases', () => {
   it.each([
-    [{}, 'breakLeases: the selection is empty.'],
-    [undefined, 'breakLeases: the selection must be an object.'],
+    [{}, 'breakLeases: the filter is empty.'],
+    [undefined, 'breakLeases: a selection must be an object, not undefined.'],
     [{ bucket: 1 }, "breakLeases: unknown field 'bucket'."],
     [{ buckets: 1 }, 'breakLeases: buckets must be an array of whole numbers.'],
     [{ buckets: [0.5] }, 'breakLeases: buckets must be an array of whole numbers.'],

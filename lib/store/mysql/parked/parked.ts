@@ -16,7 +16,7 @@ import type {
 } from '../../parked-store.js';
 import type { WriteReport } from '../../ready-store.js';
 import type { StoreSettings, TableNames } from '../../names.js';
-import { hastenPart } from '../../hasten.js';
+import { hastenPart } from '../../sql/hasten.js';
 import { MysqlBlockingKeys } from './blocking-keys.js';
 import { readKey, readParked, readTime, type Row } from '../columns.js';
 import { stateName, stateNumber } from '../../parked-state.js';
@@ -89,15 +89,8 @@ export class MysqlParked implements ParkedStore {
     return hastenPart(
       buckets,
       request,
-      async (after) => {
-        const { rows } = await read.run(this.sql.waiting.bind(transport, after, request.limit));
-        return rows.map(([parkedId, bucket, topic, putOff]) => ({
-          parkedId: String(parkedId),
-          bucket: Number(bucket),
-          topic: topic as string,
-          putOff: Number(putOff) === 1,
-        }));
-      },
+      MYSQL,
+      (after) => read.run(this.sql.waiting.bind(transport, after, request.limit)),
       (ids) => {
         const list = jsonRows(ids.map((id) => [BigInt(id)]));
         return inTransaction(this.database.connection('settle'), async (tx) => {

@@ -14,7 +14,7 @@ import type {
 } from '../../parked-store.js';
 import type { WriteReport } from '../../ready-store.js';
 import type { StoreSettings, TableNames } from '../../names.js';
-import { hastenPart } from '../../hasten.js';
+import { hastenPart } from '../../sql/hasten.js';
 import { plainArray, storableText, textArray } from '../arrays.js';
 import { readParked, type RowsAs } from '../columns.js';
 import { stateName, stateNumber } from '../../parked-state.js';
@@ -72,15 +72,8 @@ export class PostgresParked implements ParkedStore {
     return hastenPart(
       buckets,
       request,
-      async (after) => {
-        const { rows } = await this.connections.read().run(this.sql.untried.bind(transport, after, request.limit));
-        return rows.map(([parkedId, bucket, topic, putOff]) => ({
-          parkedId: parkedId as string,
-          bucket: Number(bucket),
-          topic: topic as string,
-          putOff: putOff === 't',
-        }));
-      },
+      POSTGRES,
+      (after) => this.connections.read().run(this.sql.untried.bind(transport, after, request.limit)),
       async (ids) => (await write.run(this.sql.hasten.bind(plainArray(ids)))).affected,
     );
   }
