@@ -1,5 +1,5 @@
 import { OutboxError } from '../outbox.errors.js';
-import { BULK_TIMEOUT, PAGE_LOOK, type InspectStore, type RowPage, type RowRequest } from '../store/inspect-store.js';
+import { BULK_TIMEOUT, PAGE_LOOK, type InspectStore, type PageRow, type RowRequest } from '../store/inspect-store.js';
 
 /** A store with partitions: whether rows wait beside the archive for theirs, and what changes each time that some are put there. */
 export interface Layouts {
@@ -27,19 +27,37 @@ export async function whileWhole<T>(
   return result;
 }
 
+/** Which rows of the archive are looked at. */
+export type ArchiveRequest = Omit<RowRequest, 'state' | 'limit'> & Required<Pick<RowRequest, 'published'>>;
+export interface ArchivePage {
+  readonly rows: readonly PageRow[];
+  /** How much of the way lies behind with some of the rows, by time, as nobody has counted them; 1: there is nothing behind them. */
+  fractionOf(some: readonly PageRow[]): number;
+}
+
 /** What was published, in its order, page by page. */
 export async function* archivePages(
   inspect: Pick<InspectStore, 'find'>,
   partitions: Layouts | undefined,
   subject: string,
-  { after: begin, ...request }: Omit<RowRequest, 'state' | 'limit'>,
-): AsyncGenerator<RowPage> {
-  let after = begin;
+  { after: behind, ...request }: ArchiveRequest,
+): AsyncGenerator<ArchivePage> {
+  const end = request.published.before.getTime();
+  let begin = request.published.from?.getTime();
+  let reached = 0;
+  let after = behind;
   do {
     const asked = { ...request, state: 'published', after, limit: PAGE_LOOK, timeout: BULK_TIMEOUT } as const;
-    const page = await whileWhole(partitions, subject, () => inspect.find(asked));
-    yield page;
-    after = page.next;
+    const { rows, next } = await whileWhole(partitions, subject, () => inspect.find(asked));
+    const first = (begin ??= rows[0]?.publishedAt?.getTime()) ?? end;
+    const fractionOf = (some: readonly PageRow[]): number => {
+      if (next === null && some.at(-1) === rows.at(-1)) return 1;
+      const time = some.at(-1)?.publishedAt?.getTime();
+      if (time !== undefined) reached = Math.min(1, Math.max(0, (time - first) / Math.max(1, end - first)));
+      return reached;
+    };
+    yield { rows, fractionOf };
+    after = next;
   } while (after !== null);
 }
 

@@ -1,5 +1,6 @@
-import { OutboxMessageError } from '../outbox.errors.js';
+import { refuse } from '../options/refuse.js';
 import type { LeaseStore } from '../store/lease-store.js';
+import { checkNotEmpty, checkObject } from './checks.js';
 
 /** Whose leases: all given conditions must hold, and one must be given. */
 export interface LeaseSelection {
@@ -18,19 +19,18 @@ export interface BrokenLeases {
   readonly left: number;
 }
 
+const SUBJECT = 'breakLeases';
 const CONDITIONS = ['transport', 'buckets', 'owner'] as const;
 
 /** @throws OutboxMessageError `INVALID_MESSAGE`: no condition, or one that is none */
 export function checkLeaseSelection(selection: LeaseSelection): void {
-  const given: unknown = selection;
-  if (typeof given !== 'object' || given === null) refuse('the selection must be an object');
-  const unknown = Object.keys(given).find((name) => !(CONDITIONS as readonly string[]).includes(name));
-  if (unknown !== undefined) refuse(`unknown field '${unknown.slice(0, 100)}'`);
-  if (CONDITIONS.every((name) => selection[name] === undefined)) refuse('the selection is empty');
+  checkObject(SUBJECT, 'a selection', selection, CONDITIONS);
+  checkNotEmpty(SUBJECT, selection, CONDITIONS);
   const { buckets, owner } = selection as Record<string, unknown>;
   if (buckets !== undefined && !(Array.isArray(buckets) && buckets.every(Number.isInteger)))
-    refuse('buckets must be an array of whole numbers');
-  if (owner !== undefined && (typeof owner !== 'string' || owner === '')) refuse('owner must be the id of an instance');
+    refuse(SUBJECT, 'buckets must be an array of whole numbers');
+  if (owner !== undefined && (typeof owner !== 'string' || owner === ''))
+    refuse(SUBJECT, 'owner must be the id of an instance');
 }
 
 /** @param transport its number */
@@ -53,10 +53,4 @@ export async function breakLeases(
     owners: [...new Set(broken.map((lease) => lease.owner))],
     left: chosen.length - broken.length,
   };
-}
-
-function refuse(problem: string): never {
-  throw new OutboxMessageError('INVALID_MESSAGE', `breakLeases: ${problem}.`, {
-    hint: `Give at least one of ${CONDITIONS.join(', ')}.`,
-  });
 }

@@ -55,11 +55,11 @@ export async function runChange(
     for await (const { rows, fraction, areReady } of pieces(inspect, action, named, bounds)) {
       const write = (some: readonly StoredRow[]): ReturnType<typeof written> =>
         written(areReady ? { do: 'cancel ready', rows: some } : { do: change, states: meant.states, rows: some });
-      if (!(await chunked.each(rows, fraction, write))) return chunked.more;
+      if (!(await chunked.each(rows, () => fraction, write))) return chunked.more;
     }
     return true;
   };
-  const outcome = await audited((...ended) => operators.end(auditId, ...ended), work);
+  const outcome = await audited(operators, auditId, work);
   const { done, skipped } = chunked;
   const lists = (await named?.report()) ?? { changed: [], tooLate: [], notFound: [] };
   return { auditId, done, skipped, outcome, more: chunked.more, ...lists };

@@ -3,6 +3,7 @@ import type { Duration } from '../outbox-message.js';
 import { refuse } from '../options/refuse.js';
 import type { RowFilter, StoredState } from '../store/inspect-store.js';
 import { HINT } from '../store/position.js';
+import { parsed } from './content-view.js';
 import { checkedFilter, checkedIds, checkedStates, checkObject, MAX_LIMIT } from './checks.js';
 
 /** Which messages are meant: all given conditions must hold. */
@@ -60,7 +61,7 @@ export function writeCursor({ state, position }: Cursor, query: MessageQuery): s
 
 /** A cursor of another filter would leave out messages. */
 export function readCursor(text: string, query: MessageQuery): Cursor {
-  const parts = parsed(text);
+  const parts = parsed(text, (cursor) => JSON.parse(Buffer.from(cursor, 'base64url').toString()) as unknown);
   if (!Array.isArray(parts) || parts.length !== 4) return refuseCursor();
   const [version, hash, state, position] = parts as unknown[];
   const isState = (STATES as readonly unknown[]).includes(state);
@@ -70,14 +71,6 @@ export function readCursor(text: string, query: MessageQuery): Cursor {
 }
 
 const VERSION = 1;
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(Buffer.from(text, 'base64url').toString()) as unknown;
-  } catch {
-    return undefined;
-  }
-}
 
 /** Of what was asked, in whatever order it was written. */
 function hashOf(query: MessageQuery): string {

@@ -77,7 +77,7 @@ export interface MessagePage {
 }
 
 export interface AdminSources extends ActionSources {
-  readonly store: Roles<'inspect' | 'operators' | 'partitions' | 'setup' | 'leases' | 'admin'>;
+  readonly store: Roles<'inspect' | 'operators' | 'partitions' | 'setup' | 'leases' | 'admin' | 'diagnose'>;
   readonly options: Pick<ResolvedOptions, 'coordination' | 'buckets' | 'ordering' | 'transports'>;
   /** Relays have something to hear, of all instances. Must return at once. */
   pausesChanged(): void;
@@ -95,7 +95,7 @@ const PAGE_TIME = 200;
  * is in the audit.
  */
 export class OutboxAdmin {
-  /** @internal */ readonly actions: OperatorActions;
+  private readonly actions: OperatorActions;
 
   constructor(/** @internal */ readonly sources: AdminSources) {
     this.actions = new OperatorActions(sources);
@@ -145,7 +145,7 @@ export class OutboxAdmin {
     const { names } = await this.known(undefined, 'explain');
     const { rows, isComplete } = await this.inspect.byIds([checked]);
     if (rows.length === 0) {
-      const reason = notThere(isComplete, await this.inspect.openTransactions());
+      const reason = notThere(isComplete, await this.openTransactions());
       return { id: checked, text: reason.text, reasons: [reason] };
     }
     const sources = await this.explaining(names);
@@ -179,7 +179,7 @@ export class OutboxAdmin {
       const { names, number } = await this.known(checked.transport, 'drain');
       const stats = (): Promise<TransportStats[]> => this.sources.store.admin.stats();
       const explain = (): Promise<ExplainSources> => this.explaining(names);
-      return { inspect, transport: number, stats, explain };
+      return { inspect, transport: number, stats, explain, openTransactions: () => this.openTransactions() };
     }, checked);
   }
 
@@ -340,7 +340,7 @@ export class OutboxAdmin {
     return pauseEntries(this.operators);
   }
 
-  /** @internal */ get pausing(): PauseSources {
+  private get pausing(): PauseSources {
     return {
       operators: this.operators,
       numberOf: async (transport, subject) => (await this.known(transport, subject)).number as number,
@@ -359,10 +359,11 @@ export class OutboxAdmin {
    * @returns whether it was running
    */
   async stop(auditId: string): Promise<boolean> {
-    return this.operators.end(checkedAuditId('stop', 'auditId', auditId), 'aborted', null);
+    const ended = { do: 'end', outcome: 'aborted', error: null } as const;
+    return (await this.operators.step(checkedAuditId('stop', 'auditId', auditId), ended)) !== undefined;
   }
 
-  /** @internal */ get operators(): OperatorStore {
+  private get operators(): OperatorStore {
     return this.actions.operators;
   }
 
@@ -370,8 +371,8 @@ export class OutboxAdmin {
     return this.actions.inspect;
   }
 
-  /** @internal What a message was; nothing where the tables have no audit yet: nobody could edit there. */
-  async keptOf(id: string, previewBytes: number): Promise<AuditRow[]> {
+  /** What a message was; nothing where the tables have no audit yet: nobody could edit there. */
+  private async keptOf(id: string, previewBytes: number): Promise<AuditRow[]> {
     try {
       return await this.operators.audit({ before: null, limit: KEPT_SHOWN, edits: { id, previewBytes } });
     } catch (error) {
@@ -380,7 +381,7 @@ export class OutboxAdmin {
     }
   }
 
-  /** @internal */ async edited(
+  private async edited(
     how: Pick<EditSources, 'names' | 'rewrite' | 'restores'>,
     place: Parameters<typeof editMessage>[1],
     changes: MessageChanges,
@@ -396,31 +397,36 @@ export class OutboxAdmin {
     return report;
   }
 
-  /** @internal */ async explaining(names: Known['names']): Promise<ExplainSources> {
+  private async explaining(names: Known['names']): Promise<ExplainSources> {
     const relays = await this.relays(names);
     const pauses = await this.operators.pauses();
     return { names, relays, pauses, usesLeases: this.sources.options.coordination !== 'rowLock' };
   }
 
-  /** @internal */ async relays(names: Known['names']): Promise<SeenRelay[]> {
+  /** `undefined`: the database does not tell. */
+  private async openTransactions(): Promise<number | undefined> {
+    return this.sources.store.diagnose?.ask('openTransactions');
+  }
+
+  private async relays(names: Known['names']): Promise<SeenRelay[]> {
     return seeRelays(await this.sources.store.leases.living('gone'), names);
   }
 
-  /** @internal Transports by number, also those that left the options; and the number of the one that is meant. */
-  async known(transport: string | undefined, subject: string): Promise<Known> {
+  /** Transports by number, also those that left the options; and the number of the one that is meant. */
+  private async known(transport: string | undefined, subject: string): Promise<Known> {
     const known = await this.sources.store.setup.transports();
     const names = new Map([...known].map(([name, number]) => [number, name]));
     return { names, number: transport === undefined ? undefined : this.sources.numberOf(transport, known, subject) };
   }
 
-  /** @internal */ async named(ids: readonly string[], query: CheckedQuery, known: Known): Promise<MessagePage> {
+  private async named(ids: readonly string[], query: CheckedQuery, known: Known): Promise<MessagePage> {
     const { rows, isComplete } = await this.inspect.byIds(ids);
     const messages = ofFilter(rows, query, known.number).map((row) => toFound(row, known.names));
     return { messages, next: null, complete: isComplete };
   }
 
-  /** @internal State by state, each in the order of its index. */
-  async walk(
+  /** State by state, each in the order of its index. */
+  private async walk(
     query: MessageQuery,
     { states, filter }: CheckedQuery,
     { names, number }: Known,

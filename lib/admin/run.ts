@@ -1,22 +1,26 @@
 import { errorText } from '../observe/redact/error-text.js';
-import type { AuditOutcome } from '../store/operator-store.js';
+import type { OperatorStore } from '../store/operator-store.js';
 import type { BulkReport, CheckedOptions } from './bulk-options.js';
 import { systemClock } from '../time/clock.js';
 
 /**
  * Writes into the audit how an action ends, and passes on what it throws.
- * @param end writes it; false: the action had ended already
  * @param work false: it ended before all was done
+ * @param known its filter as this call has it; it is ended only while it has that
  */
 export async function audited(
-  end: (outcome: AuditOutcome, error: string | null) => Promise<boolean>,
+  operators: OperatorStore,
+  auditId: string,
   work: () => Promise<boolean>,
+  known: () => { readonly from?: string } = () => ({}),
 ): Promise<BulkReport['outcome']> {
   try {
     const outcome = (await work()) ? 'done' : 'aborted';
-    return (await end(outcome, null)) ? outcome : 'aborted';
+    const ended = await operators.step(auditId, { do: 'end', outcome, error: null, ...known() });
+    return ended === undefined ? 'aborted' : outcome;
   } catch (error) {
-    await end('failed', errorText(error)).catch(() => undefined); // the database may be what failed
+    const failed = { do: 'end', outcome: 'failed', error: errorText(error), ...known() } as const;
+    await operators.step(auditId, failed).catch(() => undefined); // the database may be what failed
     throw error;
   }
 }
@@ -40,30 +44,34 @@ export class ChunkedRows {
   }
 
   /**
-   * @param fraction of the action that is done with these; 1: there is nothing behind them
+   * @param fractionOf how much of the action is done with some of them; 1: there is nothing behind them
    * @param write changes them; `undefined`: the action has ended
+   * @param most how many of them one chunk may have
    * @returns `false`: the action has ended, or its limit is reached
    */
   async each<T>(
     rows: readonly T[],
-    fraction: number,
+    fractionOf: (some: readonly T[]) => number,
     write: (some: readonly T[]) => Promise<{ readonly done: number } | undefined>,
+    most = ({ length }: readonly T[]): number => length,
   ): Promise<boolean> {
     const { chunkSize, pause, limit, signal, progress } = this.options;
     // A look that found nothing, with more to look at: whoever waits hears that it goes on.
-    if (rows.length === 0 && fraction < 1) progress({ done: this.done, skipped: this.skipped, fraction });
+    if (rows.length === 0 && fractionOf(rows) < 1)
+      progress({ done: this.done, skipped: this.skipped, fraction: fractionOf(rows) });
     for (let from = 0; from < rows.length;) {
       if ((this.more = this.done >= limit)) return false;
       if (this.chunks++ > 0) await rest(pause, signal);
       if (this.isAborted) return false;
-      const some = rows.slice(from, from + Math.min(chunkSize, limit - this.done));
+      const next = rows.slice(from, from + Math.min(chunkSize, limit - this.done));
+      const some = next.slice(0, most(next));
       from += some.length;
       const changed = await write(some);
       if (changed === undefined) return false;
       this.done += changed.done;
       this.skipped += some.length - changed.done;
       if (changed.done > 0) this.changed();
-      progress({ done: this.done, skipped: this.skipped, fraction });
+      progress({ done: this.done, skipped: this.skipped, fraction: fractionOf(some) });
     }
     return !this.isAborted;
   }

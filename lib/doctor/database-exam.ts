@@ -157,7 +157,7 @@ export class DatabaseExam {
   }
 }
 
-type Asked = Exclude<keyof Facts, 'heldSnapshot' | 'oldestSnapshot' | 'warnings'>;
+type Asked = Exclude<keyof Facts, 'heldSnapshot' | 'oldestSnapshot' | 'openTransactions' | 'warnings'>;
 /** What "… could not be asked" is said of, and what may help. */
 const ASKED: Readonly<Record<Asked, readonly [what: string, fix?: string]>> = {
   clock: ['The clock of the database'],

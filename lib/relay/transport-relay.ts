@@ -9,6 +9,7 @@ import { Ledger } from './ledger.js';
 import type { Publisher } from './publish/publisher.js';
 import { Settler, isRetry, type Decided, type Transition, type WriteReport } from './settle/settler.js';
 import type { Acquired, Lease } from '../store/lease-store.js';
+import { inOneOrder } from '../store/parked-store.js';
 import type { Pause } from '../store/pauses/pause-store.js';
 import type { ReadyStore } from '../store/ready-store.js';
 import type { Clock } from '../time/clock.js';
@@ -80,7 +81,7 @@ export class TransportRelay implements LeaseListener {
     const isTight = (): boolean => leases.crashes(id) >= UNCLEAN_ENDS - 1;
     this.room = new Room(options, this.ledger, () => this.settler.unwritable, isTight);
     this.globalOrder = new GlobalOrderGate(
-      (buckets) => store.parked.hasBlocking(id, buckets),
+      async (buckets) => (await store.parked.blockedAmong(id, inOneOrder(buckets))).length > 0,
       () => this.settler.size === 0 && this.flight.batches.size === 0,
       this.wakeUps,
     );

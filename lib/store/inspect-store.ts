@@ -174,8 +174,6 @@ export interface InspectStore {
   /** @returns `undefined` when the row is not there any more */
   content(row: StoredRow, previewBytes: number): Promise<RowContent | undefined>;
   surroundings(row: StoredRow): Promise<RowSurroundings>;
-  /** Transactions with writes that are open now: what they wrote nobody else sees. `undefined`: the database does not tell. */
-  openTransactions(): Promise<number | undefined>;
   /** The last failures of messages that wait or are dead, among a bounded number of rows. */
   failures(
     request: FailureRequest,

@@ -46,15 +46,13 @@ export interface LeaseStore {
   renew(owner: string, leaseMs: number, lasted?: readonly Lease[]): Promise<Lease[]>;
   /** Frees leases of this owner and epoch at once, and forgets their trial. */
   giveBack(owner: string, leases: readonly Lease[]): Promise<void>;
-  /** Registers or refreshes this instance; tells who is alive, itself included, and what time it is. */
+  /** Registers or refreshes this instance; tells who is alive, itself included, and what time it is. @param ttlMs 0: it leaves, and its row is removed */
   beat(instance: Instance, ttlMs: number): Promise<Beat>;
   /**
    * As `beat` tells, and writes nothing: who is alive, and what time it is. Nobody alive: no time either.
    * @param also `gone`: those, too, whose rows have run out and that nobody has removed yet; those that ran out last come first
    */
   living(also?: 'gone'): Promise<Beat>;
-  /** Removes an instance at shutdown. */
-  leave(owner: string): Promise<void>;
   /**
    * Fenced: of this transport the owner publishes this message from now on, and no other; `null`: none. When its leases run
    * out before the next word, whoever takes this bucket knows what killed it. What it noted in other buckets is through,

@@ -9,19 +9,15 @@ import type { NamedPause, PauseScope } from './pauses/pause-store.js';
  *
  * An action begins with a row of the audit. Each of its steps is one short transaction: it locks the leases of the rows, then the
  * rows, looks at them, writes, and counts in the row of the audit. An action of which nobody hears any more stays there without
- * an outcome. Once it has ended, by whomever, no step of it writes anything.
+ * an outcome. Once it has ended, by whomever, no step of it writes anything; a replay may be opened again.
  */
 export interface OperatorStore {
   /** @returns the number of its row in the audit */
   begin(action: NewAction): Promise<string>;
-  /** @returns `undefined`: the action has ended, or its row is gone, and nothing was changed */
+  /** @returns `undefined`: the action has ended, or its row is gone or not as it is known, and nothing was changed */
   step(audit: string, step: Step): Promise<StepReport | undefined>;
   /** An action of one step: begins, writes and ends in one transaction. */
-  act(action: NewAction, step: Step): Promise<ActReport | Refusal>;
-  /** @returns whether it was this call that ended it. @param filter only while its row has this one */
-  end(audit: string, outcome: AuditOutcome, error: string | null, filter?: string): Promise<boolean>;
-  /** Opens a replay that is not done; whoever ran it until now writes nothing more. @returns whether its filter was as it is known */
-  resume(audit: string, from: string, to: string): Promise<boolean>;
+  act(action: NewAction, step: WorkStep): Promise<ActReport | Refusal>;
   /** The last ones first. */
   audit(request: AuditRequest): Promise<AuditRow[]>;
   /** What is made of archived messages at these positions: of those that are still there, in the order of the positions. */
@@ -42,7 +38,23 @@ export interface NewAction {
   readonly filter: string;
 }
 
-export type Step = ChangeStep | ReadyStep | ReleaseStep | PurgeStep | ForgetStep | InsertStep | EditStep | PauseStep;
+export type Step = WorkStep | EndStep | ReopenStep;
+export type WorkStep =
+  ChangeStep | ReadyStep | ReleaseStep | PurgeStep | ForgetStep | InsertStep | EditStep | PauseStep;
+
+export interface EndStep {
+  readonly do: 'end';
+  readonly outcome: AuditOutcome;
+  readonly error: string | null;
+  /** Only while its row has this filter. */
+  readonly from?: string;
+}
+/** Opens a replay that is not done, where its filter is as it is known: whoever ran it until now writes nothing more. */
+export interface ReopenStep {
+  readonly do: 'reopen';
+  readonly from: string;
+  readonly to: string;
+}
 
 /**
  * Rows that are in one of these states and are not being sent. `requeue`: due now, attempts 0, in its old place of the key's order.

@@ -8,6 +8,9 @@ export interface KeyInBucket {
   readonly bucket: number;
   readonly key: string;
 }
+/** All rows of these buckets, of a global order. */
+export const inOneOrder = (buckets: readonly number[]): KeyInBucket[] => buckets.map((bucket) => ({ bucket, key: '' }));
+
 export interface DueRow {
   readonly parkedId: string;
   readonly bucket: number;
@@ -111,9 +114,10 @@ export interface ParkedStore {
     limit: number,
     after?: ReadonlyMap<number, string>,
   ): Promise<(KeyInBucket & { ready: boolean })[]>;
-  /** Whether any row blocks, with a key or without, or is due: in a global order it holds everything. */
-  hasBlocking(transport: number, buckets: readonly number[]): Promise<boolean>;
-  /** Of these keys, those that have a blocking row. */
+  /**
+   * Of these keys, those that have a blocking row. `''` in a global order: any row of the bucket that blocks, with a key or
+   * without, or is due, as it holds everything.
+   */
   blockedAmong(transport: number, keys: readonly KeyInBucket[]): Promise<KeyInBucket[]>;
   /**
    * Deaths that the hook was not told of, transport by transport as they are named, in an order of the store's that is the

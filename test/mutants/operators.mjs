@@ -46,7 +46,7 @@ export const OPERATORS = [
     breaks: 'PostgreSQL: a replay that goes on inserts again what it had inserted',
     file: 'lib/admin/replay/replay-run.ts',
     from: 'after: last.position }',
-    to: 'after: this.action.plan.after }',
+    to: 'after: action.plan.after }',
     contract: 'test/nest/admin-replay.spec.ts',
     tests: 'postgres.*goes on where it ended',
     simulation: false,

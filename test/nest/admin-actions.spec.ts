@@ -105,21 +105,6 @@ describeOnEach([], 'What OutboxAdmin does, in an application', (kind) => {
     expect((await admin.audit()).entries[0]?.filter).toMatch('order <n> is refused');
   });
 
-  it('goes on where a call was aborted: what is said is what was done', async () => {
-    await start({ relay: false });
-    await later(7);
-    const abort = new AbortController();
-    const first = await admin.cancel(
-      { type: 'later' },
-      { chunkSize: 3, signal: abort.signal, progress: () => abort.abort() },
-    );
-    expect(first).toMatchObject({ done: 3, outcome: 'aborted' });
-    expect((await outbox.stats()).total.scheduled).toBe(4);
-    expect((await admin.audit()).entries).toMatchObject([{ done: 3, outcome: 'aborted', error: null }]);
-    expect(await admin.cancel({ type: 'later' })).toMatchObject({ done: 4, outcome: 'done' });
-    expect((await outbox.stats()).total.scheduled).toBe(0);
-  });
-
   it('is ended from elsewhere within a chunk of what is ready: what is said is what was done', async () => {
     await start({ relay: false });
     const elsewhere = admin;

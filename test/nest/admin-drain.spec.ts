@@ -121,17 +121,6 @@ describeOnEach([], 'OutboxAdmin.drain, beside a running relay', (kind) => {
     expect(transport.ids).toEqual([id]);
   });
 
-  it('ends with its signal, and changes nothing', async () => {
-    const slow = new GatedTransport();
-    await start({ transports: { default: slow } });
-    await enqueue([{ key: 'a' }]);
-    const abort = new AbortController();
-    const report = await admin.drain({ signal: abort.signal, progress: () => abort.abort() });
-    expect(report).toMatchObject({ outcome: 'aborted', left: 1 });
-    expect(await admin.drain({ signal: AbortSignal.abort() })).toMatchObject({ outcome: 'aborted', left: 1 });
-    slow.gate.open();
-  });
-
   it('goes on past a look that fails', async () => {
     const slow = new GatedTransport();
     await start({ transports: { default: slow } });

@@ -4,7 +4,6 @@ import { randomBytes } from 'node:crypto';
 import { DataSource } from 'typeorm';
 import {
   OutboxAdmin,
-  OutboxCleaner,
   OutboxDispatcher,
   OutboxModule,
   OutboxService,
@@ -322,16 +321,5 @@ describeOnEach([], 'OutboxAdmin.edit, in an application', (kind) => {
     for (const changes of [{ payload: 1 }, { topic: 'x' }, { headers: { a: 'b' } }])
       await expect(admin.edit(id, changes)).rejects.toMatchObject(refusal('INVALID_MESSAGE', /encrypted .*--module/));
     expect((await admin.audit()).entries).toEqual([]);
-  });
-
-  it('the cleaner deletes old versions with the audit, after its retention', async () => {
-    await start();
-    const id = await poison();
-    await admin.edit(id, { topic: 'x' });
-    expect((await admin.show(id)).edits).toHaveLength(1);
-    const ago = kind === 'postgres' ? `now() - interval '91 days'` : 'utc_timestamp(6) - interval 91 day';
-    await app.get(DataSource).query(`update outbox_audit set begun_at = ${ago}`);
-    await app.get(OutboxCleaner).runOnce();
-    expect((await admin.show(id)).edits).toEqual([]);
   });
 });

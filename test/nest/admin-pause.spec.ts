@@ -1,5 +1,5 @@
 import { DataSource } from 'typeorm';
-import { OutboxAdmin, OutboxDispatcher, OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
+import { OutboxAdmin, OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
 import { describeOnEach } from '../support/services.js';
 import { useApplications, build, CollectingTransport, countedHealth, quiet, typeOrm, until } from './support/app.js';
 import { codesOf, textsOf } from '../support/reasons.js';
@@ -8,7 +8,7 @@ describeOnEach([], 'A pause by OutboxAdmin, in two applications', (kind) => {
   const { applications, database } = useApplications(kind, 'test');
   const start = async (options: Partial<OutboxOptions>) => {
     const app = await applications.start(build([typeOrm(database), OutboxModule.forRoot(quiet(options))]));
-    return { admin: app.get(OutboxAdmin), outbox: app.get(OutboxService), relay: app.get(OutboxDispatcher) };
+    return { admin: app.get(OutboxAdmin), outbox: app.get(OutboxService) };
   };
   const enqueue = (outbox: OutboxService, transports: string[]): Promise<string> =>
     outbox.enqueueOutsideTransaction({ type: 'a', key: 'k', payload: 1 }, { transport: transports });
@@ -62,30 +62,6 @@ describeOnEach([], 'A pause by OutboxAdmin, in two applications', (kind) => {
       ['pause', 'ann', 1],
     ]);
   });
-
-  it.each(['rowLock', 'leader'] as const)(
-    'holds back what a relay finds that starts after a pass by hand: %s',
-    async (coordination) => {
-      const [main, other] = [new CollectingTransport(), new CollectingTransport()];
-      const options = {
-        transports: { main, other },
-        defaultTransport: 'main',
-        coordination,
-        ordering: coordination === 'rowLock' ? 'none' : 'key',
-      } as const;
-      const { relay, admin: own } = await start({ ...options, relay: 'manual' });
-      const { admin, outbox } = await start({ ...options, relay: false });
-      await relay.runOnce();
-      await admin.pause({ transport: 'main', reason: 'wrong' });
-      const held: string[] = [];
-      for (let n = 0; n < 20; n++) held.push(await enqueue(outbox, ['main', 'other']));
-      await relay.start();
-      await until(() => other.ids.length === held.length);
-      expect(main.ids).toEqual([]);
-      await own.resume({ transport: 'main' });
-      await until(() => main.ids.length === held.length);
-    },
-  );
 
   it('holds a topic and a key back while the others go on, and says so of what waits behind them, too', async () => {
     const main = new CollectingTransport();

@@ -290,29 +290,6 @@ describeOnEach([], 'A replay of the archive, in an application', (kind) => {
     expect(other.ids).toEqual([three]);
   });
 
-  it('twice of one window: copies that fail wait side by side, are shown, and are all requeued or discarded by their id', async () => {
-    await start();
-    const ids = await publish(many(3));
-    await start({ relay: false });
-    for (const _ of ['first', 'second']) expect(await admin.replay({ publishedFrom: FROM })).toMatchObject({ done: 3 });
-    transport.refuses = true;
-    await start();
-    const dead = async (): Promise<number> => (await outbox.stats()).total.dead;
-    await until(async () => (await dead()) === 6);
-    expect(await ready()).toEqual([]);
-    const [one, two] = ids as [string, string];
-    const states = (await admin.show(one)).transports.map(({ state }) => state).sort();
-    expect(states).toEqual(['dead', 'dead', 'published']);
-    expect(await admin.discard({ ids: [two] })).toMatchObject({ done: 2 });
-    transport.refuses = false;
-    transport.all.length = 0;
-    expect(await admin.requeue({ ids: [one] })).toMatchObject({ done: 2 });
-    await until(() => transport.all.length === 2);
-    expect(transport.all.map(({ id }) => id)).toEqual([one, one]);
-    await until(async () => (await archived()) === 5);
-    expect(await dead()).toBe(2);
-  });
-
   if (kind !== 'postgres') {
     it.each(['key', 'strict'] as const)(
       'leaves a key of bytes that are no text as it is: ordering %s',

@@ -41,12 +41,12 @@ export class LeaseFleet {
   readonly alive = new Map<string, Instance>();
 
   constructor() {
-    this.store.beat = async (instance) => {
-      this.alive.set(instance.owner, instance);
+    this.store.beat = async (instance, ttlMs) => {
+      if (ttlMs === 0) this.alive.delete(instance.owner);
+      else this.alive.set(instance.owner, instance);
       return { instances: [...this.alive.values()], now: 0 };
     };
     this.store.living = async () => ({ instances: [...this.alive.values()], now: 0 });
-    this.store.leave = async (owner) => void this.alive.delete(owner);
   }
 
   join(owner: string, leader = false, hooks: Partial<LeaseHooks> = {}): { leases: BucketLeases; holder: Holder } {

@@ -90,7 +90,6 @@ export class StubStore implements StoreParts {
   beat: OutboxStore['leases']['beat'] = async (instance) => ({ instances: [instance], now: 0 });
   /** Nobody: whoever looks says that it is there. */
   living: OutboxStore['leases']['living'] = async () => ({ instances: [], now: 0 });
-  leave: OutboxStore['leases']['leave'] = async () => undefined;
   heldLeases: OutboxStore['leases']['heldLeases'] = async () => [];
   endLeases: OutboxStore['leases']['endLeases'] = async () => [];
   expire: OutboxStore['leases']['expire'] = async () => [];
@@ -122,7 +121,6 @@ export class StubStore implements StoreParts {
     affected: length,
   });
   blockingKeys: OutboxStore['parked']['blockingKeys'] = async () => [];
-  hasBlocking: OutboxStore['parked']['hasBlocking'] = async () => false;
   blockedAmong: OutboxStore['parked']['blockedAmong'] = async () => [];
   hasten: OutboxStore['parked']['hasten'] = async () => ({ hastened: 0, passed: 0, next: null });
 

@@ -43,6 +43,7 @@ export interface DrainSources extends LookSources {
   readonly inspect: InspectStore;
   stats(): Promise<TransportStats[]>;
   explain(): Promise<ExplainSources>;
+  openTransactions(): Promise<number | undefined>;
 }
 
 /** Milliseconds between two looks: the first, and later ones. A look that takes longer is followed by a longer rest. */
@@ -160,6 +161,6 @@ async function askRest(sources: DrainSources, { mark }: DrainLook, left: Left): 
   return {
     transports,
     reasons: await drainReasons(inspect, left, mark, explained),
-    openTransactions: (await inspect.openTransactions()) ?? null,
+    openTransactions: (await sources.openTransactions()) ?? null,
   };
 }

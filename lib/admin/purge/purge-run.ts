@@ -1,6 +1,6 @@
 import type { InspectStore, PageRow } from '../../store/inspect-store.js';
 import type { AuditRow, OperatorStore, StepReport } from '../../store/operator-store.js';
-import { archivePages, whileWhole, type Layouts } from '../archive-pages.js';
+import { archivePages, whileWhole, type ArchivePage, type Layouts } from '../archive-pages.js';
 import type { BulkReport, CheckedOptions } from '../bulk-options.js';
 import { keptContent } from '../edit/kept-version.js';
 import { audited, ChunkedRows } from '../run.js';
@@ -49,19 +49,17 @@ export async function runPurge(
   const auditId = await operators.begin({ action: 'purge', actor: options.actor, filter });
   const chunked = new ChunkedRows(options);
   let versions = 0;
-  const outcome = await audited(
-    (...ended) => operators.end(auditId, ...ended),
-    async () => {
-      for await (const edits of versionsOf(sources, action, until)) {
-        const isGoing = await chunked.each(edits, 0, (some) => operators.step(auditId, { do: 'forget', edits: some }));
-        versions = chunked.done;
-        if (!isGoing) return false;
-      }
-      for await (const { rows, fraction } of archived(sources, action, until))
-        if (!(await chunked.each(rows, fraction, (some) => removed(sources, auditId, some)))) return false;
-      return !chunked.isAborted;
-    },
-  );
+  const outcome = await audited(operators, auditId, async () => {
+    const forget = (edits: readonly string[]) => operators.step(auditId, { do: 'forget', edits });
+    for await (const edits of versionsOf(sources, action, until)) {
+      const isGoing = await chunked.each(edits, () => 0, forget);
+      versions = chunked.done;
+      if (!isGoing) return false;
+    }
+    for await (const { rows, fractionOf } of archived(sources, action, until))
+      if (!(await chunked.each(rows, fractionOf, (some) => removed(sources, auditId, some)))) return false;
+    return !chunked.isAborted;
+  });
   return { auditId, done: chunked.done, skipped: chunked.skipped, versions, outcome };
 }
 
@@ -81,23 +79,18 @@ function removed(
   return whileWhole(partitions, 'purge', work, (report) => report === undefined || report.done === rows.length);
 }
 
-async function* archived(
+function archived(
   { inspect, partitions }: PurgeSources,
   { meant, transport }: PurgeAction,
   until: Date,
-): AsyncGenerator<{ readonly rows: readonly PageRow[]; readonly fraction: number }> {
+): AsyncGenerator<ArchivePage> {
   const { ids, texts } = meant;
   const filter = { ...texts, ...(ids && { ids }), ...(transport === undefined ? {} : { transport }) };
-  const request = { ...filter, published: { from: null, before: until }, after: null };
-  let first: number | undefined;
-  let fraction = 0;
-  for await (const { rows, next } of archivePages(inspect, partitions, 'purge', request)) {
-    const [begin, end] = [rows[0], rows.at(-1)].map((row) => row?.publishedAt?.getTime());
-    first ??= begin;
-    // By time: nobody has counted them.
-    if (first !== undefined && end !== undefined) fraction = (end - first) / Math.max(1, until.getTime() - first);
-    yield { rows, fraction: next === null ? 1 : fraction };
-  }
+  return archivePages(inspect, partitions, 'purge', {
+    ...filter,
+    published: { from: null, before: until },
+    after: null,
+  });
 }
 
 /** Numbers of edits whose old version is meant. */

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { refuse } from '../../options/refuse.js';
 import type { AuditRow } from '../../store/operator-store.js';
+import { parsed } from '../content-view.js';
 import type { CheckedReplay, ReplayConditions } from './replay-selection.js';
 
 /** What a replay means, and how far it is. As JSON it is the `filter` of its row in the audit, and all that a resumption needs. */
@@ -43,7 +44,14 @@ export function readPlan(auditId: string, row: AuditRow | undefined): ReplayPlan
   if (row?.id !== auditId) refuse('replay', `there is no action ${auditId} in the audit`);
   if (row.action !== 'replay') refuse('replay', `action ${auditId} is no replay but a ${row.action}`);
   if (row.outcome === 'done') refuse('replay', `replay ${auditId} has come to its end: there is nothing to resume`);
-  const { publishedFrom, publishedUntil, after, run, includeReplays = false, ...rest } = parsed(row.filter);
+  const {
+    publishedFrom,
+    publishedUntil,
+    after,
+    run,
+    includeReplays = false,
+    ...rest
+  } = Object(parsed(row.filter, JSON.parse)) as Record<string, unknown>;
   const before = new Date(String(publishedUntil));
   const isPlan = typeof run === 'string' && (after === null || typeof after === 'string');
   if (!isPlan || Number.isNaN(before.getTime()))
@@ -55,14 +63,6 @@ export function readPlan(auditId: string, row: AuditRow | undefined): ReplayPlan
     after,
     run,
   };
-}
-
-function parsed(text: string): Record<string, unknown> {
-  try {
-    return Object(JSON.parse(text)) as Record<string, unknown>;
-  } catch {
-    return {};
-  }
 }
 
 /** @param transport the number of the one that is meant */

@@ -43,12 +43,12 @@ export async function previewReplay(
 ): Promise<ReplayPreview> {
   const isMeant = isReplayed(sources, action.plan);
   const found = new Found(sources.names);
-  for await (const { rows, next } of replayed(sources, action)) {
+  for await (const { rows, fractionOf } of replayed(sources, action)) {
     signal?.throwIfAborted();
     const meant = rows.filter(isMeant);
     found.skipped += rows.length - meant.length;
     for (const row of meant) found.add(row);
-    progress({ auditId: '', done: found.count, skipped: found.skipped, fraction: next === null ? 1 : 0.5 });
+    progress({ auditId: '', done: found.count, skipped: found.skipped, fraction: fractionOf(rows) });
   }
   return found.preview(found.count + found.skipped > 0 ? null : await hintOf(sources, action));
 }

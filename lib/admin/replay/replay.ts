@@ -46,7 +46,7 @@ async function known(
 /** Where nobody else did meanwhile. */
 async function takeOver({ operators }: ReplaySources, resume: string, from: string, plan: ReplayPlan): Promise<string> {
   const audit = String(BigInt(resume));
-  if (await operators.resume(audit, from, planText(plan))) return audit;
+  if ((await operators.step(audit, { do: 'reopen', from, to: planText(plan) })) !== undefined) return audit;
   return refuse('replay', `replay ${audit} went on meanwhile`, 'INVALID_MESSAGE', 'Look at audit(), and try again.');
 }
 

@@ -18,7 +18,7 @@ export class LiveInstances {
   private databaseClock = { now: -Infinity, at: 0 };
 
   constructor(
-    readonly store: Pick<LeaseStore, 'beat' | 'living' | 'leave'>,
+    readonly store: Pick<LeaseStore, 'beat' | 'living'>,
     readonly clock: Clock,
     readonly owner: string,
     /** Milliseconds for which a word counts. */
@@ -76,7 +76,7 @@ export class LiveInstances {
 
   async leave(): Promise<void> {
     this.said = '';
-    await this.store.leave(this.owner);
+    await this.store.beat({ owner: this.owner, transports: [], info: '' }, 0);
   }
 
   private async take({ instances, now, pauses }: Beat): Promise<void> {

@@ -3,7 +3,7 @@ import type { Ledger } from '../ledger.js';
 import { BlockedKeys } from './blocked-keys.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { Lease } from '../../store/lease-store.js';
-import type { DueRow, KeyInBucket, TakeResult } from '../../store/parked-store.js';
+import { inOneOrder, type DueRow, type KeyInBucket, type TakeResult } from '../../store/parked-store.js';
 import type { Decided, Settler } from '../settle/settler.js';
 import { closes } from '../settle/unwritten.js';
 import { DueRows } from './due-rows.js';
@@ -84,7 +84,8 @@ export class ParkedReader {
     const { store, id } = this.relay;
     this.loadedAt = this.relay.clock.monotonic();
     if (this.isGlobal) {
-      if (await store.parked.hasBlocking(id, buckets)) for (const bucket of buckets) this.found(bucket, '', true);
+      const held = await store.parked.blockedAmong(id, inOneOrder(buckets));
+      for (const { bucket, key } of held) this.found(bucket, key, true);
       return;
     }
     const epochs = new Map(buckets.map((bucket) => [bucket, this.epochOf(bucket)]));

@@ -29,6 +29,8 @@ export interface Facts {
   readonly heldSnapshot: HeldSnapshotReport;
   /** The same for metrics: its age alone. */
   readonly oldestSnapshot: SnapshotFacts;
+  /** Transactions with writes that are open now: what they wrote nobody else sees. */
+  readonly openTransactions: number;
   /** Bytes that are free where the tables are. */
   readonly freeBytes: number | undefined;
   /** Whether a pooler stands between, and whether it gives a session to others after each transaction. */

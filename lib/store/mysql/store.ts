@@ -24,6 +24,7 @@ import { CleanTable } from '../sql/clean.js';
 import { LeaseTable } from '../sql/leases.js';
 import { Stats } from '../sql/stats.js';
 import { Inspection } from '../sql/inspect.js';
+import { KeyWake } from '../sql/wake.js';
 import { inspectSql } from './inspect/inspect.js';
 import { Partitions } from '../sql/partitions.js';
 import { mysqlPartitions } from './partitions/partitions.js';
@@ -31,7 +32,7 @@ import { SchemaSetup } from '../schema/setup.js';
 import { mysqlSetup } from './schema/setup.js';
 import { statsSql } from './ops/stats.js';
 import { MysqlDedupKeys, type DedupKey } from './ready/dedup-keys.js';
-import { MysqlWake } from './parked/wake.js';
+import { mysqlHeads, mysqlWake } from './parked/wake.js';
 
 /** Milliseconds for the last statement of a store that is closed. */
 const FAREWELL = 500;
@@ -59,13 +60,14 @@ export class MysqlStore implements OutboxStore {
     const names = tableNames(settings, '`');
     const server = new MysqlServer(database, names.meta);
     const fence = new MysqlFence(names);
-    const wake = new MysqlWake(names, settings.ordering);
+    const heads = mysqlHeads(names, settings.ordering);
+    const wake = new KeyWake(MYSQL, mysqlWake(names, heads), settings.ordering);
     const settle = new MysqlSettle(database, names, fence, wake, settings.errorHistory);
     this.writer = new MysqlInsert(names, settings.ordering === 'strict');
     this.leases = new LeaseTable(database, MYSQL, leaseSql(names));
     const ofReady = { payloads: new MysqlPayloads(database, names), settle };
     this.ready = new MysqlReady(database, server, names, settings, ofReady);
-    this.parked = new MysqlParked(database, names, fence, wake, settings);
+    this.parked = new MysqlParked(database, names, fence, heads, settings);
     const publishing = (transport: number) => database.publishing?.(transport) ?? database.connection('read');
     const ofRows = { server, settle, parked: this.parked };
     this.rowLocks = new MysqlRowLocks(publishing, settings.buckets, names, ofRows);
@@ -81,7 +83,7 @@ export class MysqlStore implements OutboxStore {
     this.aging = new Aging(operators, names);
     this.partitions = new Partitions(database, mysqlPartitions(names, settings));
     const dedup = new MysqlDedupCleaner(database, names, keys);
-    this.cleaner = new CleanTable(operators, cleanSql(names), { keys: wake, dedup, audits: this.operators.audits });
+    this.cleaner = new CleanTable(operators, cleanSql(names), { wake, dedup, audits: this.operators.audits });
     this.setup = new SchemaSetup(database, names, settings, mysqlSetup(database, names, settings, server));
   }
 

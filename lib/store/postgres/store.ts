@@ -7,7 +7,7 @@ import { OperatorDatabase } from '../sql/operator-database.js';
 import { Operators } from '../sql/operators.js';
 import { operatorSql } from './ops/operators.js';
 import { PostgresDedupKeys } from './ready/dedup-keys.js';
-import { PostgresWake } from './parked/wake.js';
+import { postgresWake } from './parked/wake.js';
 import { POSTGRES } from './dialect.js';
 import { statement } from './statement.js';
 import { postgresQuestions } from './diagnose/diagnose.js';
@@ -28,6 +28,7 @@ import { CleanTable } from '../sql/clean.js';
 import { LeaseTable } from '../sql/leases.js';
 import { Stats } from '../sql/stats.js';
 import { Inspection } from '../sql/inspect.js';
+import { KeyWake } from '../sql/wake.js';
 import { inspectSql } from './inspect/inspect.js';
 import { Partitions } from '../sql/partitions.js';
 import { postgresPartitions } from './partitions/partitions.js';
@@ -73,13 +74,13 @@ export class PostgresStore implements OutboxStore {
     this.inspect = new Inspection(reads, POSTGRES, inspectSql(names, settings), settings);
     this.diagnose = new Diagnosis(postgresQuestions(database, names, settings));
     const operators = new OperatorDatabase(database, POSTGRES);
-    const [wake, keys] = [new PostgresWake(names, settings.ordering), new PostgresDedupKeys(names)];
-    const parts = { database: operators, reads, keys, wake, writer: this.writer };
+    const wake = new KeyWake(POSTGRES, postgresWake(names, settings.ordering), settings.ordering);
+    const parts = { database: operators, reads, keys: new PostgresDedupKeys(names), wake, writer: this.writer };
     this.operators = new Operators(parts, names, operatorSql(names, settings), settings);
     this.partitions = new Partitions(database, postgresPartitions(names, settings.prefix));
     this.aging = new Aging(operators, names);
     const dedup = new PostgresDedupCleaner(admin, names);
-    this.cleaner = new CleanTable(operators, cleanSql(names), { keys: wake, dedup, audits: this.operators.audits });
+    this.cleaner = new CleanTable(operators, cleanSql(names), { wake, dedup, audits: this.operators.audits });
     this.setup = new SchemaSetup(database, names, settings, postgresSetup(database, names, settings));
     this.rowLocks = new PostgresRowLocks(
       (transport) => database.publishing?.(transport) ?? database.connection('read'),

@@ -1,4 +1,4 @@
-import type { AuditOutcome, AuditRequest, AuditRow, KeptVersion, NewAction } from '../operator-store.js';
+import type { AuditRequest, AuditRow, EndStep, KeptVersion, NewAction, ReopenStep } from '../operator-store.js';
 import type { SqlExecutor, SqlResult } from '../executor.js';
 import type { TableNames } from '../names.js';
 import type { Sql } from '../sql.js';
@@ -57,16 +57,14 @@ export class AuditTable {
     if (affected === 0) throw new ActionEnded();
   }
 
-  end(audit: string, outcome: AuditOutcome, error: string | null, filter?: string): Sql {
-    const set = condition(`outcome = ?, error = ?, ended_at = ${this.dialect.now}`, outcome, error);
-    return this.update(set, audit, RUNS, this.known(filter));
-  }
-
-  /** Opens a replay that is not done. */
-  resume(audit: string, from: string, to: string): Sql {
-    const set = condition('filter = ?, outcome = null, error = null, ended_at = null', to);
-    const open = condition(`action = 'replay' and coalesce(outcome, '') <> 'done'`);
-    return this.update(set, audit, open, this.known(from));
+  mark(audit: string, step: EndStep | ReopenStep): Sql {
+    const known = this.known(step.from);
+    if (step.do === 'end') {
+      const ended = condition(`outcome = ?, error = ?, ended_at = ${this.dialect.now}`, step.outcome, step.error);
+      return this.update(ended, audit, RUNS, known);
+    }
+    const opened = condition('filter = ?, outcome = null, error = null, ended_at = null', step.to);
+    return this.update(opened, audit, condition(`action = 'replay' and coalesce(outcome, '') <> 'done'`), known);
   }
 
   /** What a row that is edited was until now. */

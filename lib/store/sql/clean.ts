@@ -1,9 +1,9 @@
 import type { Cleaning, CleanReport, CleanStore } from '../admin-store.js';
-import type { SqlExecutor, SqlResult } from '../executor.js';
 import type { Sql } from '../sql.js';
 import type { AuditTable } from './audit.js';
 import type { OperatorDatabase } from './operator-database.js';
 import type { Removal } from './row-changes.js';
+import type { KeyWake } from './wake.js';
 
 /** Rows of an age, the oldest first, past those that somebody else has locked. Ages are milliseconds. */
 export interface CleanSql extends Pick<Removal, 'remove'> {
@@ -16,8 +16,7 @@ export interface CleanSql extends Pick<Removal, 'remove'> {
   removeParked(numbers: readonly unknown[]): Sql;
 }
 export interface CleanParts {
-  /** The keys whose blocking rows were deleted go on with their next row. Rows as {@link CleanSql.dead} returns them. */
-  readonly keys: { wakeKeys(tx: SqlExecutor, rows: SqlResult['rows']): Promise<void> };
+  readonly wake: Pick<KeyWake, 'wakeKeys'>;
   readonly dedup: { clean(age: number, limit: number): Promise<CleanReport> };
   readonly audits: Pick<AuditTable, 'clean'>;
 }
@@ -60,7 +59,7 @@ export class CleanTable implements CleanStore {
       const { rows } = await tx.run(this.sql.dead(age, limit, announcedOnly, transport));
       if (rows.length === 0) return 0;
       await tx.run(this.sql.removeParked(rows.map(([number]) => number)));
-      await this.parts.keys.wakeKeys(tx, rows);
+      await this.parts.wake.wakeKeys(tx, rows);
       return rows.length;
     });
   }

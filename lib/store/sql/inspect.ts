@@ -27,8 +27,6 @@ export interface InspectSql extends LookupSql, PageSql {
   blocker(row: StoredRow, before: boolean): Select;
   /** Ready rows before one, up to a bound. */
   ahead(row: StoredRow): Select;
-  /** `undefined` where no snapshot tells. */
-  readonly openTransactions: Select | undefined;
   /** Bucket, and the columns of {@link readLease}. */
   leasesOf(transport: number): Select;
   /** Bucket, ready rows up to this number and to a bound, number and time of the first ready row. */
@@ -90,11 +88,6 @@ export class Inspection implements InspectStore {
     const isBehindAll = row.state === 'ready' || row.state === 'scheduled';
     const [first] = await this.run(this.sql.blocker(row, !isBehindAll));
     return first === undefined ? null : readRow(this.dialect, first);
-  }
-
-  async openTransactions(): Promise<number | undefined> {
-    const { openTransactions } = this.sql;
-    return openTransactions && Number((await this.run(openTransactions))[0]?.[0]);
   }
 
   async failures(request: FailureRequest): ReturnType<InspectStore['failures']> {

@@ -147,7 +147,7 @@ export class LeaseTable implements LeaseStore {
   }
 
   async beat(instance: Instance, ttlMs: number): Promise<Beat> {
-    await this.run(this.sql.beat(instance, ttlMs));
+    await this.run(ttlMs === 0 ? this.sql.leave.bind(instance.owner) : this.sql.beat(instance, ttlMs));
     return this.living();
   }
 
@@ -158,10 +158,6 @@ export class LeaseTable implements LeaseStore {
       : this.run(this.sql.living.bind()));
     const pauses = rows.filter(([owner]) => owner === null).map((row) => readPause(row.slice(5)));
     return { ...readInstances(rows.filter(([owner]) => owner !== null)), pauses };
-  }
-
-  async leave(owner: string): Promise<void> {
-    await this.run(this.sql.leave.bind(owner));
   }
 
   private get connection(): SqlConnection {

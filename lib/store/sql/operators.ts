@@ -8,7 +8,6 @@ import type { StoreSettings, TableNames } from '../names.js';
 import type {
   ActReport,
   ArchivedMessage,
-  AuditOutcome,
   AuditRequest,
   AuditRow,
   EditStep,
@@ -18,6 +17,7 @@ import type {
   Refusal,
   Step,
   StepReport,
+  WorkStep,
 } from '../operator-store.js';
 import { stateName } from '../parked-state.js';
 import { readNamedPause, scopeColumns, type NamedPause } from '../pauses/pause-store.js';
@@ -26,8 +26,9 @@ import type { Sql, Statement } from '../sql.js';
 import { AuditTable, unlessEnded } from './audit.js';
 import { readText, type Dialect } from './dialect.js';
 import type { OperatorDatabase } from './operator-database.js';
-import { RowChanges, type RowPlace, type RowSql, type Wake } from './row-changes.js';
+import { RowChanges, type RowPlace, type RowSql } from './row-changes.js';
 import type { Rows, Select, TimedSelects } from './timed-selects.js';
+import type { KeyWake } from './wake.js';
 
 /** What operators ask and do, in the words of one database. */
 export interface OperatorSql extends RowSql {
@@ -59,7 +60,7 @@ export interface OperatorParts<Key> {
   readonly database: OperatorDatabase;
   readonly reads: TimedSelects;
   readonly keys: DedupKeys<Key>;
-  readonly wake: Wake;
+  readonly wake: KeyWake;
   readonly writer: MessageWriter;
 }
 
@@ -103,6 +104,10 @@ export class Operators<Key> implements OperatorStore {
 
   async step(audit: string, step: Step): Promise<StepReport | undefined> {
     const { keys, database } = this.parts;
+    if (step.do === 'end' || step.do === 'reopen') {
+      const { affected } = await database.run(this.audits.mark(audit, step));
+      return affected === 0 ? undefined : { done: 0, skipped: 0, ids: [] };
+    }
     const isDeletion = step.do === 'discard' || step.do === 'cancel' || step.do === 'cancel ready';
     const free = isDeletion ? await keys.before(step.rows) : undefined;
     const written = database.transaction(async (tx) => {
@@ -116,12 +121,12 @@ export class Operators<Key> implements OperatorStore {
     return { done: report.done, skipped: report.skipped, ids: report.rows.map(({ id }) => id) };
   }
 
-  async act(action: NewAction, step: Step): Promise<ActReport | Refusal> {
+  async act(action: NewAction, step: WorkStep): Promise<ActReport | Refusal> {
     try {
       return await this.parts.database.transaction(async (tx) => {
         const audit = await this.audits.begin(tx, action);
         const { done, revision } = await this.stepIn(tx, audit, step);
-        await tx.run(this.audits.end(audit, 'done', null));
+        await tx.run(this.audits.mark(audit, { do: 'end', outcome: 'done', error: null }));
         return { audit, done, ...(revision === undefined ? {} : { revision }) };
       });
     } catch (error) {
@@ -130,7 +135,7 @@ export class Operators<Key> implements OperatorStore {
     }
   }
 
-  private async stepIn(tx: SqlExecutor, audit: string, step: Step): Promise<Written> {
+  private async stepIn(tx: SqlExecutor, audit: string, step: WorkStep): Promise<Written> {
     const { asked, ...written } = await this.write(tx, audit, step);
     const skipped = Math.max(0, asked - written.done);
     await this.audits.count(tx, audit, [written.done, skipped], step.do === 'insert' ? step : undefined);
@@ -140,7 +145,7 @@ export class Operators<Key> implements OperatorStore {
   private async write(
     tx: SqlExecutor,
     audit: string,
-    step: Step,
+    step: WorkStep,
   ): Promise<Pick<Written, 'done'> & Partial<Written> & { asked: number }> {
     switch (step.do) {
       case 'requeue':
@@ -233,14 +238,6 @@ export class Operators<Key> implements OperatorStore {
       options: readText(options),
       payloadHash: readText(payloadHash),
     };
-  }
-
-  async end(audit: string, outcome: AuditOutcome, error: string | null, filter?: string): Promise<boolean> {
-    return (await this.audits.run(this.audits.end(audit, outcome, error, filter))).affected > 0;
-  }
-
-  async resume(audit: string, from: string, to: string): Promise<boolean> {
-    return (await this.audits.run(this.audits.resume(audit, from, to))).affected > 0;
   }
 
   audit(request: AuditRequest): Promise<AuditRow[]> {

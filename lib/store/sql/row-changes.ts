@@ -9,6 +9,7 @@ import type { Sql, Statement } from '../sql.js';
 import type { Dialect } from './dialect.js';
 import type { Place } from './lookup.js';
 import type { KeyOfTransport } from './take.js';
+import type { KeyWake } from './wake.js';
 import type { Rows } from './timed-selects.js';
 
 export type RowPlace = Pick<StoredRow, 'id' | 'transport' | 'bucket'>;
@@ -34,13 +35,6 @@ export interface Removal {
   readonly lock: ((rows: Rows) => Sql) | undefined;
   remove(rows: Rows): Sql;
 }
-/** The first row of a key becomes due. */
-export interface Wake {
-  /** If it only waited for the ones before it. */
-  wake(tx: SqlExecutor, keys: readonly KeyOfTransport[]): Promise<unknown>;
-  /** Also if it waits for its next try. */
-  wakeAtOnce(tx: SqlExecutor, keys: readonly KeyOfTransport[]): Promise<unknown>;
-}
 
 interface Locked extends KeyOfTransport {
   readonly rowId: string;
@@ -59,7 +53,7 @@ export class RowChanges {
   constructor(
     private readonly dialect: Dialect,
     private readonly sql: RowSql,
-    private readonly wake: Wake,
+    private readonly wake: KeyWake,
     private readonly settings: Pick<StoreSettings, 'buckets' | 'ordering'>,
   ) {}
 
@@ -72,7 +66,10 @@ export class RowChanges {
     if (change === 'requeue') await tx.run(this.sql.requeue(rowIds));
     else {
       await tx.run(this.sql.removeParked(rowIds));
-      await this.wake.wake(tx, unique(changed.filter(({ isBlocking }) => isBlocking)));
+      await this.wake.wake(
+        tx,
+        changed.filter(({ isBlocking }) => isBlocking),
+      );
     }
     return changed;
   }
@@ -149,7 +146,7 @@ export class RowChanges {
       bucket: Number(bucket),
       key: text ?? '',
       state: Number(state),
-      isBlocking: this.dialect.isTrue(blocking) && (text !== null || this.settings.ordering === 'global'),
+      isBlocking: this.wake.holds(blocking, text),
       isSent: epoch !== null && epochs.get(`${String(transport)} ${String(bucket)}`) === String(epoch),
     };
   }
@@ -158,8 +155,4 @@ export class RowChanges {
 function placesOf(rows: readonly Pick<StoredRow, 'transport' | 'bucket'>[]): Place[] {
   const places = new Map(rows.map(({ transport, bucket }) => [`${transport} ${bucket}`, [transport, bucket] as const]));
   return [...places.values()].sort(([one, a], [other, b]) => one - other || a - b);
-}
-
-function unique(keys: readonly KeyOfTransport[]): KeyOfTransport[] {
-  return [...new Map(keys.map((key) => [`${key.transport} ${key.bucket} ${key.key}`, key])).values()];
 }

@@ -3,8 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { ParkedState } from '../../outbox-message.js';
 import type { Bounds, InspectStore, RowPage, RowRequest, StoredRow } from '../../store/inspect-store.js';
 import type { AuditRow, OperatorStore, Step } from '../../store/operator-store.js';
-import type { OwnedTransport, StoreRun } from './harness.js';
-import { repark } from './parked.js';
+import { idsOf, type OwnedTransport, type StoreRun } from './harness.js';
 
 const LATER = 3_600_000;
 const ACTION = { action: 'requeue', actor: `o'brien "ops"@höst \\`, filter: '{"state":"dead","key":"ключ"}' } as const;
@@ -39,7 +38,6 @@ async function walked(
     after = page.next;
   }
 }
-const idsOf = (rows: readonly { readonly id: string }[]): string[] => rows.map(({ id }) => id);
 const dead = (owned: OwnedTransport, fields: object = {}): Promise<string> =>
   owned.parked({ key: null, ...fields }, { state: 'dead', delay: null });
 
@@ -57,11 +55,9 @@ const countsOf = async (operators: OperatorStore, id: string): Promise<unknown[]
 };
 
 function describeWalks(run: StoreRun): void {
-  const { it } = run.runner;
+  const it = run.asking(run.runner.it);
 
-  it('finds what a filter means in the order of the rows, from either end, each once', async () => {
-    const { inspect } = run.store;
-    if (inspect === undefined) return;
+  it('finds what a filter means in the order of the rows, from either end, each once', async ({ inspect }) => {
     const owned = await run.owned();
     const { transport } = owned;
     const ids = await many(5, (n) => dead(owned, { type: n % 2 === 0 ? 'even' : 'odd', topic: `it's "Ünique" \\` }));
@@ -82,16 +78,13 @@ function describeWalks(run: StoreRun): void {
     assert.deepEqual(idsOf(everywhere.filter((row) => row.transport === transport)), ids);
   });
 
-  it('comes to an end: what is parked, or dies, after the beginning is not looked at', async () => {
-    const { inspect } = run.store;
-    if (inspect === undefined) return;
+  it('comes to an end: what is parked, or dies, after the beginning is not looked at', async ({ inspect }) => {
     const owned = await run.owned();
     const later = await owned.parked({ key: null }, { delay: 0 });
     const ids = await many(3, () => dead(owned));
     const bounds = await inspect.bounds();
     const { messages } = await owned.take();
-    const deaths = messages.map((message) => repark(message, { state: 'dead', delay: null }));
-    await run.store.parked.repark(run.owner, owned.leases, deaths);
+    await owned.repark(messages, { state: 'dead', delay: null });
     const new_ = await dead(owned);
     const filter = { transport: owned.transport };
     assert.deepEqual(idsOf(await walked(inspect, filter, { bounds })), ids);
@@ -106,12 +99,10 @@ const stepOf = (operators: OperatorStore, audit: string) => async (step: Step) =
 ];
 
 function describeChanges(run: StoreRun): void {
-  const { it } = run.runner;
-  const { inOrder } = run;
+  const it = run.asking(run.runner.it);
+  const inOrder = run.asking(run.inOrder);
 
-  it('requeues rows, and counts them in the audit', async () => {
-    const { operators, inspect } = run.other;
-    if (operators === undefined || inspect === undefined) return;
+  it('requeues rows, and counts them in the audit', async ({ operators, inspect }) => {
     const owned = await run.owned();
     const ids = await many(3, () => dead(owned));
     const rows = await walked(inspect, { transport: owned.transport });
@@ -126,9 +117,7 @@ function describeChanges(run: StoreRun): void {
     );
   });
 
-  it('leaves what is being sent, and counts it as skipped', async () => {
-    const { operators, inspect } = run.other;
-    if (operators === undefined || inspect === undefined) return;
+  it('leaves what is being sent, and counts it as skipped', async ({ operators, inspect }) => {
     const owned = await run.owned();
     const sending = await owned.parked({ key: null });
     await owned.take();
@@ -143,9 +132,7 @@ function describeChanges(run: StoreRun): void {
     assert.deepEqual(idsOf(await walked(inspect, { transport: owned.transport, states })), [sending]);
   });
 
-  inOrder('releases a key, and counts it', async () => {
-    const { operators, inspect } = run.other;
-    if (operators === undefined || inspect === undefined) return;
+  inOrder('releases a key, and counts it', async ({ operators }) => {
     const owned = await run.owned();
     const key = randomUUID();
     const place = { key, bucket: run.bucketOf(key) };
@@ -164,11 +151,9 @@ async function readyRows(run: StoreRun, owned: OwnedTransport): Promise<readonly
 }
 
 function describeReady(run: StoreRun): void {
-  const { it } = run.runner;
+  const it = run.asking(run.runner.it);
 
-  it('cancels what is ready in buckets that nobody has leased, and nothing else', async () => {
-    const { operators, inspect } = run.other;
-    if (operators === undefined || inspect === undefined) return;
+  it('cancels what is ready in buckets that nobody has leased, and nothing else', async ({ operators }) => {
     const owned = await run.owned();
     const ids = await owned.insert(...[1, 2, 1, 3].map((bucket) => ({ key: null, bucket })));
     const audit = await operators.begin({ ...ACTION, action: 'cancel' });
@@ -188,12 +173,9 @@ function describeReady(run: StoreRun): void {
 }
 
 function describeFences(run: StoreRun): void {
-  const { it } = run.runner;
+  const it = run.asking(run.runner.it);
 
-  it('changes nothing once the action has ended, or its row is gone', async () => {
-    const { operators, inspect } = run.store;
-    const others = run.other.operators;
-    if (operators === undefined || others === undefined || inspect === undefined) return;
+  it('changes nothing once the action has ended, or its row is gone', async ({ operators, inspect }) => {
     const owned = await run.owned();
     const id = await dead(owned, { key: 'k' });
     const [ready] = await owned.insert({ key: null, bucket: 2 });
@@ -201,8 +183,8 @@ function describeFences(run: StoreRun): void {
     const { transport } = owned;
     const rows = await walked(inspect, { transport });
     const audit = await operators.begin(ACTION);
-    assert.equal(await others.end(audit, 'aborted', null), true);
-    assert.equal(await operators.end(audit, 'done', null), false);
+    assert.ok(await run.other.operators?.step(audit, { do: 'end', outcome: 'aborted', error: null }));
+    assert.equal(await operators.step(audit, { do: 'end', outcome: 'done', error: null }), undefined);
     for (const gone of [audit, '999999999999']) {
       const steps: Step[] = [
         ...(['requeue', 'discard', 'cancel'] as const).map((change) => ({ do: change, states: DEAD, rows })),
@@ -213,20 +195,19 @@ function describeFences(run: StoreRun): void {
     }
     assert.deepEqual(idsOf(await walked(inspect, { transport })), [id]);
     assert.deepEqual(await owned.readyIds(), [ready]);
-    if (run.ordered) assert.equal(await run.store.parked.hasBlocking(transport, owned.allBuckets), true);
+    const blocked = await run.store.parked.blockedAmong(transport, [{ bucket: 1, key: 'k' }]);
+    assert.equal(blocked.length, run.ordered ? 1 : 0);
     const { outcome, done, error } = (await audited(operators, audit)) as AuditRow;
     assert.deepEqual([outcome, done, error], ['aborted', 0, null]);
   });
 }
 
 function describeAudit(run: StoreRun): void {
-  const { it } = run.runner;
+  const it = run.asking(run.runner.it);
 
-  it('tells what was done, the last first, page by page, with the texts as they are', async () => {
-    const { operators } = run.store;
-    if (operators === undefined) return;
+  it('tells what was done, the last first, page by page, with the texts as they are', async ({ operators }) => {
     const [first, second, third] = (await many(3, () => operators.begin(ACTION))) as [string, string, string];
-    await operators.end(second, 'failed', `it's "broken" \\`);
+    await operators.step(second, { do: 'end', outcome: 'failed', error: `it's "broken" \\` });
     const page = await operators.audit({ before: null, limit: 2 });
     assert.deepEqual(idsOf(page), [third, second]);
     assert.deepEqual(idsOf(await operators.audit({ before: second, limit: 1 })), [first]);
@@ -239,9 +220,7 @@ function describeAudit(run: StoreRun): void {
     assert.deepEqual([open.outcome, open.endedAt, open.done, open.skipped], [null, null, 0, 0]);
   });
 
-  it('forgets what is older than it is asked for, the oldest first', async () => {
-    const { operators } = run.store;
-    if (operators === undefined || run.store.inspect === undefined) return;
+  it('forgets what is older than it is asked for, the oldest first', async ({ operators }) => {
     const audit = await operators.begin(ACTION);
     assert.equal((await run.store.cleaner.clean('audit', LATER, 10)).removed, 0);
     const kept = await operators.begin(ACTION);

@@ -104,9 +104,7 @@ function describeActions(run: StoreRun): void {
     assert.deepEqual((await run.operator.cancel({ ids: [id] })).notFound, [id]);
   });
 
-  it('are each a row of what operators do to many', async () => {
-    const { operators, inspect } = run.store;
-    if (operators === undefined || inspect === undefined) return;
+  run.asking(it)('are each a row of what operators do to many', async ({ operators, inspect }) => {
     const owned = await run.owned();
     const id = await parkedCopies(owned);
     const { rows } = await inspect.find({ state: 'parked', ids: [id], after: null, limit: 10 });
@@ -122,11 +120,9 @@ function describeActions(run: StoreRun): void {
 }
 
 function describeLooks(run: StoreRun): void {
-  const { it } = run.runner;
+  const it = run.asking(run.runner.it);
 
-  it('are all shown by their id, in the order of their numbers', async () => {
-    const { inspect } = run.store;
-    if (inspect === undefined) return;
+  it('are all shown by their id, in the order of their numbers', async ({ inspect }) => {
     const owned = await run.owned();
     const id = await parkedCopies(owned);
     await owned.insert({ id, key: null });
@@ -138,17 +134,6 @@ function describeLooks(run: StoreRun): void {
     assert.deepEqual(
       parked.rows.map(({ rowId }) => rowId),
       dead.sort((one, other) => Number(one) - Number(other)),
-    );
-  });
-
-  it('that are scheduled are both shown', async () => {
-    const { inspect } = run.store;
-    if (inspect === undefined) return;
-    const id = await copies(await run.owned(), { delay: LATER });
-    const { rows } = await inspect.byIds([id]);
-    assert.deepEqual(
-      rows.map(({ state }) => state),
-      ['scheduled', 'scheduled'],
     );
   });
 }

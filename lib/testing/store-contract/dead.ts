@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import type { DeadLetter } from '../../store/parked-store.js';
-import { repark } from './parked.js';
 import { eventually, type OwnedTransport, type StoreRun } from './harness.js';
 
 export function describeDead(run: StoreRun): void {
@@ -10,8 +9,7 @@ export function describeDead(run: StoreRun): void {
     assert.deepEqual((await run.operator.requeue({ ids: [id] })).changed, [id]);
     const { messages } = await owned.take();
     assert.equal(messages[0]?.attempts, 0);
-    const entries = messages.map((message) => repark(message, { state: 'dead', delay: null }));
-    assert.equal((await run.store.parked.repark(run.owner, owned.leases, entries)).affected, 1);
+    assert.equal(await owned.repark(messages, { state: 'dead', delay: null }), 1);
   }
   describe('dead', () => {
     it('is announced until marked, once per death', async () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { TransportStats } from '../../store/admin-store.js';
-import type { OwnedTransport, StoreRun } from './harness.js';
+import { leave, type OwnedTransport, type StoreRun } from './harness.js';
 
 /** Milliseconds in which a busy server has time for one look. */
 const PATIENCE = 60_000;
@@ -11,8 +11,7 @@ export function describeGlance(run: StoreRun): void {
   const { describe, it } = run.runner;
   const look = async (owned: OwnedTransport, after = '0', limit = 1_000): Promise<TransportStats> => {
     const request = { limit, look: { buckets: owned.allBuckets, after: () => after }, within: PATIENCE };
-    const all = await run.store.admin.stats(request);
-    return all.find(({ transport }) => transport === owned.transport) as TransportStats;
+    return owned.stats(request);
   };
   describe('a look', () => {
     run.inOrder('counts by state as stats does, and names the first ready message of each bucket', async () => {
@@ -57,8 +56,7 @@ export function describeGlance(run: StoreRun): void {
       await owned.parked({ key: null, topic: 'A' }, { state: 'dead', delay: null });
       await owned.insert({ topic: 'A' }, { topic: 'A', delay: 3_600_000 });
       const counted = async (limit: number) => {
-        const all = await run.store.admin.stats({ limit, topicsOf: [owned.transport] });
-        const { topics } = all.find(({ transport }) => transport === owned.transport) as TransportStats;
+        const { topics } = await owned.stats({ limit, topicsOf: [owned.transport] });
         return [...(topics ?? [])].sort(([a], [b]) => (a < b ? -1 : 1));
       };
       assert.deepEqual(await counted(1_000), [
@@ -73,11 +71,11 @@ export function describeGlance(run: StoreRun): void {
       await owned.insert({ bucket: 1 });
       const owner = run.owner;
       const lease = async () => (await look(owned)).heads[0]?.lease;
-      await run.store.leases.leave(owner);
+      await leave(run.store, owner);
       assert.deepEqual({ ...(await lease()), remaining: 0 }, { owner, remaining: 0, alive: false });
       await run.store.leases.beat({ owner, transports: [owned.transport], info: '' }, 60_000);
       const held = await lease();
-      await run.store.leases.leave(owner);
+      await leave(run.store, owner);
       assert.equal(held?.alive, true);
       assert.ok((held?.remaining as number) > 1_000 && (held?.remaining as number) <= 60_000);
       await run.store.leases.giveBack(owner, owned.leases);
@@ -92,6 +90,11 @@ export function describeGlance(run: StoreRun): void {
       await owned.insert(...each.map((fields) => ({ ...fields, delay: 3_600_000 })));
       await owned.insert(...each);
       const found = await look(owned, '0', length);
+      const ready = most + length;
+      for (const limit of [ready - 1, ready, ready + 1]) {
+        const { ready: counted, readyIsExact } = await owned.stats({ limit });
+        assert.deepEqual([counted, readyIsExact], [Math.min(ready, limit), ready < limit], `limit ${limit}`);
+      }
       assert.equal(found.heads[0]?.ready, 1);
       if (found.atLeast === undefined) return; // exact, in a store where that costs nothing
       assert.ok(found.atLeast.includes('scheduled') && found.scheduled <= most, String(found.scheduled));

@@ -5,10 +5,11 @@ import { OperatorActions } from '../../admin/operator-actions.js';
 import { bucketOf } from '../../message/bucket-of.js';
 import type { NewMessage, OutboxMessage } from '../../outbox-message.js';
 import type { SqlExecutor } from '../../store/executor.js';
-import type { Change } from '../../store/admin-store.js';
-import type { Lease } from '../../store/lease-store.js';
+import type { Change, StatsRequest, TransportStats } from '../../store/admin-store.js';
+import type { Acquired, Lease } from '../../store/lease-store.js';
 import type { OutboxStore, SchemaSettings } from '../../store/outbox-store.js';
-import type { ParkEntry, SettledMessage, WriteReport } from '../../store/ready-store.js';
+import type { ReparkEntry } from '../../store/parked-store.js';
+import type { FetchResult, ParkEntry, ReadPosition, SettledMessage, WriteReport } from '../../store/ready-store.js';
 import type { ContractRunner } from '../transport-contract/harness.js';
 
 /** A transaction of the application, on a connection of its own. */
@@ -45,6 +46,8 @@ export interface StoreHarness {
   forget?(transports: readonly number[]): Promise<void>;
 }
 
+type Asked = Required<Pick<OutboxStore, 'inspect' | 'operators'>>;
+
 /** One suite run: two stores, as two processes have them, and transports of their own for each test. */
 export class StoreRun {
   store!: OutboxStore;
@@ -78,6 +81,15 @@ export class StoreRun {
   /** A test of what only an order promises. */
   get inOrder(): ContractRunner['it'] {
     return this.ordered ? this.runner.it : () => undefined;
+  }
+
+  /** Tests of what a store may leave out: one that has none of it is asked nothing. */
+  asking(it: ContractRunner['it']): (name: string, body: (roles: Asked) => Promise<void>) => void {
+    return (name, body) =>
+      it(name, async () => {
+        const { inspect, operators } = this.store;
+        if (inspect !== undefined && operators !== undefined) await body({ inspect, operators });
+      });
   }
 
   /** Where messages of a key belong. */
@@ -154,6 +166,10 @@ export class Operator {
     return { done, changed, tooLate, notFound };
   }
 }
+
+/** An instance is gone, as after its shutdown. */
+export const leave = (store: OutboxStore, owner: string): Promise<unknown> =>
+  store.leases.beat({ owner, transports: [], info: '' }, 0);
 
 const NOTHING = '0';
 
@@ -267,6 +283,34 @@ export class OwnedTransport {
     });
   }
 
+  /** What became of messages that were taken. @returns of how many it was written */
+  async repark(
+    messages: readonly OutboxMessage[],
+    fields: Partial<ReparkEntry> = {},
+    { owner = this.run.owner, leases = this.leases } = {},
+  ): Promise<number> {
+    const entries = messages.map((message) => repark(message, fields));
+    return (await this.store.parked.repark(owner, leases, entries)).affected;
+  }
+
+  /** What somebody else gets of its buckets, through the other process. */
+  leasedTo(
+    owner: string = randomUUID(),
+    fields: { limit?: number; only?: number[]; leaseMs?: number } = {},
+  ): Promise<Acquired[]> {
+    const { other } = this.run;
+    return other.leases.acquire({ owner, transport: this.transport, leaseMs: 60_000, limit: 1000, ...fields });
+  }
+
+  async stats(request?: StatsRequest): Promise<TransportStats> {
+    const all = await this.store.admin.stats(request);
+    return all.find(({ transport }) => transport === this.transport) as TransportStats;
+  }
+
+  read(positions: readonly ReadPosition[], limits: { perBucket?: number; limit?: number } = {}): Promise<FetchResult> {
+    return this.store.ready.fetch({ transport: this.transport, positions, perBucket: 100, limit: 100, ...limits });
+  }
+
   settle(messages: readonly OutboxMessage[], onPublished: 'delete' | 'archive' = 'delete'): Promise<WriteReport> {
     return this.store.ready.settle(this.transport, messages.map(settled), onPublished);
   }
@@ -277,10 +321,27 @@ export function parkEntry(message: OutboxMessage, entry: Partial<ParkEntry> = {}
   return { id, bucket, seq, state: 'waiting', blocks: key !== null, attempts: 1, delay: 0, error: 'refused', ...entry };
 }
 
+export function repark(message: OutboxMessage, fields: Partial<ReparkEntry> = {}): ReparkEntry {
+  const { bucket, key } = message;
+  return {
+    parkedId: message.parkedId as string,
+    bucket,
+    state: 'waiting',
+    blocks: key !== null,
+    attempts: 1,
+    attemptsBefore: message.attempts,
+    delay: 0,
+    error: null,
+    ...fields,
+  };
+}
+
 export function settled(message: OutboxMessage): SettledMessage {
   const { id, bucket, seq, attempts, parkedId } = message;
   return { id, bucket, seq, attempts, parkedId };
 }
+
+export const idsOf = (rows: readonly { readonly id: string }[]): string[] => rows.map(({ id }) => id);
 
 /** Polls until `probe` returns something; nothing here waits for a fixed time. */
 export async function eventually<T>(what: string, probe: () => Promise<T | undefined>, timeout = 60_000): Promise<T> {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { NewMessage } from '../../outbox-message.js';
-import type { StoreRun } from './harness.js';
+import { idsOf, type StoreRun } from './harness.js';
 
 export function describeInsert(run: StoreRun): void {
   const { describe, it } = run.runner;
@@ -32,10 +32,7 @@ export function describeInsert(run: StoreRun): void {
       await run.harness.setNextSeq('9007199254740990');
       const ids = await owned.insert({}, {}, {}, {}, {});
       const ready = await owned.ready();
-      assert.deepEqual(
-        ready.map(({ id }) => id),
-        ids,
-      );
+      assert.deepEqual(idsOf(ready), ids);
       const seqs = ready.map(({ seq }) => seq);
       assert.deepEqual(seqs, [
         '9007199254740990',
@@ -44,16 +41,8 @@ export function describeInsert(run: StoreRun): void {
         '9007199254740993',
         '9007199254740994',
       ]);
-      const page = await run.store.ready.fetch({
-        transport: owned.transport,
-        positions: [{ bucket: 1, after: '9007199254740992' }],
-        perBucket: 10,
-        limit: 10,
-      });
-      assert.deepEqual(
-        page.messages.map(({ id }) => id),
-        ids.slice(3),
-      );
+      const page = await owned.read([{ bucket: 1, after: '9007199254740992' }]);
+      assert.deepEqual(idsOf(page.messages), ids.slice(3));
       assert.equal((await owned.settle(ready.slice(3, 4))).affected, 1);
       assert.deepEqual(await owned.readyIds(), [ids[0], ids[1], ids[2], ids[4]]);
     });

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { uuidV7 } from '../../message/uuid-v7.js';
 import type { InspectStore, RowRequest, StoredRow, StoredState } from '../../store/inspect-store.js';
-import { repark } from './parked.js';
-import type { OwnedTransport, StoreRun } from './harness.js';
+import { idsOf, type OwnedTransport, type StoreRun } from './harness.js';
 
 const LATER = 3_600_000;
 type Filter = Omit<RowRequest, 'state' | 'after' | 'limit' | 'transport'>;
@@ -37,7 +36,7 @@ async function walked(
     after = page.next;
   }
 }
-const idsOf = (rows: readonly StoredRow[]): string[] => rows.map(({ id }) => id).sort();
+const sortedIds = (rows: readonly StoredRow[]): string[] => idsOf(rows).sort();
 
 async function archived(owned: OwnedTransport, ...ids: readonly string[]): Promise<void> {
   const messages = (await owned.ready()).filter(({ id }) => ids.includes(id));
@@ -45,11 +44,9 @@ async function archived(owned: OwnedTransport, ...ids: readonly string[]): Promi
 }
 
 function describePages(run: StoreRun): void {
-  const { it } = run.runner;
+  const it = run.asking(run.runner.it);
 
-  it('lists the rows of each state page by page, each once', async () => {
-    const { inspect } = run.store;
-    if (inspect === undefined) return;
+  it('lists the rows of each state page by page, each once', async ({ inspect }) => {
     const owned = await run.owned();
     const key = randomUUID();
     const place = { key, bucket: run.bucketOf(key) };
@@ -64,30 +61,23 @@ function describePages(run: StoreRun): void {
     for (const [state, ids] of Object.entries({ dead, waiting, blocked, scheduled, published, ready })) {
       for (const limit of [2, 500])
         assert.deepEqual(
-          idsOf(await walked(inspect, owned, state as StoredState, limit)),
+          sortedIds(await walked(inspect, owned, state as StoredState, limit)),
           ids.sort(),
           `${state} ${limit}`,
         );
       const ofKey = await walked(inspect, owned, state as StoredState, 2, { key });
-      assert.deepEqual(idsOf(ofKey), state === 'ready' ? ofTheKey : ids.sort(), `${state} of the key`);
+      assert.deepEqual(sortedIds(ofKey), state === 'ready' ? ofTheKey : ids.sort(), `${state} of the key`);
       assert.ok(ofKey.every((row) => row.state === state && row.key === key));
     }
   });
 
-  it('lists what is ready in the order of its numbers, whatever the bucket', async () => {
-    const { inspect } = run.store;
-    if (inspect === undefined) return;
+  it('lists what is ready in the order of its numbers, whatever the bucket', async ({ inspect }) => {
     const owned = await run.owned();
     const ids = await owned.insert(...[3, 1, 2, 1, 3].map((bucket) => ({ key: null, bucket })));
-    assert.deepEqual(
-      (await walked(inspect, owned, 'ready')).map(({ id }) => id),
-      ids,
-    );
+    assert.deepEqual(idsOf(await walked(inspect, owned, 'ready')), ids);
   });
 
-  it('finds by type, topic and age, and tells the texts as they are', async () => {
-    const { inspect } = run.store;
-    if (inspect === undefined) return;
+  it('finds by type, topic and age, and tells the texts as they are', async ({ inspect }) => {
     const owned = await run.owned();
     const fields = { topic: 'Orders ', type: `it's "Ünique" \\`, key: `k'"\\ ` };
     const [id] = await owned.insert(
@@ -95,7 +85,7 @@ function describePages(run: StoreRun): void {
       { topic: 'orders' },
       { type: 'other' },
     );
-    const found = async (filter: Filter) => idsOf(await walked(inspect, owned, 'ready', 500, filter));
+    const found = async (filter: Filter) => sortedIds(await walked(inspect, owned, 'ready', 500, filter));
     assert.deepEqual(await found({ topic: fields.topic }), [id]);
     assert.deepEqual(await found({ type: fields.type }), [id]);
     assert.deepEqual(await found({ key: fields.key }), [id]);
@@ -111,9 +101,7 @@ function describePages(run: StoreRun): void {
     assert.ok(Math.abs((row?.createdAt?.getTime() ?? 0) - Date.now()) < 600_000);
   });
 
-  it('refuses a position that it did not write', async () => {
-    const { inspect } = run.store;
-    if (inspect === undefined) return;
+  it('refuses a position that it did not write', async ({ inspect }) => {
     const { transport } = await run.owned({ leased: false });
     for (const after of ['', '[]', '["1; select 1"]', '{}', '["x","y","z"]'])
       await assert.rejects(inspect.find({ state: 'ready', transport, after, limit: 1 }), { code: 'INVALID_MESSAGE' });
@@ -121,11 +109,9 @@ function describePages(run: StoreRun): void {
 }
 
 function describeById(run: StoreRun): void {
-  const { it } = run.runner;
+  const it = run.asking(run.runner.it);
 
-  it('finds messages by their ids, wherever they are', async () => {
-    const { inspect } = run.store;
-    if (inspect === undefined) return;
+  it('finds messages by their ids, wherever they are', async ({ inspect }) => {
     const [owned, twin] = [await run.owned(), await run.owned()];
     const named = (id: string, fields: object = {}) => ({ id, key: null, ...fields });
     const [ready, published, scheduled, nowhere] = [uuidV7(), uuidV7(), randomUUID(), uuidV7()];
@@ -150,9 +136,7 @@ function describeById(run: StoreRun): void {
     assert.ok((rows.find(({ id }) => id === scheduled)?.dueAt?.getTime() ?? 0) > Date.now() + LATER / 2);
   });
 
-  it('shows what the caller wrote, and no more of the payload than is asked for', async () => {
-    const { inspect } = run.store;
-    if (inspect === undefined) return;
+  it('shows what the caller wrote, and no more of the payload than is asked for', async ({ inspect }) => {
     const owned = await run.owned();
     const payload = Buffer.from([0, 255, 1, 2, 3, 4]);
     const content = { payload, headers: '{"a":"b"}', options: '{"kafka":{"partition":1}}', key: null };
@@ -178,12 +162,11 @@ function describeById(run: StoreRun): void {
 }
 
 function describeSurroundings(run: StoreRun): void {
-  const { it } = run.runner;
+  const it = run.asking(run.runner.it);
+  const inOrder = run.asking(run.inOrder);
   const one = async (id: string): Promise<StoredRow> => (await run.store.inspect?.byIds([id]))?.rows[0] as StoredRow;
 
-  it('says whose lease the bucket has, and what is before a message', async () => {
-    const { inspect } = run.store;
-    if (inspect === undefined) return;
+  it('says whose lease the bucket has, and what is before a message', async ({ inspect }) => {
     const owned = await run.owned({ leased: false });
     const ids = await owned.insert(...[1, 2, 1, 1].map((bucket) => ({ key: null, bucket })));
     const last = await one(ids[3] as string);
@@ -199,9 +182,7 @@ function describeSurroundings(run: StoreRun): void {
     assert.ok((held.lease?.expiresAt?.getTime() ?? 0) > held.now.getTime());
   });
 
-  run.inOrder('names the message of the key that blocks, and the epoch in which one is sent', async () => {
-    const { inspect } = run.store;
-    if (inspect === undefined) return;
+  inOrder('names the message of the key that blocks, and the epoch in which one is sent', async ({ inspect }) => {
     const owned = await run.owned();
     await owned.insert({ key: 'a' }, { key: 'a' }, { key: 'b' }, { key: 'a' });
     const [first, second, other, last] = await owned.ready();
@@ -217,26 +198,20 @@ function describeSurroundings(run: StoreRun): void {
     assert.equal(messages[0]?.id, first?.id);
     const { epoch } = owned.leases.find(({ bucket }) => bucket === 1) as { epoch: string };
     assert.equal((await one(first?.id as string)).sendingEpoch, epoch);
-    await run.store.parked.repark(run.owner, owned.leases, [
-      repark(messages[0] as never, { state: 'dead', delay: null }),
-    ]);
+    await owned.repark(messages, { state: 'dead', delay: null });
     assert.deepEqual((await inspect.surroundings(await one(last?.id as string))).blocker?.state, 'dead');
   });
 
   it('counts open transactions, where the database tells', async () => {
-    const { inspect } = run.store;
-    if (inspect === undefined) return;
     const owned = await run.owned({ leased: false });
     const open = await run.harness.begin();
     await run.store.writer.insert(open.tx, [owned.message()]);
-    const count = await inspect.openTransactions();
+    const count = await run.store.diagnose?.ask('openTransactions');
     await open.rollback();
     assert.ok(count === undefined || count >= 1);
   });
 
-  it('lists the buckets with their leases and what is ready in them', async () => {
-    const { inspect } = run.store;
-    if (inspect === undefined) return;
+  it('lists the buckets with their leases and what is ready in them', async ({ inspect }) => {
     const owned = await run.owned({ leased: false });
     await owned.insert(...[1, 2, 1].map((bucket) => ({ key: null, bucket })));
     const free = await inspect.buckets(owned.transport);
@@ -256,34 +231,35 @@ function describeSurroundings(run: StoreRun): void {
 }
 
 function describeRest(run: StoreRun): void {
-  run.runner.it('says which buckets have ready rows up to a number, of each transport', async () => {
-    const { inspect } = run.store;
-    if (inspect === undefined) return;
-    const owned = await run.owned();
-    const [bucket = 0, other = 0] = owned.allBuckets.slice(-2);
-    const first = await owned.insert({ key: null, bucket }, { key: null, bucket: other }, { key: null, bucket });
-    const [last] = (await inspect.find({ state: 'ready', after: null, limit: 1, backwards: true })).rows;
-    assert.equal(last?.id, first[2]);
-    await owned.insert({ key: null, bucket }, { key: null, bucket: other });
-    const rows = (await owned.ready()).filter(({ id }) => first.includes(id));
-    const rest = async (transport?: number) =>
-      (await inspect.buckets(transport, last?.seq)).filter((row) => row.ready > 0 && row.transport === owned.transport);
-    const of = (place: number) => rows.filter((row) => row.bucket === place).map(({ seq }) => seq);
-    const expected = [...new Set([bucket, other])].sort((a, b) => a - b);
-    for (const transport of [owned.transport, undefined])
-      assert.deepEqual(
-        (await rest(transport)).map((row) => [row.bucket, row.first, row.ready]),
-        expected.map((place) => [place, of(place)[0], of(place).length]),
-      );
-    await owned.settle(rows, 'delete');
-    assert.deepEqual(await rest(owned.transport), []);
-  });
+  run.asking(run.runner.it)(
+    'says which buckets have ready rows up to a number, of each transport',
+    async ({ inspect }) => {
+      const owned = await run.owned();
+      const [bucket = 0, other = 0] = owned.allBuckets.slice(-2);
+      const first = await owned.insert({ key: null, bucket }, { key: null, bucket: other }, { key: null, bucket });
+      const [last] = (await inspect.find({ state: 'ready', after: null, limit: 1, backwards: true })).rows;
+      assert.equal(last?.id, first[2]);
+      await owned.insert({ key: null, bucket }, { key: null, bucket: other });
+      const rows = (await owned.ready()).filter(({ id }) => first.includes(id));
+      const rest = async (transport?: number) =>
+        (await inspect.buckets(transport, last?.seq)).filter(
+          (row) => row.ready > 0 && row.transport === owned.transport,
+        );
+      const of = (place: number) => rows.filter((row) => row.bucket === place).map(({ seq }) => seq);
+      const expected = [...new Set([bucket, other])].sort((a, b) => a - b);
+      for (const transport of [owned.transport, undefined])
+        assert.deepEqual(
+          (await rest(transport)).map((row) => [row.bucket, row.first, row.ready]),
+          expected.map((place) => [place, of(place)[0], of(place).length]),
+        );
+      await owned.settle(rows, 'delete');
+      assert.deepEqual(await rest(owned.transport), []);
+    },
+  );
 }
 
 function describeFailures(run: StoreRun): void {
-  run.runner.it('groups failures by their text, among a bounded number of rows', async () => {
-    const { inspect } = run.store;
-    if (inspect === undefined) return;
+  run.asking(run.runner.it)('groups failures by their text, among a bounded number of rows', async ({ inspect }) => {
     const owned = await run.owned();
     const { transport } = owned;
     const fail = (topic: string, entry: object) => owned.parked({ key: null, topic }, entry);

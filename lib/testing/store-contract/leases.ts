@@ -1,17 +1,15 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { Acquired, HeldLease, Lease, LiveInstance } from '../../store/lease-store.js';
-import { eventually, type OwnedTransport, type StoreRun } from './harness.js';
+import { eventually, leave, type OwnedTransport, type StoreRun } from './harness.js';
 
 const MINUTE = 60_000;
 
 export function describeLeases(run: StoreRun): void {
   const { describe, it } = run.runner;
   type Fields = { limit?: number; only?: number[]; leaseMs?: number };
-  const acquired = (owned: OwnedTransport, owner: string, fields: Fields = {}): Promise<Acquired[]> =>
-    run.other.leases.acquire({ owner, transport: owned.transport, leaseMs: MINUTE, limit: 1000, ...fields });
   const acquire = async (owned: OwnedTransport, owner: string, fields: Fields = {}): Promise<Lease[]> =>
-    (await acquired(owned, owner, fields)).map(({ transport, bucket, epoch }) => ({ transport, bucket, epoch }));
+    (await owned.leasedTo(owner, fields)).map(({ transport, bucket, epoch }) => ({ transport, bucket, epoch }));
   /** Bucket 5 in the hands of somebody whose lease has run out. */
   const expired = async (owned: OwnedTransport, owner = randomUUID()): Promise<Lease> =>
     ((await acquire(owned, owner, { only: [5], leaseMs: 1 })) as [Lease])[0];
@@ -110,7 +108,7 @@ export function describeLeases(run: StoreRun): void {
       assert.deepEqual(await run.store.leases.endLeases(strange, 0), [], 'somebody else’s');
       assert.deepEqual(byBucket(await run.store.leases.endLeases(seen.slice(0, 2), 0)), leases.slice(0, 2));
       assert.deepEqual((await held(owned)).map(bucketOf), [leases[2]?.bucket]);
-      const taken = await acquired(owned, next, { only: leases.map(bucketOf) });
+      const taken = await owned.leasedTo(next, { only: leases.map(bucketOf) });
       assert.deepEqual(
         taken.map(({ crashes, former }) => ({ crashes, former })),
         [gone, gone].map((former) => ({ crashes: 1, former })),
@@ -139,7 +137,7 @@ export function describeLeases(run: StoreRun): void {
 
   describe('what a crash leaves', () => {
     const next = (owned: OwnedTransport, owner = randomUUID(), leaseMs = MINUTE): Promise<Acquired> =>
-      eventually('a takeover', async () => (await acquired(owned, owner, { only: [5], leaseMs }))[0]);
+      eventually('a takeover', async () => (await owned.leasedTo(owner, { only: [5], leaseMs }))[0]);
 
     it('counts leases that ran out in the hands of others, until one has lasted', async () => {
       const owned = await run.owned({ leased: false });
@@ -194,13 +192,13 @@ export function describeLeases(run: StoreRun): void {
     it('tells the last one of the owner only, in whatever bucket', async () => {
       const owned = await run.owned({ leased: false });
       const [owner, id] = [randomUUID(), randomUUID()];
-      const [former, last] = (await acquired(owned, owner, { only: [5, 6], leaseMs: MINUTE })) as [Acquired, Acquired];
+      const [former, last] = (await owned.leasedTo(owner, { only: [5, 6], leaseMs: MINUTE })) as [Acquired, Acquired];
       assert.equal(await run.store.leases.noteTrial(owner, former, randomUUID()), true);
       assert.equal(await run.store.leases.noteTrial(owner, last, id), true);
       await run.store.leases.renew(owner, 1);
       const taken = new Map<number, string | null>();
       await eventually('takeover', async () => {
-        for (const { bucket, trial } of await acquired(owned, randomUUID(), { only: [5, 6] })) taken.set(bucket, trial);
+        for (const { bucket, trial } of await owned.leasedTo(randomUUID(), { only: [5, 6] })) taken.set(bucket, trial);
         return taken.size === 2 ? true : undefined;
       });
       assert.deepEqual([taken.get(5), taken.get(6)], [null, id]);
@@ -210,14 +208,14 @@ export function describeLeases(run: StoreRun): void {
       it(`forgets what the owner tried before, in a bucket that has run out, too: the next one goes: ${answer}`, async () => {
         const owned = await run.owned({ leased: false });
         const owner = randomUUID();
-        const [former] = (await acquired(owned, owner, { only: [5] })) as [Acquired];
-        const [elsewhere] = (await acquired(await run.owned({ leased: false }), owner, { only: [5] })) as [Acquired];
+        const [former] = (await owned.leasedTo(owner, { only: [5] })) as [Acquired];
+        const [elsewhere] = (await (await run.owned({ leased: false })).leasedTo(owner, { only: [5] })) as [Acquired];
         for (const lease of [former, elsewhere])
           assert.ok(await run.store.leases.noteTrial(owner, lease, randomUUID()));
         await eventually('expiry', async () =>
           (await run.store.leases.renew(owner, 1)).length === 0 ? true : undefined,
         );
-        const [last] = (await acquired(owned, owner, { only: [6] })) as [Acquired];
+        const [last] = (await owned.leasedTo(owner, { only: [6] })) as [Acquired];
         const named = answer ? last : { ...last, epoch: '999' };
         assert.equal(await run.store.leases.noteTrial(owner, named, randomUUID()), answer);
         assert.equal((await next(owned)).trial, null);
@@ -258,14 +256,14 @@ export function describeLeases(run: StoreRun): void {
         info: 'b \u{1F4A5}',
         until: undefined,
       });
-      await run.store.leases.leave(a);
+      await leave(run.store, a);
       await run.other.leases.beat({ owner: a, transports: [3], info: 'a' }, 1);
       await eventually('death of a', async () => {
         const { instances: alive } = await run.store.leases.beat({ owner: b, transports: [7], info: 'b' }, MINUTE);
         assert.deepEqual(alive.find(({ owner }) => owner === b)?.transports, [7]);
         return alive.some(({ owner }) => owner === a) ? undefined : true;
       });
-      await run.store.leases.leave(b);
+      await leave(run.store, b);
     });
 
     it('B17: looks who is alive, and what time it is, without a word of its own', async () => {
@@ -280,7 +278,7 @@ export function describeLeases(run: StoreRun): void {
       const after = instances.find(({ owner }) => owner === a);
       assert.deepEqual(after, { owner: a, transports: [3, 5], info: 'a \u{1F4A5}', until: before?.until });
       assert.ok(now >= said.now, `${now} after ${said.now}`);
-      await run.store.leases.leave(a);
+      await leave(run.store, a);
     });
 
     it('hears what time it is by the clock that dates messages', async () => {
@@ -289,7 +287,7 @@ export function describeLeases(run: StoreRun): void {
       const before = (await run.other.leases.beat(instance, MINUTE)).now;
       await owned.insert({});
       const after = (await run.store.leases.beat(instance, MINUTE)).now;
-      await run.store.leases.leave(instance.owner);
+      await leave(run.store, instance.owner);
       const created = (await owned.ready())[0]?.createdAt.getTime() ?? Number.NaN;
       assert.ok(Math.floor(before) <= created && created <= after, `${before} ${created} ${after}`);
     });

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { LockedOutcome, RowLockStore } from '../../store/parked-store.js';
-import { parkEntry, settled, type OwnedTransport, type StoreRun } from './harness.js';
-import { repark } from './parked.js';
+import { idsOf, type OwnedTransport, parkEntry, repark, settled, type StoreRun } from './harness.js';
 
 const NOTHING: LockedOutcome = { published: [], parked: [], reparked: [] };
 const LATER = 3_600_000;
-const idsOf = (messages: readonly OutboxMessage[]): string[] => messages.map(({ id }) => id).sort();
+const sortedIds = (messages: readonly OutboxMessage[]): string[] => idsOf(messages).sort();
 const all = (messages: readonly OutboxMessage[]): LockedOutcome => ({ ...NOTHING, published: messages.map(settled) });
 
 type Work = Parameters<RowLockStore['withLockedRows']>[1];
@@ -43,13 +42,13 @@ export function describeRowLocks(run: StoreRun): void {
           owned,
           async (theirs) => {
             assert.equal(theirs.length, 1);
-            seen.push(...idsOf(theirs));
+            seen.push(...sortedIds(theirs));
             return NOTHING;
           },
           { store: run.other },
         );
         assert.equal(others, 1);
-        seen.push(...idsOf(mine));
+        seen.push(...sortedIds(mine));
         const [scheduled] = mine.filter(({ parkedId }) => parkedId !== null) as [OutboxMessage];
         const [parked, ...published] = mine.filter(({ parkedId }) => parkedId === null) as [OutboxMessage];
         return {
@@ -71,7 +70,7 @@ export function describeRowLocks(run: StoreRun): void {
         lock(owned, () => Promise.reject(new Error('broker'))),
         /broker/,
       );
-      assert.deepEqual(idsOf(await collect(owned, all)), [...ids].sort());
+      assert.deepEqual(sortedIds(await collect(owned, all)), [...ids].sort());
       assert.deepEqual(await collect(owned), []);
     });
 
@@ -82,9 +81,9 @@ export function describeRowLocks(run: StoreRun): void {
       await owned.park(await owned.ready(), { state: 'dead', delay: null });
       assert.deepEqual(await collect(owned), []);
       const [ready] = await owned.insert({ key: null });
-      assert.deepEqual(idsOf(await collect(owned, all)), [ready]);
+      assert.deepEqual(sortedIds(await collect(owned, all)), [ready]);
       assert.deepEqual((await run.operator.requeue({ ids: [dead as string] })).changed, [dead]);
-      assert.deepEqual(idsOf(await collect(owned, all)), [dead]);
+      assert.deepEqual(sortedIds(await collect(owned, all)), [dead]);
     });
 
     it('takes as many as allowed, out of every bucket in turn', async () => {
@@ -93,7 +92,7 @@ export function describeRowLocks(run: StoreRun): void {
       const seen: string[] = [];
       for (let count = 3; count === 3;) {
         const work: Work = async (messages) => {
-          seen.push(...idsOf(messages));
+          seen.push(...sortedIds(messages));
           return all(messages);
         };
         count = await lock(owned, work, { limit: 3 });
@@ -130,20 +129,11 @@ export function describeRowLocks(run: StoreRun): void {
         assert.equal(messages.length, 2);
         await owned.insert({});
         assert.equal((await owned.ready()).length, 3);
-        assert.deepEqual(idsOf(await collect(other, all)), [elsewhere]);
+        assert.deepEqual(sortedIds(await collect(other, all)), [elsewhere]);
         return all(messages);
       };
       assert.equal(await lock(owned, work), 2);
       assert.equal((await owned.ready()).length, 1);
-    });
-  });
-  describe('a global order', () => {
-    it('is held by any blocking row, with a key or without', async () => {
-      const owned = await run.owned();
-      assert.equal(await run.store.parked.hasBlocking(owned.transport, owned.allBuckets), false);
-      await owned.parked({ key: null }, { blocks: true });
-      assert.equal(await run.store.parked.hasBlocking(owned.transport, owned.allBuckets), true);
-      assert.equal(await run.store.parked.hasBlocking(owned.transport, [5]), false);
     });
   });
 }

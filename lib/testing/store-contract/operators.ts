@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import type { TransportStats } from '../../store/admin-store.js';
 import { describeGlance } from './glance.js';
-import type { OwnedTransport, StoreRun } from './harness.js';
+import { idsOf, leave, type OwnedTransport, type StoreRun } from './harness.js';
 
 const LATER = 3_600_000;
 
@@ -19,17 +18,6 @@ export function describeOperators(run: StoreRun): void {
   const { describe, it } = run.runner;
   const { inOrder } = run;
   describe('cancel', () => {
-    it('stops what is not on its way, and tells what cannot be stopped', async () => {
-      const owned = await run.owned();
-      const [scheduled] = (await owned.insert({ delay: LATER })) as [string];
-      const sending = await owned.parked({ key: null });
-      await owned.take();
-      const [ready] = (await owned.insert({ key: null })) as [string];
-      const nowhere = randomUUID();
-      const report = await run.operator.cancel({ ids: [scheduled, sending, ready, nowhere] });
-      assert.deepEqual(report, { done: 1, changed: [scheduled], tooLate: [sending, ready], notFound: [nowhere] });
-    });
-
     it('stops what a lost lease was sending', async () => {
       const owned = await run.owned();
       const id = await owned.parked({ key: null });
@@ -65,10 +53,7 @@ export function describeOperators(run: StoreRun): void {
         [[ids[0], 0]],
       );
       await owned.settle(first.messages);
-      assert.deepEqual(
-        (await owned.take(['k'])).messages.map(({ id }) => id),
-        ids.slice(1),
-      );
+      assert.deepEqual(idsOf((await owned.take(['k'])).messages), ids.slice(1));
     });
 
     inOrder('does not let a later message pass an earlier one', async () => {
@@ -78,13 +63,6 @@ export function describeOperators(run: StoreRun): void {
       assert.deepEqual((await owned.take(['k'])).messages, []);
       assert.deepEqual((await owned.due()).rows, []);
     });
-
-    it('says that ready messages are too late, and scheduled ones are not requeued', async () => {
-      const owned = await run.owned();
-      const [ready, scheduled] = (await owned.insert({}, { delay: LATER })) as [string, string];
-      const report = await run.operator.requeue({ ids: [ready, scheduled] });
-      assert.deepEqual(report, { done: 0, changed: [], tooLate: [ready, scheduled], notFound: [] });
-    });
   });
 
   describe('discard and release', () => {
@@ -92,10 +70,7 @@ export function describeOperators(run: StoreRun): void {
       const owned = await run.owned();
       const ids = await blockedKey(owned);
       assert.deepEqual((await run.operator.discard({ ids: [ids[0] as string] })).changed, [ids[0]]);
-      assert.deepEqual(
-        (await owned.take()).messages.map(({ id }) => id),
-        ids.slice(1),
-      );
+      assert.deepEqual(idsOf((await owned.take()).messages), ids.slice(1));
     });
 
     it('leave the first of a key its backoff, whatever behind it is removed', async () => {
@@ -125,10 +100,7 @@ export function describeOperators(run: StoreRun): void {
       await owned.park(messages.slice(1), { state: 'blocked', delay: null });
       assert.deepEqual(await run.operator.release(key, owned.transport), 1);
       const taken = await owned.take();
-      assert.deepEqual(
-        taken.messages.map(({ id }) => id),
-        ids.slice(1),
-      );
+      assert.deepEqual(idsOf(taken.messages), ids.slice(1));
       await owned.settle(taken.messages);
       assert.deepEqual(await run.store.parked.blockingKeys(owned.transport, owned.allBuckets, 10), []);
       assert.deepEqual((await run.operator.requeue({ ids: [ids[0] as string] })).changed, [ids[0]]);
@@ -151,9 +123,9 @@ function describeStats(run: StoreRun): void {
       await owned.insert({ delay: LATER });
       await owned.parked({ key: null }, { delay: LATER });
       await owned.insert({}, { bucket: 2 });
-      const stats = (await run.store.admin.stats()).find(({ transport }) => transport === owned.transport);
-      await run.store.leases.leave(owner);
-      assert.ok(stats?.oldestReadyAge !== null && (stats?.oldestReadyAge as number) >= 0);
+      const stats = await owned.stats();
+      await leave(run.store, owner);
+      assert.ok(stats.oldestReadyAge !== null && stats.oldestReadyAge >= 0);
       const {
         missingLeases = 0,
         rowsHidden = false,
@@ -162,7 +134,7 @@ function describeStats(run: StoreRun): void {
         heads,
         readOnly: _,
         ...counts
-      } = stats as TransportStats;
+      } = stats;
       assert.deepEqual([missingLeases, rowsHidden, failingOften, mostAttempts, heads.length], [0, false, 0, 0, 2]);
       assert.deepEqual(
         { ...counts, oldestReadyAge: null },

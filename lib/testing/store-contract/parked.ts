@@ -1,26 +1,10 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { eventually, type OwnedTransport, type StoreRun } from './harness.js';
+import { eventually, idsOf, type OwnedTransport, type StoreRun } from './harness.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { ReparkEntry } from '../../store/parked-store.js';
 
 const LATER = 3_600_000;
-const idsOf = (messages: readonly OutboxMessage[]): string[] => messages.map(({ id }) => id);
-
-export function repark(message: OutboxMessage, fields: Partial<ReparkEntry> = {}): ReparkEntry {
-  const { bucket, key } = message;
-  return {
-    parkedId: message.parkedId as string,
-    bucket,
-    state: 'waiting',
-    blocks: key !== null,
-    attempts: 1,
-    attemptsBefore: message.attempts,
-    delay: 0,
-    error: null,
-    ...fields,
-  };
-}
 
 /** One key: the first row in this state, the rest blocked behind it. Returns ids in order. */
 async function key(
@@ -194,17 +178,12 @@ function describeRepark(run: StoreRun): void {
       const owned = await run.owned();
       const id = await owned.parked({});
       const { messages } = await owned.take();
-      const [message] = messages as [OutboxMessage];
       const stale = owned.leases.map((lease) => ({ ...lease, epoch: String(BigInt(lease.epoch) - 1n) }));
-      const entry = repark(message, { attempts: 5, delay: 0, blocks: run.ordered });
-      assert.equal((await run.store.parked.repark(run.owner, stale, [entry])).affected, 0);
-      assert.equal((await run.store.parked.repark(randomUUID(), owned.leases, [entry])).affected, 0);
-      assert.equal((await run.store.parked.repark(run.owner, owned.leases, [entry])).affected, 1);
-      assert.equal(
-        (await run.store.parked.repark(run.owner, owned.leases, [entry])).affected,
-        0,
-        'not being sent any more',
-      );
+      const entry = { attempts: 5, delay: 0, blocks: run.ordered };
+      assert.equal(await owned.repark(messages, entry, { leases: stale }), 0);
+      assert.equal(await owned.repark(messages, entry, { owner: randomUUID() }), 0);
+      assert.equal(await owned.repark(messages, entry), 1);
+      assert.equal(await owned.repark(messages, entry), 0, 'not being sent any more');
       const again = await owned.take();
       assert.deepEqual(
         again.messages.map((m) => [m.id, m.attempts]),
@@ -219,8 +198,7 @@ function describeRepark(run: StoreRun): void {
       await owned.parked({ key: null, topic: 'with' }, { progress });
       const seen = async (fields: Partial<ReparkEntry>) => {
         const { messages } = await owned.take();
-        const entries = messages.map((message) => repark(message, fields));
-        assert.equal((await run.store.parked.repark(run.owner, owned.leases, entries)).affected, 2);
+        assert.equal(await owned.repark(messages, fields), 2);
         return messages.map((message) => message.progress);
       };
       assert.deepEqual(await seen({}), [null, progress]);
@@ -248,8 +226,7 @@ function describeRepark(run: StoreRun): void {
         (await run.store.leases.renew(run.owner, 1)).length === 0 ? true : undefined,
       );
       assert.equal((await owned.park(rows)).affected, 1);
-      const failed = messages.map((message) => repark(message, { attempts: 5 }));
-      assert.equal((await run.store.parked.repark(run.owner, owned.leases, failed)).affected, 1);
+      assert.equal(await owned.repark(messages, { attempts: 5 }), 1);
       assert.deepEqual((await owned.take()).messages, []);
       await owned.acquire(run.store, 60_000);
       const attempts = new Map((await owned.take()).messages.map((message) => [message.id, message.attempts]));
@@ -267,8 +244,7 @@ function describeRepark(run: StoreRun): void {
       const write = async (fields: Partial<ReparkEntry>): Promise<void> => {
         const { messages } = await owned.take();
         assert.deepEqual(idsOf(messages), [waiting]);
-        const entries = messages.map((message) => repark(message, fields));
-        assert.equal((await run.store.parked.repark(run.owner, owned.leases, entries)).affected, 1);
+        assert.equal(await owned.repark(messages, fields), 1);
       };
       await write({ state: 'waiting', delay: null });
       await write({ state: 'dead', ...unset });
@@ -279,17 +255,13 @@ function describeRepark(run: StoreRun): void {
       const owned = await run.owned();
       const ids = await key(owned, 'waiting', 0, 3);
       const [first] = (await owned.take()).messages as [OutboxMessage];
-      await run.store.parked.repark(run.owner, owned.leases, [repark(first, { delay: LATER })]);
+      await owned.repark([first], { delay: LATER });
       const { rows, nextIn } = await owned.due();
       assert.ok(rows.length === 0 && nextIn !== null && nextIn > LATER - 60_000);
       await owned.settle([first]);
       const sent = (await owned.take()).messages; // the settle of a row that was not being sent woke the key
       assert.equal(sent.length, 3);
-      await run.store.parked.repark(
-        run.owner,
-        owned.leases,
-        sent.map((message) => repark(message, { state: 'blocked', delay: null })),
-      );
+      await owned.repark(sent, { state: 'blocked', delay: null });
       assert.deepEqual(idsOf((await owned.take(['k'])).messages), ids.slice(1));
     });
   });

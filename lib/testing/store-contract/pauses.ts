@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { ActReport, OperatorStore, PauseStep } from '../../store/operator-store.js';
-import type { StoreRun } from './harness.js';
+import { leave, type StoreRun } from './harness.js';
 
 const MINUTE = 60_000;
 const ACTION = { actor: `o'brien "ops"@höst \\`, filter: '{"transport":"ключ"}' } as const;
@@ -27,11 +27,12 @@ function pausing(operators: OperatorStore) {
 
 /** What operators pause, and how relays hear of it. A store without `operators` has none. */
 export function describePauses(run: StoreRun): void {
-  const { describe, it } = run.runner;
+  const { describe } = run.runner;
+  const it = run.asking(run.runner.it);
   describe('pauses', () => {
-    it('pauses and resumes once, keeps the first reason, and writes each call into the audit', async () => {
-      const { operators } = run.store;
-      if (operators === undefined) return;
+    it('pauses and resumes once, keeps the first reason, and writes each call into the audit', async ({
+      operators,
+    }) => {
       const pauses = pausing(operators);
       const { transport, name } = await run.owned({ leased: false });
       const scope = { transport, topic: null, key: null };
@@ -62,9 +63,7 @@ export function describePauses(run: StoreRun): void {
       assert.deepEqual([told[0]?.actor, told[0]?.filter], [ACTION.actor, ACTION.filter]);
     });
 
-    it('keeps a transport, a topic of it and a key of it apart', async () => {
-      const { operators } = run.store;
-      if (operators === undefined) return;
+    it('keeps a transport, a topic of it and a key of it apart', async ({ operators }) => {
       const pauses = pausing(operators);
       const { transport } = await run.owned({ leased: false });
       const scopes = [
@@ -87,9 +86,7 @@ export function describePauses(run: StoreRun): void {
       for (const scope of scopes.slice(3)) await pauses.resume(scope);
     });
 
-    it('tells them with each heartbeat, said or only heard', async () => {
-      const { operators } = run.store;
-      if (operators === undefined) return;
+    it('tells them with each heartbeat, said or only heard', async ({ operators }) => {
       const pauses = pausing(operators);
       const { transport } = await run.owned({ leased: false });
       const scope = { transport, topic: null, key: null };
@@ -107,7 +104,7 @@ export function describePauses(run: StoreRun): void {
       for (const how of ['beat', 'living'] as const) assert.deepEqual(await heard(how), [pause]);
       await pauses.resume(scope);
       assert.deepEqual([await heard('beat'), await heard('living')], [[], []]);
-      await run.other.leases.leave(instance.owner);
+      await leave(run.other, instance.owner);
     });
   });
 }

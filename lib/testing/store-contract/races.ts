@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { ReparkEntry } from '../../store/parked-store.js';
-import { parkEntry, type OwnedTransport, type StoreRun } from './harness.js';
-import { repark } from './parked.js';
+import { idsOf, parkEntry, repark, type OwnedTransport, type StoreRun } from './harness.js';
 
 /** Rounds per race: each starts both sides at once and asserts what must hold whoever was first. */
 const ROUNDS = 40;
@@ -42,13 +41,7 @@ export function describeRaces(run: StoreRun): void {
           messages.map((message) => parkEntry(message)),
         );
         const takeover = async () => {
-          const leases = await run.other.leases.acquire({
-            owner: randomUUID(),
-            transport: owned.transport,
-            leaseMs: 60_000,
-            limit: 1000,
-            only: [1],
-          });
+          const leases = await owned.leasedTo(randomUUID(), { only: [1] });
           return leases.length > 0 ? owned.readyIds(run.other) : undefined;
         };
         const seen = await takeover();
@@ -66,18 +59,9 @@ export function describeRaces(run: StoreRun): void {
         const { messages } = await owned.take();
         const old = owned.leases;
         await run.store.leases.giveBack(run.owner, old);
-        const zombie = run.store.parked.repark(
-          run.owner,
-          old,
-          messages.map((m) => repark(m, { state: 'dead', delay: null })),
-        );
-        await run.other.leases.acquire({
-          owner: randomUUID(),
-          transport: owned.transport,
-          leaseMs: 60_000,
-          limit: 1000,
-        });
-        assert.equal((await zombie).affected, 0);
+        const zombie = owned.repark(messages, { state: 'dead', delay: null }, { leases: old });
+        await owned.leasedTo();
+        assert.equal(await zombie, 0);
       }
     });
 
@@ -184,9 +168,6 @@ function describeRequeuedMeanwhile(run: StoreRun): void {
     await owned.park([later], { blocks: false });
     assert.deepEqual(await takeRequeued(owned, second), []);
     await run.operator.discard({ ids: [first] });
-    assert.deepEqual(
-      (await owned.take()).messages.map(({ id }) => id),
-      [second],
-    );
+    assert.deepEqual(idsOf((await owned.take()).messages), [second]);
   });
 }

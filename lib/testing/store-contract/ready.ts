@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { compareSeq } from '../../outbox-message.js';
-import { parkEntry, settled, type StoreRun } from './harness.js';
+import { idsOf, parkEntry, settled, type StoreRun } from './harness.js';
 
 export function describeReady(run: StoreRun): void {
   const { describe, it } = run.runner;
@@ -10,28 +10,17 @@ export function describeReady(run: StoreRun): void {
       const owned = await run.owned();
       const ids = await owned.insert(...Array.from({ length: 12 }, (_, i) => ({ bucket: i % 2 })));
       const positions = [0, 1].map((bucket) => ({ bucket, after: '0' }));
-      const page = await run.store.ready.fetch({ transport: owned.transport, positions, perBucket: 2, limit: 100 });
+      const page = await owned.read(positions, { perBucket: 2 });
       for (const bucket of [0, 1]) {
         const expected = ids.filter((_, i) => i % 2 === bucket).slice(0, 2);
-        assert.deepEqual(
-          page.messages.filter((m) => m.bucket === bucket).map(({ id }) => id),
-          expected,
-        );
+        assert.deepEqual(idsOf(page.messages.filter((m) => m.bucket === bucket)), expected);
       }
-      const limited = await run.store.ready.fetch({ transport: owned.transport, positions, perBucket: 100, limit: 7 });
+      const limited = await owned.read(positions, { limit: 7 });
       assert.equal(limited.messages.length, 7);
       const all = await owned.ready();
       const after = all.filter((m) => m.bucket === 1)[2]?.seq as string;
-      const rest = await run.store.ready.fetch({
-        transport: owned.transport,
-        positions: [{ bucket: 1, after }],
-        perBucket: 100,
-        limit: 100,
-      });
-      assert.deepEqual(
-        rest.messages.map(({ id }) => id),
-        ids.filter((_, i) => i % 2 === 1).slice(3),
-      );
+      const rest = await owned.read([{ bucket: 1, after }]);
+      assert.deepEqual(idsOf(rest.messages), ids.filter((_, i) => i % 2 === 1).slice(3));
     });
 
     it('reads all places of a range, and rows by their places', async () => {
@@ -51,10 +40,7 @@ export function describeReady(run: StoreRun): void {
         [third, { bucket: 1, seq: '1' }, first],
         undefined,
       );
-      assert.deepEqual(
-        messages.map(({ id }) => id),
-        [ids[0], ids[2]],
-      );
+      assert.deepEqual(idsOf(messages), [ids[0], ids[2]]);
       assert.deepEqual((await run.store.ready.sweep(owned.transport, [])).places, []);
     });
 
@@ -73,12 +59,7 @@ export function describeReady(run: StoreRun): void {
       const owned = await run.owned();
       await owned.insert({});
       await run.store.ready.flush();
-      const { durable, session } = await run.store.ready.fetch({
-        transport: owned.transport,
-        positions: [{ bucket: 1, after: '0' }],
-        perBucket: 1,
-        limit: 1,
-      });
+      const { durable, session } = await owned.read([{ bucket: 1, after: '0' }]);
       if (run.harness.proof === 'snapshot') assert.equal(durable, true);
       assert.equal(typeof durable, 'boolean');
       assert.equal(run.store.ready.session, session);
@@ -103,10 +84,7 @@ function describeSnapshot(run: StoreRun): void {
       const [visible] = await owned.insert({});
       const request = { transport: owned.transport, positions: [{ bucket: 1, after: '0' }], perBucket: 10, limit: 10 };
       const before = await run.store.ready.fetch(request);
-      assert.deepEqual(
-        before.messages.map(({ id }) => id),
-        [visible],
-      );
+      assert.deepEqual(idsOf(before.messages), [visible]);
       assert.ok(before.snapshot && before.snapshot.open.length > 0);
       const { fence } = await owned.settle(before.messages);
       assert.ok(fence !== undefined && BigInt(fence) >= BigInt(before.snapshot.xmin), 'newer than what was open');
@@ -217,7 +195,7 @@ function describeSettle(run: StoreRun): void {
       await owned.settle(messages.slice(0, 1));
       const taken = await owned.take();
       assert.deepEqual(
-        taken.messages.map(({ id }) => id),
+        idsOf(taken.messages),
         messages.slice(1).map(({ id }) => id),
       );
     });

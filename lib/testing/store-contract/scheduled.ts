@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
-import type { OwnedTransport, StoreRun } from './harness.js';
-import type { NewMessage, OutboxMessage } from '../../outbox-message.js';
+import { idsOf, type OwnedTransport, type StoreRun } from './harness.js';
+import type { NewMessage } from '../../outbox-message.js';
 import type { TakeResult } from '../../store/parked-store.js';
 
 const LATER = 3_600_000;
 const BLOCKED = { state: 'blocked', delay: null } as const;
-const idsOf = (messages: readonly OutboxMessage[]): string[] => messages.map(({ id }) => id);
 const at = (ms: number): Partial<NewMessage> => ({ deliverAt: new Date(ms) });
 
 /** The place that a scheduled message takes when it falls due. */
@@ -59,16 +58,7 @@ export function describeScheduled(run: StoreRun): void {
       assert.deepEqual(idsOf(messages), [first]);
       const [second] = await owned.insert({ delay: 0 });
       assert.deepEqual((await owned.take()).messages, []);
-      const { bucket, parkedId, attempts } = messages[0] as OutboxMessage;
-      const failed = {
-        state: 'waiting',
-        blocks: true,
-        attempts: 1,
-        attemptsBefore: attempts,
-        delay: 0,
-        error: 'no',
-      } as const;
-      await run.store.parked.repark(run.owner, owned.leases, [{ bucket, parkedId: parkedId as string, ...failed }]);
+      await owned.repark(messages, { error: 'no' });
       const again = (await owned.take(['k'])).messages;
       assert.deepEqual(idsOf(again), [first]);
       await owned.settle(again);
@@ -148,22 +138,14 @@ export function describeGlobalOrder(run: StoreRun): void {
       assert.equal((await run.operator.requeue({ ids })).done, 3);
       const first = await take(owned);
       assert.deepEqual(idsOf(first.messages), ids.slice(0, 1));
-      const { bucket, parkedId, attempts } = first.messages[0] as OutboxMessage;
-      const failed = {
-        state: 'waiting',
-        blocks: true,
-        attempts: 1,
-        attemptsBefore: attempts,
-        delay: LATER,
-        error: 'no',
-      } as const;
-      await run.store.parked.repark(run.owner, owned.leases, [{ bucket, parkedId: parkedId as string, ...failed }]);
+      await owned.repark(first.messages, { blocks: true, delay: LATER, error: 'no' });
       assert.deepEqual((await take(owned)).messages, []);
     });
 
     it('is held by any blocking row, and by one that is due', async () => {
       const owned = await run.owned();
-      const isHeld = () => run.store.parked.hasBlocking(owned.transport, [0]);
+      const isHeld = async (): Promise<boolean> =>
+        (await run.store.parked.blockedAmong(owned.transport, [{ bucket: 0, key: '' }])).length > 0;
       await insert(owned, { delay: LATER });
       assert.equal(await isHeld(), false);
       const due = await insert(owned, { delay: 0, key: null });

@@ -200,7 +200,6 @@ describeOnMysqlFamily('plans', (kind) => {
     });
     await expectCheap('read', 8_000, () => store.parked.blockingKeys(TRANSPORT, ALL, 1_000));
     await expectCheap('read', 8_000, () => store.parked.blockingKeys(TRANSPORT, ALL, 1));
-    await expectCheap('read', 50, () => store.parked.hasBlocking(TRANSPORT, ALL));
     await expectCheap('read', 50, () =>
       store.parked.blockedAmong(0, [
         { bucket: 3, key: 'failing' },

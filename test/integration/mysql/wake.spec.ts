@@ -1,7 +1,6 @@
 import type { MysqlStore } from '../../../lib/store/mysql/store.js';
-import type { MysqlWake } from '../../../lib/store/mysql/parked/wake.js';
-import { StoreRun } from '../../../lib/testing/store-contract/harness.js';
-import { repark } from '../../../lib/testing/store-contract/parked.js';
+import type { WakeSql } from '../../../lib/store/sql/wake.js';
+import { repark, StoreRun } from '../../../lib/testing/store-contract/harness.js';
 import { MariaDbStores } from '../../support/mariadb-store.js';
 import { describeOnMysqlFamily } from '../../support/services.js';
 
@@ -21,9 +20,9 @@ describeOnMysqlFamily('waking a key', (kind) => {
     const [first, second] = await owned.ready();
     await owned.park([first as never], { state: 'blocked', delay: null });
     await owned.park([second as never], { state: 'dead', delay: null });
-    const wake = (run.other as MysqlStore).operators.parts.wake as MysqlWake;
-    const look = wake.first.bind(wake);
-    jest.spyOn(wake, 'first').mockImplementationOnce(async (...args) => {
+    const { sql } = (run.other as MysqlStore).operators.parts.wake as unknown as { sql: WakeSql };
+    const look = sql.first;
+    jest.spyOn(sql, 'first').mockImplementationOnce(async (...args) => {
       const heads = await look(...args);
       const { messages } = await owned.take(['k']);
       expect(messages.map(({ id }) => id)).toEqual([first?.id]);

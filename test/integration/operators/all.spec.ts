@@ -33,18 +33,6 @@ describe.each(DATABASES)('Operators on %s', (kind) => {
       expect(await outbox.cancel({ type: 'now' }, { limit: 2 })).toMatchObject({ done: 2, more: false });
     });
 
-    it('by id stands in the audit, too, with who did it', async () => {
-      const outbox = db.outbox();
-      const ids = await outbox.enqueueOutsideTransaction([{ type: 'a', payload: 1, delay: LATER }]);
-      const { auditId } = await outbox.cancel({ ids }, { by: 'ann' });
-      const released = await outbox.release('nobody');
-      const rows = await db.store.operators?.audit({ before: null, limit: 2 });
-      expect(rows).toMatchObject([
-        { id: released.auditId, action: 'release', done: 0, outcome: 'done' },
-        { id: auditId, action: 'cancel', actor: 'ann', filter: JSON.stringify({ ids }), done: 1, outcome: 'done' },
-      ]);
-    });
-
     it('O2: a transport that left the options is named, and emptied by its name', async () => {
       const before = db.outbox();
       const messages = Array.from({ length: 600 }, (_, n) => ({ type: 'audit', key: `k${n % 7}`, payload: n }));

@@ -1,21 +1,11 @@
 import { OutboxAdmin, PUBLISHED } from '../../../lib/index.js';
 import { numberOf } from '../../../lib/enqueue/destinations.js';
 import { rewrite } from '../../../lib/nest/rewrite.js';
-import { revisionOf } from '../../../lib/store/edit.js';
-import type { InspectStore, StoredRow } from '../../../lib/store/inspect-store.js';
-import type { OperatorStore } from '../../../lib/store/operator-store.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { DATABASES, describeWith } from '../../support/services.js';
 import { gate } from '../../support/transport-relay.js';
 import { until } from '../../support/until.js';
 
-const editsOf = (operators: OperatorStore) => ({
-  edit: (row: StoredRow, revision: string) =>
-    operators.act(
-      { action: 'edit', actor: 'a', filter: '{}' },
-      { do: 'edit', row, revision, changes: { topic: 'x' }, requeue: false },
-    ),
-});
 const REFUSED = { code: 'EDIT_REFUSED' };
 
 describe.each(DATABASES)('An edit beside a relay on %s', (kind) => {
@@ -95,33 +85,5 @@ describe.each(DATABASES)('An edit beside a relay on %s', (kind) => {
         expect([...told.values()].some((version) => version > 0)).toBe(true);
       },
     );
-
-    it('one that was taken and died with its instance is edited once the lease has run out', async () => {
-      await open('buckets');
-      const [id = ''] = await harness.enqueue([{ payload: Buffer.from('1'), delay: 1 }]);
-      const inspect = harness.store.inspect as InspectStore;
-      const { edit } = editsOf(harness.store.operators as OperatorStore);
-      const { store, dataSource } = harness;
-      const bucketSql = 'select bucket from outbox_parked';
-      const [{ bucket }] = (await dataSource.query(bucketSql)) as [{ bucket: number }];
-      const [lease] = await store.leases.acquire({
-        owner: 'gone',
-        transport: 0,
-        limit: 64,
-        leaseMs: 60_000,
-        buckets: [bucket],
-      } as never);
-      await dataSource.query(`update outbox_parked set sending_epoch = ${(lease as { epoch: string }).epoch}`);
-      const [row] = (await inspect.find({ state: 'parked', ids: [id], after: null, limit: 1 })).rows as unknown as [
-        StoredRow,
-      ];
-      const content = await inspect.content(row, 0);
-      const revision = revisionOf({ ...row, ...content } as never);
-      expect(await edit(row, revision)).toEqual({ refused: 'sending' });
-      const past = kind === 'postgres' ? `now() - interval '1 s'` : 'utc_timestamp(6) - interval 1 second';
-      await dataSource.query(`update outbox_leases set expires_at = ${past}`);
-      expect(await edit(row, 'another')).toEqual({ refused: 'changed' });
-      expect(await edit(row, revision)).toMatchObject({ done: 1, revision: expect.any(String) });
-    });
   });
 });

@@ -1,8 +1,7 @@
 // @tier fast
 import { randomUUID } from 'node:crypto';
 import { openStore } from '../../support/open-store.js';
-import { parkEntry } from '../../../lib/testing/store-contract/harness.js';
-import { repark } from '../../../lib/testing/store-contract/parked.js';
+import { parkEntry, repark } from '../../../lib/testing/store-contract/harness.js';
 import { createHarness, type Harness } from '../../support/relay.js';
 import { describeWith, DATABASES } from '../../support/services.js';
 

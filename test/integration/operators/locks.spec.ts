@@ -4,7 +4,6 @@ import type { Named } from '../../../lib/testing/store-contract/harness.js';
 import { revisionOf } from '../../../lib/store/edit.js';
 import type { StoredRow } from '../../../lib/store/inspect-store.js';
 import type { PostgresStore } from '../../../lib/store/postgres/store.js';
-import { series } from '../../support/databases.js';
 import { MariaDbStores } from '../../support/mariadb-store.js';
 import { operatorOf } from '../../support/operator.js';
 import { PostgresFixture, SETTINGS, until } from '../../support/postgres-store.js';
@@ -172,27 +171,6 @@ describeWith('postgres', 'PostgreSQL operators change many rows', () => {
 });
 
 describeOnMysqlFamily('operators change many rows', (kind) => {
-  it.each(['discard', 'cancel'] as const)('%s: wakes nothing that is to be deleted itself', async (action) => {
-    const stores = new MariaDbStores(kind);
-    await stores.start();
-    const store = stores.open();
-    const query = (text: string): Promise<Record<string, unknown>[]> => stores.application.query(text);
-    try {
-      await store.setup.transports(['default'], 'default');
-      await query(`insert into outbox_parked (transport, bucket, id, topic, \`key\`, state, blocking, seq)
-        select 0, 0, uuid(), 't', 'k', if(seq = 1, 4, 3), 1, seq from ${series(kind, 3 * MOST)}`);
-      await query(`update outbox_parked set type = 'deleted' where seq < ${3 * MOST}`);
-      await query('create table woken (id char(36))');
-      await query('create trigger note after update on outbox_parked for each row insert into woken values (old.id)');
-      const states = ['dead', 'blocked'] as const;
-      expect((await operatorOf(store)[action]({ type: 'deleted', state: states })).done).toBe(3 * MOST - 1);
-      expect(await query('select id from woken')).toEqual(await query('select id from outbox_parked'));
-    } finally {
-      await store.close();
-      await stores.stop();
-    }
-  });
-
   it('as many ids as a call may name', async () => {
     const stores = new MariaDbStores(kind);
     await stores.start();

@@ -3,7 +3,7 @@ import type { PostgresDedupKeys } from '../../../lib/store/postgres/ready/dedup-
 import { OutboxMessage } from '../../../lib/outbox-message.js';
 import { openPostgresDatabase } from '../../../lib/data-layers/typeorm/postgres.js';
 import type { Lease } from '../../../lib/store/lease-store.js';
-import { postgresRead, takeStatements } from '../../../lib/store/postgres/parked/take.js';
+import { headsStatement, postgresRead, takeStatements } from '../../../lib/store/postgres/parked/take.js';
 import { PostgresStore } from '../../../lib/store/postgres/store.js';
 import { parkEntry, settled } from '../../../lib/testing/store-contract/harness.js';
 import { ExplainingDatabase, nodesOf, type Explained } from '../../support/explaining-database.js';
@@ -51,8 +51,8 @@ describeWith('postgres', 'PostgreSQL plans', () => {
     }
     await store.setup.transports(['default'], 'default');
     await everyStatement(); // prepared on empty tables
-    const { lock, first, join, demote, mark } = takeStatements(store.names, 'key'); // not reached without rows
-    for (const inner of [lock, first, join, demote, mark]) {
+    const { lock, join, demote, mark } = takeStatements(store.names); // not reached without rows
+    for (const inner of [lock, headsStatement(store.names, 'key'), join, demote, mark]) {
       await database.connection('settle').run(inner.bind(...inner.strings.slice(1).map(() => null)));
     }
     await database.connection('settle').run(postgresRead(store.names, 'text').lock(0, []));
@@ -156,7 +156,6 @@ describeWith('postgres', 'PostgreSQL plans', () => {
     await store.parked.repark(owner, held, entries);
     await store.parked.blockingKeys(0, BUCKETS, 1000);
     await store.parked.blockedAmong(0, keys);
-    await store.parked.hasBlocking(0, BUCKETS);
     const nothing = { published: [], parked: [], reparked: [] };
     // What is due is asked first one time, what is ready the other; one of them fills the limit.
     for (let turn = 0; turn < 2; turn += 1)
@@ -197,7 +196,6 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       'outbox_fetch_text',
       'outbox_flush',
       'outbox_free_keys',
-      'outbox_has_blocking',
       'outbox_heads',
       'outbox_held',
       'outbox_join_order',
@@ -255,7 +253,6 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       outbox_fetch_text: ready,
       outbox_flush: [],
       outbox_free_keys: ['outbox_dedup_pkey', byMessage, ...ready],
-      outbox_has_blocking: [...byKey, 'outbox_parked_due'],
       outbox_heads: byKey,
       outbox_lock_due_text: ['outbox_parked_due'],
       outbox_lock_parked: byId,

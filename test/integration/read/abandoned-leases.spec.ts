@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { leave } from '../../../lib/testing/store-contract/harness.js';
 import { breakLeases } from '../../../lib/admin/break-leases.js';
 import { BucketLeases } from '../../../lib/relay/leases/bucket-leases.js';
 import type { LeaseListener } from '../../../lib/relay/leases/lease-listener.js';
@@ -89,7 +90,7 @@ describe.each(DATABASES)('%s: leases that nobody will renew', (kind) => {
       const leases = relay();
       await rounds(LEASE * 2, leases);
       expect(size(leases)).toBe(0);
-      await harness.store.leases.leave(owner); // what its heartbeat says by running out
+      await leave(harness.store, owner); // what its heartbeat says by running out
       await rounds(LEASE + 3 * STEP, leases);
       expect(size(leases)).toBe(BUCKETS);
     });

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { leave } from '../../../lib/testing/store-contract/harness.js';
 import type { OutboxDispatcher } from '../../../lib/index.js';
 import { systemClock } from '../../../lib/time/clock.js';
 import { reportOf } from '../../../lib/nest/report.js';
@@ -102,7 +103,7 @@ describe.each(DATABASES)('%s: ready messages that stand still', (kind) => {
           ),
         ),
       ]);
-      await harness.store.leases.leave(name);
+      await leave(harness.store, name);
       expect(await ask(1_000)).toEqual(['down', expect.stringContaining('no live relay publishes')]);
     });
 
@@ -116,7 +117,7 @@ describe.each(DATABASES)('%s: ready messages that stand still', (kind) => {
       expect(await ask()).toEqual(['up']);
       expect(await ask(10_000)).toEqual(['up']);
       expect(await ask(5_000)).toEqual(['degraded', expect.stringContaining(`instance ${gone} has leased the bucket`)]);
-      await harness.store.leases.leave(gone);
+      await leave(harness.store, gone);
       expect(await ask(1_000)).toEqual([
         'degraded',
         expect.stringMatching(/instance \S+, which has gone silent, has leased the bucket, for .* more \(breakLeases/),

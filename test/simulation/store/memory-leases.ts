@@ -57,7 +57,8 @@ export function noteTrial(database: MemoryDatabase, owner: string, lease: Lease,
 export function beat(database: MemoryDatabase, instance: Instance, ttlMs: number): Beat {
   const now = database.now();
   const { owner, transports, info } = instance;
-  database.instances.set(owner, { owner, transports: [...transports], info, expiresAt: now + ttlMs });
+  if (ttlMs === 0) database.instances.delete(owner);
+  else database.instances.set(owner, { owner, transports: [...transports], info, expiresAt: now + ttlMs });
   return alive(database, (row) => row.owner === owner || row.expiresAt > now);
 }
 

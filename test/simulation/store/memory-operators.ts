@@ -1,9 +1,9 @@
-import type { AuditOutcome } from '../../../lib/index.js';
 import type { Bounds, RowPage, RowRequest, RowsById, StoredRow } from '../../../lib/store/inspect-store.js';
 import type {
   AuditRequest,
   AuditRow,
   ChangeStep,
+  EndStep,
   NewAction,
   ReadyStep,
   ReleaseStep,
@@ -83,14 +83,16 @@ export class MemoryOperators {
   }
 
   step = (audit: string, step: Step): Promise<StepReport | undefined> =>
-    this.store.unblocked(() => this.store.call(step.do, () => this.stepped(audit, step)));
+    step.do === 'end'
+      ? this.store.write('end', () => this.ended(audit, step))
+      : this.store.unblocked(() => this.store.call(step.do, () => this.stepped(audit, step)));
 
   /** A release is the only action of one step that is made here. */
   act = (action: NewAction, step: Step): Promise<{ audit: string; done: number }> =>
     this.store.write(step.do, () => {
       const audit = this.opened(action);
       const report = this.stepped(audit, step) as StepReport;
-      this.ended(audit, 'done', null);
+      this.ended(audit, { outcome: 'done', error: null });
       return { audit, done: report.done };
     });
 
@@ -147,14 +149,12 @@ export class MemoryOperators {
     return cancelled;
   }
 
-  end = (audit: string, outcome: AuditOutcome, error: string | null): Promise<boolean> =>
-    this.store.write('end', () => this.ended(audit, outcome, error));
-
-  private ended(audit: string, outcome: AuditOutcome, error: string | null): boolean {
+  private ended(audit: string, { outcome, error }: Pick<EndStep, 'outcome' | 'error'>): StepReport | undefined {
     const row = this.openAudit(audit);
+    if (row === undefined) return undefined;
     const now = new Date(this.database.now());
-    if (row !== undefined) Object.assign(row, { outcome, error, endedAt: now, touchedAt: now });
-    return row !== undefined;
+    Object.assign(row, { outcome, error, endedAt: now, touchedAt: now });
+    return { done: 0, skipped: 0, ids: [] };
   }
 
   audit = ({ before, limit }: AuditRequest): Promise<AuditRow[]> =>

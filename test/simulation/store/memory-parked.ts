@@ -141,13 +141,6 @@ function compareKeys(a: string, b: string | undefined): number {
   return b === undefined ? 1 : Buffer.compare(Buffer.from(a), Buffer.from(b));
 }
 
-export function hasBlocking(database: MemoryDatabase, transport: number, buckets: readonly number[]): boolean {
-  const now = database.now();
-  return database
-    .parkedRows(transport)
-    .some((row) => buckets.includes(row.bucket) && (row.blocking || (row.dueAt !== null && row.dueAt <= now)));
-}
-
 /** Two statements of the others are one here. */
 export function hasten(
   database: MemoryDatabase,
@@ -172,8 +165,13 @@ export function hasten(
 }
 
 export function blockedAmong(database: MemoryDatabase, transport: number, keys: readonly KeyInBucket[]): KeyInBucket[] {
+  const [now, isGlobal] = [database.now(), database.settings.ordering === 'global'];
+  const due = database.parkedRows(transport).filter(({ dueAt }) => isGlobal && dueAt !== null && dueAt <= now);
   return keys
-    .filter(({ bucket, key }) => blockingRows(database, transport, bucket, key).length > 0)
+    .filter(
+      ({ bucket, key }) =>
+        blockingRows(database, transport, bucket, key).length > 0 || due.some((row) => row.bucket === bucket),
+    )
     .map(({ bucket, key }) => ({ bucket, key }));
 }
 

@@ -1,32 +1,14 @@
 import type { OutboxStore } from '../../../lib/index.js';
-import type { NewMessage, Place } from '../../../lib/outbox-message.js';
+import type { NewMessage } from '../../../lib/outbox-message.js';
 import type { Cleaning, CleanReport, StatsRequest } from '../../../lib/store/admin-store.js';
 import type { SqlExecutor } from '../../../lib/store/executor.js';
-import type { Acquired, Beat, HeldLease, Instance, Lease, LeaseStore } from '../../../lib/store/lease-store.js';
+import type { Beat, LeaseStore } from '../../../lib/store/lease-store.js';
 import type { InspectStore } from '../../../lib/store/inspect-store.js';
 import type { OperatorStore } from '../../../lib/store/operator-store.js';
 import { LockTurns } from '../../../lib/store/lock-turns.js';
 import type { InsertReport, SchemaSettings } from '../../../lib/store/outbox-store.js';
-import type {
-  DeadLetter,
-  Death,
-  KeyInBucket,
-  ParkedStore,
-  ReparkEntry,
-  RowLockStore,
-  TakeRequest,
-  TakeResult,
-} from '../../../lib/store/parked-store.js';
-import type {
-  FetchResult,
-  ParkEntry,
-  ReadRange,
-  ReadyStore,
-  SettledMessage,
-  Snapshot,
-  SweepResult,
-  WriteReport,
-} from '../../../lib/store/ready-store.js';
+import type { ParkedStore, RowLockStore } from '../../../lib/store/parked-store.js';
+import type { FetchResult, ReadyStore, WriteReport } from '../../../lib/store/ready-store.js';
 import * as admin from './memory-admin.js';
 import { MemoryOperators } from './memory-operators.js';
 import * as clean from './memory-clean.js';
@@ -96,39 +78,31 @@ export class MemoryStore implements OutboxStore {
     return this.unblocked(() => this.call('insert', () => insert.run()));
   }
 
-  acquire(request: Parameters<LeaseStore['acquire']>[0]): Promise<Acquired[]> {
-    return this.writeFound('acquire', () => leases.acquire(this.database, request));
-  }
+  acquire: LeaseStore['acquire'] = (request) =>
+    this.writeFound('acquire', () => leases.acquire(this.database, request));
   renew: LeaseStore['renew'] = (...args) => this.writeFound('renew', () => leases.renew(this.database, ...args));
-  giveBack(owner: string, given: readonly Lease[]): Promise<void> {
-    return this.write('giveBack', () => leases.giveBack(this.database, owner, given));
-  }
+  giveBack: LeaseStore['giveBack'] = (...args) => this.write('giveBack', () => leases.giveBack(this.database, ...args));
   noteTrial: LeaseStore['noteTrial'] = (...args) =>
     this.write('noteTrial', () => leases.noteTrial(this.database, ...args));
-  beat = (instance: Instance, ttlMs: number) =>
-    this.write('beat', () => leases.beat(this.database, instance, ttlMs)).then((beat) => this.heard(beat));
-  living = (also?: 'gone') =>
+  beat: LeaseStore['beat'] = (...args) =>
+    this.write('beat', () => leases.beat(this.database, ...args)).then((beat) => this.heard(beat));
+  living: LeaseStore['living'] = (also) =>
     this.call('living', () => leases.living(this.database, also)).then((beat) => this.heard(beat));
   /** Of whoever has the store, with each answer that arrives. */
   heard = (beat: Beat): Beat => beat;
-  leave = (owner: string) => this.write('leave', () => void this.database.instances.delete(owner));
   heldLeases = () => this.call('heldLeases', () => leases.heldLeases(this.database));
-  endLeases = (given: readonly HeldLease[], inMs: number) =>
-    this.writeFound('endLeases', () => leases.endLeases(this.database, given, inMs));
+  endLeases: LeaseStore['endLeases'] = (...args) =>
+    this.writeFound('endLeases', () => leases.endLeases(this.database, ...args));
   expire = () => this.writeFound('expire', () => leases.expire(this.database));
 
-  fetch(request: Parameters<ReadyStore['fetch']>[0]): Promise<FetchResult> {
-    return this.found('fetch', () => ready.fetchReady(this.database, request, this, this.reach));
-  }
-  sweep(transport: number, ranges: readonly ReadRange[], known = 0): Promise<SweepResult> {
-    return this.call('sweep', () => ready.sweep(this.database, transport, ranges, this.sweepPage + known));
-  }
-  readPlaces(transport: number, places: readonly Place[], visibleIn: Snapshot | undefined): Promise<FetchResult> {
-    return this.found('readPlaces', () => ready.readPlaces(this.database, transport, places, visibleIn));
-  }
-  readPayloads(...args: Parameters<ReadyStore['readPayloads']>): ReturnType<ReadyStore['readPayloads']> {
-    return this.call('readPayloads', () => ready.readPayloads(this.database, ...args));
-  }
+  fetch: ReadyStore['fetch'] = (request) =>
+    this.found('fetch', () => ready.fetchReady(this.database, request, this, this.reach));
+  sweep: ReadyStore['sweep'] = (transport, ranges, known = 0) =>
+    this.call('sweep', () => ready.sweep(this.database, transport, ranges, this.sweepPage + known));
+  readPlaces: ReadyStore['readPlaces'] = (...args) =>
+    this.found('readPlaces', () => ready.readPlaces(this.database, ...args));
+  readPayloads: ReadyStore['readPayloads'] = (...args) =>
+    this.call('readPayloads', () => ready.readPayloads(this.database, ...args));
   /** Where reads prove nothing, numbers are a question of their own, some times a second. @internal */
   async found(operation: string, work: () => ready.Read): Promise<FetchResult> {
     const read = await this.call(operation, () => ({ ...work(), session: this.session }));
@@ -144,11 +118,7 @@ export class MemoryStore implements OutboxStore {
   }
 
   /** A second statement, as in SQL, for those that are not ready: between the two anybody may do anything. */
-  async settle(
-    transport: number,
-    messages: readonly SettledMessage[],
-    onPublished: 'delete' | 'archive',
-  ): Promise<WriteReport> {
+  settle: ReadyStore['settle'] = async (transport, messages, onPublished) => {
     const unparked = messages.filter(({ parkedId }) => parkedId === null);
     const first: WriteReport =
       unparked.length === 0
@@ -169,8 +139,8 @@ export class MemoryStore implements OutboxStore {
     );
     this.database.watch?.heard(messages);
     return { fence: first.fence ?? second.fence, affected: first.affected + second.affected };
-  }
-  async park(owner: string, held: readonly Lease[], entries: readonly ParkEntry[]): Promise<WriteReport> {
+  };
+  park: ReadyStore['park'] = async (owner, held, entries) => {
     if (held.length === 0) return { fence: undefined, affected: 0 };
     return this.report('park', (transaction) => {
       let moved = 0;
@@ -180,41 +150,24 @@ export class MemoryStore implements OutboxStore {
       }
       return moved;
     });
-  }
+  };
 
-  due(transport: number, buckets: readonly number[], limit: number): ReturnType<ParkedStore['due']> {
-    return this.call('due', () => parked.due(this.database, transport, buckets, limit));
-  }
-  take(request: TakeRequest): Promise<TakeResult> {
-    return this.write('take', () => take(this.database, request));
-  }
-  repark(owner: string, held: readonly Lease[], entries: readonly ReparkEntry[]): Promise<WriteReport> {
-    return this.report('repark', () =>
-      parked.repark(this.database, entries, parked.isSentBy(this.database, owner, held)),
-    );
-  }
-  blockingKeys(...args: Parameters<ParkedStore['blockingKeys']>): ReturnType<ParkedStore['blockingKeys']> {
-    return this.call('blockingKeys', () => parked.blockingKeys(this.database, ...args));
-  }
-  hasBlocking(transport: number, buckets: readonly number[]): Promise<boolean> {
-    return this.call('hasBlocking', () => parked.hasBlocking(this.database, transport, buckets));
-  }
+  due: ParkedStore['due'] = (...args) => this.call('due', () => parked.due(this.database, ...args));
+  take: ParkedStore['take'] = (request) => this.write('take', () => take(this.database, request));
+  repark: ParkedStore['repark'] = (owner, held, entries) =>
+    this.report('repark', () => parked.repark(this.database, entries, parked.isSentBy(this.database, owner, held)));
+  blockingKeys: ParkedStore['blockingKeys'] = (...args) =>
+    this.call('blockingKeys', () => parked.blockingKeys(this.database, ...args));
   hasten: ParkedStore['hasten'] = (...args) => this.write('hasten', () => parked.hasten(this.database, ...args));
-  blockedAmong(transport: number, keys: readonly KeyInBucket[]): Promise<KeyInBucket[]> {
-    return this.call('blockedAmong', () => parked.blockedAmong(this.database, transport, keys));
-  }
-  unannouncedDead(...args: Parameters<ParkedStore['unannouncedDead']>): Promise<DeadLetter[]> {
-    return this.call('unannouncedDead', () => parked.unannouncedDead(this.database, ...args));
-  }
-  markAnnounced(deaths: readonly Death[]): Promise<void> {
-    return this.write('markAnnounced', () => parked.markAnnounced(this.database, deaths));
-  }
+  blockedAmong: ParkedStore['blockedAmong'] = (...args) =>
+    this.call('blockedAmong', () => parked.blockedAmong(this.database, ...args));
+  unannouncedDead: ParkedStore['unannouncedDead'] = (...args) =>
+    this.call('unannouncedDead', () => parked.unannouncedDead(this.database, ...args));
+  markAnnounced: ParkedStore['markAnnounced'] = (deaths) =>
+    this.write('markAnnounced', () => parked.markAnnounced(this.database, deaths));
 
   /** Two operations, `lockRows` and `commitRows`; a failure of either is a lost connection, and its locks are freed. */
-  async withLockedRows(
-    request: Parameters<RowLockStore['withLockedRows']>[0],
-    work: Parameters<RowLockStore['withLockedRows']>[1],
-  ): ReturnType<RowLockStore['withLockedRows']> {
+  withLockedRows: RowLockStore['withLockedRows'] = async (request, work) => {
     const rows = new MemoryLockedRows(this.database, request);
     this.locked.add(rows);
     const turn = (this.lockTurns ??= new LockTurns(this.database.settings.buckets)).next(request.transport);
@@ -228,7 +181,7 @@ export class MemoryStore implements OutboxStore {
       rows.rollback();
       this.locked.delete(rows);
     }
-  }
+  };
 
   stats = (request?: StatsRequest) => this.call('stats', () => admin.stats(this.database, request));
 

@@ -31,7 +31,6 @@ function setup(changed: string[] = []) {
       released.push(step);
       return { audit: String(begun.push(action)), done: 1 };
     },
-    end: async () => true,
   };
   const transportsThere = { transports: async () => new Map(Object.entries({ main: 0, audit: 1, former: 2 })) };
   const transports = new Map([
@@ -54,8 +53,8 @@ function setup(changed: string[] = []) {
 
 describe('breakLeases', () => {
   it.each([
-    [{}, 'breakLeases: the selection is empty.'],
-    [undefined, 'breakLeases: the selection must be an object.'],
+    [{}, 'breakLeases: the filter is empty.'],
+    [undefined, 'breakLeases: a selection must be an object, not undefined.'],
     [{ bucket: 1 }, "breakLeases: unknown field 'bucket'."],
     [{ buckets: 1 }, 'breakLeases: buckets must be an array of whole numbers.'],
     [{ buckets: [0.5] }, 'breakLeases: buckets must be an array of whole numbers.'],

@@ -6,8 +6,6 @@ import { createTransportRelay, gate, leased, loseAndRegain, stored, turn } from 
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
 const seqs = (messages: readonly OutboxMessage[]) => messages.map(({ seq }) => seq);
 
-describe('a relay and the order of a key', () => {});
-
 describe('a relay and its leases', () => {
   it('R9: frees what was put off in a bucket of a global order, too, whose first look at what holds it fails', async () => {
     const { relay, store, leases } = createTransportRelay({ ordering: 'global' });

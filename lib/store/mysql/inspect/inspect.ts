@@ -37,7 +37,6 @@ export function inspectSql(names: TableNames, settings: StoreSettings): InspectS
         `select count(*) from (select 1 ${place} and seq < ? limit ${AHEAD_LIMIT}) a`,
         ...[transport, bucket, BigInt(seq)],
       ),
-    openTransactions: undefined,
     ...bucketSql(names),
     failures: (request, transports) => failuresSql(parked, request, transports),
     readFailures,

@@ -88,7 +88,7 @@ function instanceSql({ instances, pauses, meta }: TableNames): InstanceSql {
 
 const placeRows = (places: readonly Bucket[]): string =>
   jsonRows(places.map(({ transport, bucket }) => [transport, bucket]));
-const leaseRows = (leases: readonly Lease[]): string =>
+export const leaseRows = (leases: readonly Lease[]): string =>
   jsonRows(leases.map(({ transport, bucket, epoch }) => [transport, bucket, BigInt(epoch)]));
 
 function readLeases({ rows }: { rows: readonly (readonly unknown[])[] }): Lease[] {

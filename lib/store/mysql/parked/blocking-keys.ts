@@ -5,8 +5,7 @@ import type { TableNames } from '../../names.js';
 import { readKey } from '../columns.js';
 import { BLOCKED } from '../../parked-state.js';
 import { marks, sized, times } from '../statements.js';
-import type { BlockingRow } from '../../sql/take.js';
-import type { MysqlWake } from './wake.js';
+import type { BlockingRow, TakeSql } from '../../sql/take.js';
 
 /** Index entries per bucket and round: many small keys come in one round, a key with many rows costs one round. */
 const PAGE = 50;
@@ -17,7 +16,7 @@ export class MysqlBlockingKeys {
 
   constructor(
     names: TableNames,
-    readonly wake: MysqlWake,
+    private readonly first: TakeSql['first'],
   ) {
     this.sql = keyStatements(names);
   }
@@ -35,7 +34,7 @@ export class MysqlBlockingKeys {
     if (keys.length === 0) return [];
     const { rows } = await connection.run(this.sql.epochs(buckets.length).bind(transport, ...buckets));
     const epochs = new Map(rows.map(([bucket, epoch]) => [Number(bucket), String(epoch)]));
-    const heads = await this.wake.first(connection, keys, 1);
+    const heads = await this.first(connection, keys, 1);
     const headOf = new Map(heads.map((head) => [head.key, head]));
     // What blocked a key may be gone since: it counts all the same, as fewer than `limit` says that these are all.
     return keys.map(({ bucket, key }, index) => {

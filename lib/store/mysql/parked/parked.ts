@@ -16,7 +16,7 @@ import type {
 } from '../../parked-store.js';
 import type { WriteReport } from '../../ready-store.js';
 import type { StoreSettings, TableNames } from '../../names.js';
-import { hastenPart } from '../../hasten.js';
+import { hastenPart } from '../../sql/hasten.js';
 import { MysqlBlockingKeys } from './blocking-keys.js';
 import { readKey, readParked, readTime, type Row } from '../columns.js';
 import { stateName, stateNumber } from '../../parked-state.js';
@@ -25,10 +25,9 @@ import type { MysqlFence } from '../ops/leases.js';
 import { parkedStatements } from './statements.js';
 import { inTransaction, retried } from '../../retry.js';
 import { microseconds, storable, storableError } from '../ready/settle.js';
-import { Take, type ReadSql } from '../../sql/take.js';
+import { Take, type ReadSql, type TakeSql } from '../../sql/take.js';
 import { MYSQL } from '../dialect.js';
 import { mysqlRead, mysqlTake } from './take.js';
-import type { MysqlWake } from './wake.js';
 
 /** Where messages wait for their time, their turn or a decision. */
 export class MysqlParked implements ParkedStore {
@@ -41,13 +40,13 @@ export class MysqlParked implements ParkedStore {
     readonly database: SqlDatabase,
     names: TableNames,
     readonly fence: MysqlFence,
-    wake: MysqlWake,
+    heads: TakeSql['first'],
     readonly settings: Pick<StoreSettings, 'ordering' | 'errorHistory'>,
   ) {
     this.sql = parkedStatements(names, settings.errorHistory);
-    this.taker = new Take(MYSQL, mysqlTake(names, fence, wake), settings.ordering);
+    this.taker = new Take(MYSQL, mysqlTake(names, fence, heads), settings.ordering);
     this.reading = mysqlRead(names);
-    this.keys = new MysqlBlockingKeys(names, wake);
+    this.keys = new MysqlBlockingKeys(names, heads);
   }
 
   async due(
@@ -90,15 +89,8 @@ export class MysqlParked implements ParkedStore {
     return hastenPart(
       buckets,
       request,
-      async (after) => {
-        const { rows } = await read.run(this.sql.waiting.bind(transport, after, request.limit));
-        return rows.map(([parkedId, bucket, topic, putOff]) => ({
-          parkedId: String(parkedId),
-          bucket: Number(bucket),
-          topic: topic as string,
-          putOff: Number(putOff) === 1,
-        }));
-      },
+      MYSQL,
+      (after) => read.run(this.sql.waiting.bind(transport, after, request.limit)),
       (ids) => {
         const list = jsonRows(ids.map((id) => [BigInt(id)]));
         return inTransaction(this.database.connection('settle'), async (tx) => {
@@ -139,14 +131,12 @@ export class MysqlParked implements ParkedStore {
     return this.keys.list(this.database.connection('read'), transport, buckets, limit, after);
   }
 
-  async hasBlocking(transport: number, buckets: readonly number[]): Promise<boolean> {
-    if (buckets.length === 0) return false;
-    const sql = this.sql.hasBlocking(buckets.length).bind(transport, ...buckets, transport, ...buckets);
-    return (await this.database.connection('read').run(sql)).rows.length > 0;
-  }
-
   async blockedAmong(transport: number, keys: readonly KeyInBucket[]): Promise<KeyInBucket[]> {
     if (keys.length === 0) return [];
+    if (this.settings.ordering === 'global') {
+      const { rows } = await this.database.connection('read').run(this.sql.anyBlocking.bind(transport, transport));
+      return rows.length > 0 ? [...keys] : [];
+    }
     const list = jsonRows(keys.map(({ bucket, key }, i) => [i, bucket, keyBytes(key).toString('hex')]));
     const { rows } = await this.database.connection('read').run(this.sql.blockedAmong.bind(transport, list));
     return rows.flatMap(([index, found]) => (found === null ? [] : [keys[Number(index)] as KeyInBucket]));

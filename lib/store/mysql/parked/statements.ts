@@ -4,7 +4,7 @@ import { updateOf } from '../capabilities.js';
 import { DUE_AT, failures, messageFrom, parkedFrom } from '../columns.js';
 import { DEAD, WAITING } from '../../parked-state.js';
 import { jsonTable, lookUp, MEDIUMTEXT, PARKED_IDS, TEXT } from '../json-rows.js';
-import { marks, sized, times } from '../statements.js';
+import { sized, times } from '../statements.js';
 
 const NOW = 'utc_timestamp(6)';
 /** Being sent: taken in the epoch that the lease has now, and the lease lasts. */
@@ -39,11 +39,11 @@ export function parkedStatements({ parked, leases }: TableNames, errorHistory: n
         where p.transport = ? and p.bucket = k.b and p.blocking = 1 and p.\`key\` = unhex(k.h) limit 1) as blocked
       from ${jsonTable({ n: 'int', b: 'smallint', h: 'varchar(510)' })}`,
     ),
-    hasBlocking: sized(
-      (n) => `(select 1 from ${parked} p force index (by_key)
-      where p.transport = ? and p.bucket in (${marks(n)}) and p.blocking = 1 limit 1)
-      union all (select 1 from ${parked} p force index (due)
-      where p.transport = ? and p.bucket in (${marks(n)}) and p.due_at <= ${NOW} limit 1)`,
+    // A global order has one bucket.
+    anyBlocking: statement(
+      'any blocking',
+      `(select 1 from ${parked} p force index (by_key) where p.transport = ? and p.bucket = 0 and p.blocking = 1 limit 1)
+      union all (select 1 from ${parked} p force index (due) where p.transport = ? and p.bucket = 0 and p.due_at <= ${NOW} limit 1)`,
     ),
     unannounced: unannounced(parked),
     announced: announced(parked),

@@ -7,14 +7,13 @@ import { messageFrom, parkedFrom, readParked } from '../columns.js';
 import { idRows, jsonRows, jsonTable, lookUp, PARKED_IDS } from '../json-rows.js';
 import type { MysqlFence } from '../ops/leases.js';
 import { MysqlNumbers } from '../ready/numbers.js';
-import type { MysqlWake } from './wake.js';
 
-export function mysqlTake(names: TableNames, fence: MysqlFence, wake: MysqlWake): TakeSql {
+export function mysqlTake(names: TableNames, fence: MysqlFence, first: TakeSql['first']): TakeSql {
   const numbers = new MysqlNumbers(names);
   const { lock, join, demote, mark } = takeStatements(names);
   return {
     hold: (tx, owner, leases) => fence.hold(tx, owner, leases, true),
-    first: (tx, keys, perKey) => wake.first(tx, keys, perKey),
+    first,
     draw: (tx, transport, count) => numbers.draw(tx, transport, count),
     lock: (transport, ids) => lock.bind(idRows(ids), transport),
     join: (rows) => join.bind(jsonRows(rows.map(([id, seq]) => [BigInt(id), seq === null ? null : BigInt(seq)]))),

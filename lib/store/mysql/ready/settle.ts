@@ -10,7 +10,7 @@ import { DEAD, stateNumber } from '../../parked-state.js';
 import { ID, jsonRows, jsonTable, lookUp, MEDIUMTEXT, placeRows, PLACES, TEXT, type JsonCell } from '../json-rows.js';
 import type { MysqlFence } from '../ops/leases.js';
 import { inTransaction, retried } from '../../retry.js';
-import type { MysqlWake } from '../parked/wake.js';
+import type { KeyWake } from '../../sql/wake.js';
 
 const MAX_ERROR = 4_000;
 
@@ -25,7 +25,7 @@ export class MysqlSettle {
     readonly database: SqlDatabase,
     names: TableNames,
     readonly fence: MysqlFence,
-    readonly wake: MysqlWake,
+    readonly wake: KeyWake,
     errorHistory: number,
   ) {
     this.sql = settleStatements(names, errorHistory);

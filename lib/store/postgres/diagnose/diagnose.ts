@@ -11,6 +11,8 @@ import { missingRights } from './rights.js';
 import { numbersOf, readServer, serverStatement } from './server.js';
 
 const HIGHEST = 2n ** 63n - 1n;
+const OPEN =
+  'select count(*) from pg_catalog.pg_stat_activity where backend_xid is not null and datname = current_database()';
 /** Milliseconds that sizes wait for locks: of VACUUM FULL, of a migration. */
 const SIZES_WAIT = 300;
 
@@ -45,6 +47,7 @@ export function postgresQuestions(database: SqlDatabase, names: TableNames, sett
     growth: async () => readGrowth(await rowsOf(db(), growthOf(names, settings.buckets, ms)), HIGHEST),
     destinations: () => readDestinations(db(), names),
     heldSnapshot: () => heldSnapshot(db(), names),
+    openTransactions: async () => Number((await rowsOf(db(), OPEN))[0]?.[0]),
     /** A pooler in transaction mode gives both of two idle connections the session that was used last. */
     pooler: async () => {
       const one = await session(db());

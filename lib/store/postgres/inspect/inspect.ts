@@ -37,9 +37,6 @@ export function inspectSql(names: TableNames, settings: StoreSettings): InspectS
            and o.seq < ?::bigint limit ${AHEAD_LIMIT}) s`,
         ...[transport, bucket, seq],
       ),
-    openTransactions: select(
-      'select count(*) from pg_catalog.pg_stat_activity where backend_xid is not null and datname = current_database()',
-    ),
     ...bucketSql(names),
     failures: (request, _transports, places) => failuresSql(names, request, places),
     readFailures,

@@ -14,7 +14,7 @@ import type {
 } from '../../parked-store.js';
 import type { WriteReport } from '../../ready-store.js';
 import type { StoreSettings, TableNames } from '../../names.js';
-import { hastenPart } from '../../hasten.js';
+import { hastenPart } from '../../sql/hasten.js';
 import { plainArray, storableText, textArray } from '../arrays.js';
 import { readParked, type RowsAs } from '../columns.js';
 import { stateName, stateNumber } from '../../parked-state.js';
@@ -72,15 +72,8 @@ export class PostgresParked implements ParkedStore {
     return hastenPart(
       buckets,
       request,
-      async (after) => {
-        const { rows } = await this.connections.read().run(this.sql.untried.bind(transport, after, request.limit));
-        return rows.map(([parkedId, bucket, topic, putOff]) => ({
-          parkedId: parkedId as string,
-          bucket: Number(bucket),
-          topic: topic as string,
-          putOff: putOff === 't',
-        }));
-      },
+      POSTGRES,
+      (after) => this.connections.read().run(this.sql.untried.bind(transport, after, request.limit)),
       async (ids) => (await write.run(this.sql.hasten.bind(plainArray(ids)))).affected,
     );
   }
@@ -111,22 +104,9 @@ export class PostgresParked implements ParkedStore {
 
   async blockedAmong(transport: number, keys: readonly KeyInBucket[]): Promise<KeyInBucket[]> {
     if (keys.length === 0) return [];
-    const { rows } = await this.connections
-      .read()
-      .run(
-        this.sql.blockedAmong.bind(
-          plainArray(keys.map(({ bucket }) => bucket)),
-          textArray(keys.map(({ key }) => key)),
-          transport,
-        ),
-      );
+    const [buckets, texts] = [plainArray(keys.map(({ bucket }) => bucket)), textArray(keys.map(({ key }) => key))];
+    const { rows } = await this.connections.read().run(this.sql.blockedAmong.bind(buckets, texts, transport));
     return rows.map(([bucket, key]) => ({ bucket: Number(bucket), key: key as string }));
-  }
-
-  async hasBlocking(transport: number, buckets: readonly number[]): Promise<boolean> {
-    const all = plainArray(buckets);
-    const { rows } = await this.connections.read().run(this.sql.hasBlocking.bind(all, transport, all, transport));
-    return rows.length > 0;
   }
 
   async unannouncedDead(transports: readonly number[], limit: number, after?: Death): Promise<DeadLetter[]> {

@@ -10,9 +10,9 @@ import { untilNonePassedOver } from './passed-over.js';
 import { DURABLE } from '../ready/statements.js';
 
 /** Whether the holder of the lease is publishing row `o` now; the lease row must not change before the statement ends. */
-export const beingSent = (leases: string, row = 'o'): string =>
-  `exists (select from ${leases} l where l.transport = ${row}.transport and l.bucket = ${row}.bucket
-     and l.epoch = ${row}.sending_epoch and l.expires_at > clock_timestamp())`;
+const beingSent = (leases: string): string =>
+  `exists (select from ${leases} l where l.transport = o.transport and l.bucket = o.bucket
+     and l.epoch = o.sending_epoch and l.expires_at > clock_timestamp())`;
 
 /** Success of a message in the parked table, whatever its state is there. */
 export class PostgresParkedSettle {

@@ -24,19 +24,19 @@ export function parkedStatements(names: TableNames, ordering: Ordering, errorHis
     blockingKeys: blockingKeys(names),
     blockedAmong: statement(
       'outbox_blocked_among',
-      `select k.b, k.key from unnest(?::smallint[], ?::text[]) k(b, key) cross join lateral (select 1 from ${names.parked} o
-         where o.transport = ? and o.bucket = k.b and o.key = k.key and o.blocking limit 1) x`,
-    ),
-    hasBlocking: statement(
-      'outbox_has_blocking',
-      `select 1 from unnest(?::smallint[]) k(b) cross join lateral (select 1 from ${names.parked} o
-         where o.transport = ? and o.bucket = k.b and o.blocking limit 1) x
-       union all select 1 from unnest(?::smallint[]) k(b) cross join lateral (select 1 from ${names.parked} o
-         where o.transport = ? and o.bucket = k.b and o.due_at <= now() limit 1) x limit 1`,
+      `select k.b, k.key from unnest(?::smallint[], ?::text[]) k(b, key) cross join (select ?::smallint as id) t
+       cross join lateral (${isBlocked(names.parked, ordering)}) x`,
     ),
     unannounced: eachWay((as) => unannounced(names, as)),
     markAnnounced: markAnnounced(names),
   };
+}
+
+/** A global order waits for any row, also for one that is due. */
+function isBlocked(parked: string, ordering: Ordering): string {
+  const row = `(select 1 from ${parked} o where o.transport = t.id and o.bucket = k.b`;
+  if (ordering !== 'global') return `${row} and o.key = k.key and o.blocking limit 1)`;
+  return `${row} and o.blocking limit 1) union all ${row} and o.due_at <= now() limit 1) limit 1`;
 }
 
 /**

@@ -10,7 +10,7 @@ import { statement } from '../statement.js';
 import { byIds } from './statements.js';
 
 export function postgresTake(names: TableNames, ordering: StoreSettings['ordering']): TakeSql {
-  const sql = takeStatements(names, ordering);
+  const sql = takeStatements(names);
   const pairs = (rows: readonly (readonly [string, string | null])[]): [string, string] => [
     plainArray(rows.map(([id]) => id)),
     plainArray(rows.map(([, number]) => number)),
@@ -24,15 +24,7 @@ export function postgresTake(names: TableNames, ordering: StoreSettings['orderin
         }),
       );
     },
-    async first(tx, keys, perKey) {
-      const transport = keys[0]?.transport;
-      const [places, texts] = [plainArray(keys.map(({ bucket }) => bucket)), textArray(keys.map(({ key }) => key))];
-      const { rows } = await tx.run(sql.first.bind(plainArray([...keys.keys()]), places, texts, transport, perKey));
-      return rows.map(([key, parkedId, state, due, epoch]) => ({
-        ...{ key: Number(key), parkedId: parkedId as string, state: Number(state) },
-        ...{ due: due === 't', sendingEpoch: epoch as string | null },
-      }));
-    },
+    first: postgresHeads(names, ordering),
     async draw(tx, _transport, count) {
       return (await tx.run(sql.draw.bind(count))).rows.map(([number]) => number as string);
     },
@@ -42,6 +34,29 @@ export function postgresTake(names: TableNames, ordering: StoreSettings['orderin
     mark: (rows) => sql.mark.bind(...pairs(rows)),
   };
 }
+
+/** Reads the first blocking rows of keys. */
+export function postgresHeads(names: TableNames, ordering: StoreSettings['ordering']): TakeSql['first'] {
+  const first = headsStatement(names, ordering);
+  return async (tx, keys, perKey) => {
+    const places = [[...keys.keys()], keys.map(({ transport }) => transport), keys.map(({ bucket }) => bucket)];
+    const { rows } = await tx.run(first.bind(...places.map(plainArray), textArray(keys.map(({ key }) => key)), perKey));
+    return rows.map(([key, parkedId, state, due, epoch]) => ({
+      ...{ key: Number(key), parkedId: parkedId as string, state: Number(state) },
+      ...{ due: due === 't', sendingEpoch: epoch as string | null },
+    }));
+  };
+}
+
+/** Of a global order, which has no index of its own, the first of all. */
+export const headsStatement = ({ parked }: TableNames, ordering: StoreSettings['ordering']): Statement =>
+  statement(
+    'outbox_heads',
+    `select k.n, x.* from unnest(?::int[], ?::smallint[], ?::smallint[], ?::text[]) k(n, t, b, key)
+     cross join lateral (select o.parked_id, o.state, o.due_at <= now(), o.sending_epoch
+       from ${parked} o where o.transport = k.t and o.bucket = k.b ${ordering === 'global' ? '' : 'and o.key = k.key'} and o.blocking
+       order by o.seq, o.parked_id limit ?) x`,
+  );
 
 export function postgresRead({ parked }: TableNames, as: RowsAs): ReadSql {
   const columns = `${messageColumns(as, 'parked')}, ${PARKED_COLUMNS}, o.due_at <= now(), o.sending_epoch`;
@@ -62,7 +77,7 @@ const change = (parked: string, set: string): string =>
      cross join lateral (select o.ctid as place from ${parked} o where o.parked_id = k.id offset 0) x)
    update ${parked} o set ${set} from k where o.ctid = k.place and o.parked_id = k.id`;
 
-export function takeStatements(names: TableNames, ordering: StoreSettings['ordering']) {
+export function takeStatements(names: TableNames) {
   const { parked, leases } = names;
   return {
     hold: statement(
@@ -73,14 +88,6 @@ export function takeStatements(names: TableNames, ordering: StoreSettings['order
       'outbox_lock_parked',
       parked,
       'o.parked_id, o.bucket, o.key, o.state, o.blocking, o.due_at <= now(), o.sending_epoch',
-    ),
-    // Of a global order, which has no index of its own, the first of all.
-    first: statement(
-      'outbox_heads',
-      `select k.n, x.* from unnest(?::int[], ?::smallint[], ?::text[]) k(n, b, key)
-     cross join lateral (select o.parked_id, o.state, o.due_at <= now(), o.sending_epoch
-       from ${parked} o where o.transport = ? and o.bucket = k.b ${ordering === 'global' ? '' : 'and o.key = k.key'} and o.blocking
-       order by o.seq, o.parked_id limit ?) x`,
     ),
     draw: statement(
       'outbox_numbers',

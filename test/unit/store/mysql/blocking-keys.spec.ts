@@ -1,5 +1,5 @@
 import { MysqlBlockingKeys } from '../../../../lib/store/mysql/parked/blocking-keys.js';
-import { MysqlWake } from '../../../../lib/store/mysql/parked/wake.js';
+import { mysqlHeads } from '../../../../lib/store/mysql/parked/wake.js';
 import type { SqlConnection } from '../../../../lib/store/executor.js';
 import { tableNames } from '../../../../lib/store/names.js';
 import type { Sql } from '../../../../lib/store/sql.js';
@@ -9,7 +9,7 @@ const EPOCH = '7';
 
 describe('MySQL: keys that are blocked', () => {
   const names = tableNames({ prefix: 'outbox_' }, '`');
-  const keys = new MysqlBlockingKeys(names, new MysqlWake(names, 'key'));
+  const keys = new MysqlBlockingKeys(names, mysqlHeads(names, 'key'));
   let there: string[];
   /** Runs after the keys were read and before what blocks them is. */
   let between: () => void;
