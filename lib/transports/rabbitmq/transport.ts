@@ -8,7 +8,6 @@ import {
   type MissingDestination,
   type PublishContext,
   type PublishFailure,
-  type PublishResult,
   type TransportHealth,
   type TransportLimits,
   type TransportStateListener,
@@ -86,24 +85,20 @@ export class RabbitMqTransport extends OutboxTransport {
     await this.link.connect(signal);
   }
 
-  async publish(batch: readonly OutboxMessage[], context: PublishContext): Promise<readonly PublishResult[]> {
+  async publish(batch: readonly OutboxMessage[], context: PublishContext): Promise<void> {
     const apart = this.refusals.among(batch, (message) => this.destinationOf(message));
-    return publishApart(batch, apart, context, (...part) => this.publishPart(...part));
+    await publishApart(batch, apart, context, (...part) => this.publishPart(...part));
   }
 
   /** @param isApart over the second channel */
-  private async publishPart(
-    batch: readonly OutboxMessage[],
-    context: PublishContext,
-    isApart: boolean,
-  ): Promise<readonly PublishResult[]> {
-    if (batch.length === 0) return [];
+  private async publishPart(batch: readonly OutboxMessage[], context: PublishContext, isApart: boolean): Promise<void> {
+    if (batch.length === 0) return;
     const { pipelineKeys, confirmTimeout } = this.settings;
     const timeout = Math.min(context.timeout, confirmTimeout);
     const expire = (late: PublishCall, reason: unknown): void => this.expire(late, reason);
     const call = new PublishCall(batch, context, { timeout, pipelined: pipelineKeys, expire });
     if (this.closed) call.fail(unavailable(new Error('The transport is closed.')));
-    if (call.settled) return call.done;
+    if (call.settled) return;
     this.silence.within(timeout);
     this.underWay.add(call);
     void call.done.then(() => this.underWay.delete(call));
@@ -111,7 +106,7 @@ export class RabbitMqTransport extends OutboxTransport {
     else this.addToProbe(call);
     if (this.link.connection === undefined)
       this.link.ensureConnected().catch((error: unknown) => this.failQueued(unavailable(error)));
-    return call.done;
+    await call.done;
   }
 
   override destinationOf(message: OutboxMessage): readonly string[] {
