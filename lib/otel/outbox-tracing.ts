@@ -19,8 +19,6 @@ const IN_PROCESS = 'in-process';
  * `{ provide: OutboxTracing, inject: [OutboxService], useFactory: (outbox) => OutboxTracing.start(outbox) }`
  */
 export class OutboxTracing {
-  private constructor() {}
-
   /**
    * Traces what this outbox enqueues from now on, and what its relay publishes once it starts: call it before, as a provider does.
    * @throws OutboxConfigurationError `MISSING_PEER`: there is no `@opentelemetry/api`; `INVALID_OPTIONS`

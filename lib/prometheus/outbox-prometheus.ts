@@ -20,7 +20,7 @@ export type ObservedOutbox = Pick<OutboxService, 'events' | 'health' | 'stats'>;
  * `{ provide: OutboxPrometheus, inject: [OutboxService], useFactory: (outbox) => new OutboxPrometheus(outbox, { registry: register }) }`
  */
 export class OutboxPrometheus implements OnApplicationShutdown {
-  private readonly end: () => void;
+  /** @internal */ readonly end: () => void;
 
   constructor(outbox: ObservedOutbox, options: OutboxPrometheusOptions);
   /** @internal */

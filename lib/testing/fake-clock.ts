@@ -9,7 +9,7 @@ interface Timer {
 /** A clock that only moves when it is told: loops, backoff of polls and deadlines without waiting. */
 export class FakeClock implements Clock {
   /** @internal */ elapsed = 0;
-  private created = 0;
+  /** @internal */ created = 0;
   /** @internal */ readonly timers = new Set<Timer>();
 
   constructor(/** Milliseconds since the epoch at the start. */ readonly start: number = Date.UTC(2030, 0, 1)) {}
@@ -51,7 +51,8 @@ export class FakeClock implements Clock {
     await settled();
   }
 
-  private next(): Timer | undefined {
+  /** @internal */
+  next(): Timer | undefined {
     let first: Timer | undefined;
     for (const timer of this.timers) {
       if (first === undefined || timer.at < first.at || (timer.at === first.at && timer.order < first.order))

@@ -43,8 +43,8 @@ export interface DrainReport extends RunReport {
 export class OutboxTesting {
   /** @internal */
   constructor(
-    private readonly overrides: TestOverrides,
-    private readonly runtime: OutboxRuntime,
+    /** @internal */ readonly overrides: TestOverrides,
+    /** @internal */ readonly runtime: OutboxRuntime,
     /** @internal */ readonly dispatcher: OutboxDispatcher,
   ) {}
 
@@ -136,7 +136,8 @@ export class OutboxTesting {
     for (const transport of this.overrides.transports.values()) transport.clear();
   }
 
-  private fromNew(message: NewMessage): RecordedMessage {
+  /** @internal */
+  fromNew(message: NewMessage): RecordedMessage {
     const { id, type, version, topic, key, contentType, headers } = message;
     const transport =
       [...this.runtime.enqueue.transportIds].find(([, number]) => number === message.transport)?.[0] ?? '';

@@ -34,7 +34,7 @@ export class RecordingTransport extends OutboxTransport {
   /** Messages that hang or wait at a gate now. */
   waiting = 0;
   closed = false;
-  private readonly steps = new Set<Step>();
+  /** @internal */ readonly steps = new Set<Step>();
 
   constructor(limits?: TransportLimits) {
     super();
@@ -108,7 +108,8 @@ export class RecordingTransport extends OutboxTransport {
     this.steps.clear();
   }
 
-  private async take(message: OutboxMessage, signal: AbortSignal): Promise<PublishResult> {
+  /** @internal */
+  async take(message: OutboxMessage, signal: AbortSignal): Promise<PublishResult> {
     if (this.closed || signal.aborted) {
       return { ok: false, blame: 'transport', error: new Error(this.closed ? 'The transport is closed.' : 'aborted') };
     }
@@ -119,16 +120,16 @@ export class RecordingTransport extends OutboxTransport {
     return PUBLISHED;
   }
 
-  private step(step: Step): () => void {
+  /** @internal */
+  step(step: Step): () => void {
     this.steps.add(step);
     return () => {
       this.steps.delete(step);
     };
   }
 
-  private async wait(
-    until: (done: (result: PublishResult | undefined) => void) => void,
-  ): Promise<PublishResult | undefined> {
+  /** @internal */
+  async wait(until: (done: (result: PublishResult | undefined) => void) => void): Promise<PublishResult | undefined> {
     this.waiting++;
     try {
       return await new Promise(until);
