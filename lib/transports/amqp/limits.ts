@@ -1,11 +1,5 @@
 import type { HeaderValue, MessageHeaders, RabbitMqMessageOptions } from '../../outbox-message.js';
-import {
-  integerUpTo,
-  optionsProblem,
-  valuesProblem,
-  type OptionCheck,
-  type OptionChecks,
-} from '../../options/message-options.js';
+import { noObject, unknownOption } from '../../options/option-names.js';
 
 /** An AMQP short string: routing keys, names, and every property that is text. */
 export const SHORT = 255;
@@ -61,25 +55,33 @@ export function namesProblem(headers: MessageHeaders, standard: readonly string[
   return undefined;
 }
 
-const isShort: OptionCheck = (value, name) => shortProblem(name, value);
-/** What amqplib throws over, and what the broker would close the channel for, at the cost of the neighbours. */
-const OPTIONS = {
-  priority: integerUpTo(255, 'priority must be an integer from 0 to 255'),
-  expiration: integerUpTo(2 ** 32 - 1, 'expiration must be whole milliseconds below 2^32'),
-  exchange: isShort,
-  routingKey: isShort,
-  type: isShort,
-  correlationId: isShort,
-  replyTo: isShort,
-} satisfies OptionChecks;
+const TEXTS = ['exchange', 'routingKey', 'type', 'correlationId', 'replyTo'] as const;
 
-/** Of rows of other programs. */
-export function storedOptionsProblem(options: unknown): string | undefined {
-  return valuesProblem('options.rabbitmq', options, OPTIONS);
+/** What amqplib throws over, and what the broker would close the channel for, at the cost of the neighbours. */
+export function optionsProblem(options: RabbitMqMessageOptions | undefined): string | undefined {
+  if (options === undefined) return undefined;
+  // Rows of other programs hold what they like.
+  if (typeof options !== 'object' || options === null) return 'options.rabbitmq must be an object';
+  const { priority, expiration } = options;
+  if (priority !== undefined && !isIntegerUpTo(priority, 255)) return 'priority must be an integer from 0 to 255';
+  if (expiration !== undefined && !isIntegerUpTo(expiration, 2 ** 32 - 1))
+    return 'expiration must be whole milliseconds below 2^32';
+  for (const name of TEXTS) {
+    const problem = options[name] === undefined ? undefined : shortProblem(name, options[name]);
+    if (problem !== undefined) return problem;
+  }
+  return undefined;
 }
 
+const OPTIONS = [...TEXTS, 'priority', 'expiration'];
+
+/** At the enqueue: names that there are not, too. */
 export function enqueuedOptionsProblem(options: RabbitMqMessageOptions | undefined): string | undefined {
-  return optionsProblem('options.rabbitmq', options, OPTIONS);
+  return (
+    noObject('options.rabbitmq', options) ??
+    optionsProblem(options) ??
+    unknownOption('options.rabbitmq', options, OPTIONS)
+  );
 }
 
 export function shortProblem(name: string, text: unknown): string | undefined {
@@ -90,4 +92,8 @@ export function shortProblem(name: string, text: unknown): string | undefined {
 /** An AMQP short string. */
 export function isShortText(text: unknown): text is string {
   return typeof text === 'string' && (text.length * 3 <= SHORT || Buffer.byteLength(text) <= SHORT);
+}
+
+function isIntegerUpTo(value: number, max: number): boolean {
+  return Number.isInteger(value) && value >= 0 && value <= max;
 }

@@ -1,7 +1,7 @@
 import type { HeaderValue, KafkaMessageOptions, MessageHeaders, OutboxMessage } from '../../outbox-message.js';
 import { OutboxMessageError } from '../../outbox.errors.js';
 import type { CheckedMessage, TransportLimits } from '../transport.js';
-import { integerUpTo, optionsProblem, type OptionCheck } from '../../options/message-options.js';
+import { noObject, unknownOption } from '../../options/option-names.js';
 
 /** Kafka's default for a topic's `max.message.bytes`: the size of a record batch, headers and all. */
 export const MAX_MESSAGE_BYTES = 1_048_588;
@@ -38,7 +38,9 @@ export function kafkaLimits(settings: KafkaLimitSettings = {}): TransportLimits 
     tombstones: true,
     checkTopic: (topic) => topicProblem(topicPrefix + topic),
     check: (message) =>
-      optionsProblem('options.kafka', message.options.kafka, OPTIONS) ??
+      noObject('options.kafka', message.options.kafka) ??
+      optionsProblem(message.options.kafka) ??
+      unknownOption('options.kafka', message.options.kafka, OPTIONS) ??
       nameProblem(message.headers, cloudEvents) ??
       sizeProblem(message, fixed, maxMessageBytes),
   };
@@ -83,10 +85,18 @@ export function noTopic(): OutboxMessageError {
   return new OutboxMessageError('INVALID_MESSAGE', 'The message cannot be sent: it has no topic.');
 }
 
-const OPTIONS = {
-  partition: integerUpTo(2 ** 31 - 1, 'partition must be the number of a partition'),
-  timestamp: integerUpTo(Number.MAX_SAFE_INTEGER, 'timestamp must be whole milliseconds since 1970'),
-} satisfies Record<keyof KafkaMessageOptions, OptionCheck>;
+const OPTIONS: readonly (keyof KafkaMessageOptions)[] = ['partition', 'timestamp'];
+const MAX_PARTITION = 2 ** 31 - 1;
+
+function optionsProblem(options: KafkaMessageOptions | undefined): string | undefined {
+  if (options === undefined) return undefined;
+  const { partition, timestamp } = options;
+  if (partition !== undefined && !isIntegerUpTo(partition, MAX_PARTITION))
+    return 'partition must be the number of a partition';
+  if (timestamp !== undefined && !isIntegerUpTo(timestamp, Number.MAX_SAFE_INTEGER))
+    return 'timestamp must be whole milliseconds since 1970';
+  return undefined;
+}
 
 /** As a record batch of its own. The limits by themselves add up to less, except with several values under long names. */
 function sizeProblem(message: CheckedMessage, fixed: number, limit: number): string | undefined {
@@ -106,4 +116,8 @@ export function headerSize(headers: MessageHeaders): number {
     for (const one of values) size += Buffer.byteLength(name) + Buffer.byteLength(one as string) + HEADER_LENGTHS;
   }
   return size;
+}
+
+function isIntegerUpTo(value: unknown, max: number): boolean {
+  return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= max;
 }

@@ -7,7 +7,7 @@ import {
   isShortText,
   MAX_HEADER_TABLE,
   namesProblem,
-  storedOptionsProblem,
+  optionsProblem,
   tableProblem,
   tableSize,
 } from '../amqp/limits.js';
@@ -37,7 +37,7 @@ export function createEncoder(
   const mayHoldBytes = settings.headers !== undefined;
   return (message) => {
     const own = message.optionsJson === null ? undefined : message.options.rabbitmq;
-    if (own !== undefined) refuseIf(storedOptionsProblem(own));
+    if (own !== undefined) refuseIf(optionsProblem(own));
     const headers = envelope(message);
     if (message.key !== null && settings.cloudEvents === undefined) headers[KEY_HEADER] = message.key;
     if (message.body === null) headers[TOMBSTONE_HEADER] = 'true';
