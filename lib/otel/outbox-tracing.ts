@@ -19,11 +19,6 @@ const IN_PROCESS = 'in-process';
  * `{ provide: OutboxTracing, inject: [OutboxService], useFactory: (outbox) => OutboxTracing.start(outbox) }`
  */
 export class OutboxTracing {
-  /** @internal */ constructor(
-    /** @internal */ readonly spans: Spans,
-    /** @internal Name of a transport → its messaging system. */ readonly systems: ReadonlyMap<string, string>,
-  ) {}
-
   /**
    * Traces what this outbox enqueues from now on, and what its relay publishes once it starts: call it before, as a provider does.
    * @throws OutboxConfigurationError `MISSING_PEER`: there is no `@opentelemetry/api`; `INVALID_OPTIONS`
@@ -36,24 +31,23 @@ export class OutboxTracing {
       throw new OutboxConfigurationError('INVALID_OPTIONS', `The outbox '${runtime.options.name}' is traced already.`, {
         hint: 'Provide OutboxTracing once for each outbox.',
       });
-    const systems = [...runtime.options.transports].map(([name, { kind }]) => [name, systemOf(kind)] as const);
-    const tracing = new OutboxTracing(new Spans(api, options), new Map(systems));
-    runtime.tracing = () => new CreateSpans(tracing.spans, tracing.systems);
-    runtime.wrappers?.push(tracing.wrapper());
-    return tracing;
+    const systems = new Map([...runtime.options.transports].map(([name, { kind }]) => [name, systemOf(kind)]));
+    const spans = new Spans(api, options);
+    runtime.tracing = () => new CreateSpans(spans, systems);
+    runtime.wrappers?.push(following(spans));
+    return new OutboxTracing();
   }
+}
 
-  /** @internal */ wrapper(): TransportWrapper {
-    const { spans } = this;
-    const aroundSends = aroundPublish((publish, name, { kind }) =>
-      followSends(publish, spans, { name, system: systemOf(kind), isInstrumented: INSTRUMENTED.includes(kind) }),
-    );
-    return (name, definition) => {
-      if (definition.kind !== IN_PROCESS) return aroundSends(name, definition);
-      const create = (handlers: unknown) => definition.create(followCalls(handlers as InProcessHandlers, spans, name));
-      return { ...definition, create };
-    };
-  }
+function following(spans: Spans): TransportWrapper {
+  const aroundSends = aroundPublish((publish, name, { kind }) =>
+    followSends(publish, spans, { name, system: systemOf(kind), isInstrumented: INSTRUMENTED.includes(kind) }),
+  );
+  return (name, definition) => {
+    if (definition.kind !== IN_PROCESS) return aroundSends(name, definition);
+    const create = (handlers: unknown) => definition.create(followCalls(handlers as InProcessHandlers, spans, name));
+    return { ...definition, create };
+  };
 }
 
 function systemOf(kind: string): string {

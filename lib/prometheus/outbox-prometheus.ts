@@ -1,23 +1,11 @@
 import type { OnApplicationShutdown } from '@nestjs/common';
 import type { OutboxService } from '../enqueue/outbox.service.js';
 import { systemClock, type Clock } from '../time/clock.js';
-import type { TransportWrapper } from '../options/transport-wrapper.js';
 import { COUNTING, EVENT_GAUGES, type Metric } from './catalogue.js';
-import type { OutboxStats } from '../observe/stats.js';
-import {
-  countLines,
-  healthLines,
-  schemaLines,
-  snapshotLines,
-  tableLines,
-  type Lines,
-  type SnapshotAge,
-  type TableSize,
-} from './gauges.js';
-import { resolvePrometheusOptions, type OutboxPrometheusOptions } from './options.js';
+import { countLines, healthLines, schemaLines, Scrape, snapshotLines, tableLines, type SnapshotAge } from './gauges.js';
+import { resolvePrometheusOptions, type OutboxPrometheusOptions, type ResolvedPrometheusOptions } from './options.js';
 import { Polled } from './polled.js';
 import { register } from './registered.js';
-import { labelsOf } from './samples.js';
 import { EventMetrics } from './event-metrics.js';
 import { timed } from './call-durations.js';
 import { schemaQuestion } from './schema-question.js';
@@ -32,107 +20,102 @@ export type ObservedOutbox = Pick<OutboxService, 'events' | 'health' | 'stats'>;
  * `{ provide: OutboxPrometheus, inject: [OutboxService], useFactory: (outbox) => new OutboxPrometheus(outbox, { registry: register }) }`
  */
 export class OutboxPrometheus implements OnApplicationShutdown {
-  /** @internal */ readonly name: string;
-  /** @internal */ readonly eventMetrics: EventMetrics;
-  /** @internal */ readonly counts: Polled<OutboxStats> | undefined;
-  /** @internal */ readonly tables: Polled<readonly TableSize[]> | undefined;
-  /** @internal */ readonly schema: Polled<boolean> | undefined;
-  /** @internal */ readonly snapshot: Polled<SnapshotAge> | undefined;
-  /** @internal */ readonly leave: () => void;
-  /** @internal */ readonly wrapper: TransportWrapper;
-  /** @internal */ looking: Promise<Lines> | undefined;
+  /** @internal */ readonly end: () => void;
 
   constructor(outbox: ObservedOutbox, options: OutboxPrometheusOptions);
   /** @internal */
   constructor(outbox: ObservedOutbox, options: OutboxPrometheusOptions, clock: Clock);
-  constructor(
-    /** @internal */ readonly outbox: ObservedOutbox,
-    options: OutboxPrometheusOptions,
-    /** @internal */ readonly clock: Clock = systemClock,
-  ) {
-    const { registry, name, buckets, countEvery, countTimeout } = resolvePrometheusOptions(options);
-    this.name = name;
-    this.leave = register(registry, {
-      name,
-      outbox,
-      ownName: this.runtime?.options.name,
-      samples: (metric) => this.samples(metric),
-    });
-    this.eventMetrics = new EventMetrics(name, outbox.events, buckets, clock);
-    const { publish, handler } = this.eventMetrics;
-    this.wrapper = timed(clock, publish.observe.bind(publish), handler.observe.bind(handler));
-    this.wrappers?.push(this.wrapper);
-    const settings = { every: countEvery ?? Infinity, timeout: countTimeout };
-    this.counts = countEvery === null ? undefined : new Polled(() => outbox.stats(), clock, settings);
-    const sizes = { every: Math.max(settings.every, SIZES_EVERY), timeout: countTimeout };
-    const diagnose = countEvery === null ? undefined : this.runtime?.store.diagnose;
-    if (diagnose !== undefined) {
-      this.tables = new Polled(async () => (await diagnose.ask('tables')) ?? [], clock, sizes);
-      this.snapshot = new Polled(async () => (await diagnose.ask('oldestSnapshot')) ?? UNKNOWN, clock, sizes);
-    }
-    const differs = schemaQuestion(this.runtime);
-    const checks = { every: Math.max(settings.every, SCHEMA_EVERY), timeout: countTimeout };
-    if (diagnose !== undefined && differs !== undefined) this.schema = new Polled(differs, clock, checks);
+  constructor(outbox: ObservedOutbox, options: OutboxPrometheusOptions, clock: Clock = systemClock) {
+    this.end = show(outbox, resolvePrometheusOptions(options), clock);
   }
 
   /** Ends listening, and takes what it shows out of the registry. */
   close(): void {
-    this.leave();
-    this.eventMetrics.close();
-    const at = this.wrappers?.indexOf(this.wrapper) ?? -1;
-    if (at >= 0) this.wrappers?.splice(at, 1);
+    this.end();
   }
 
   onApplicationShutdown(): void {
     this.close();
   }
+}
 
-  /** @internal */ get runtime(): OutboxService['runtime'] | undefined {
-    return (this.outbox as Partial<Pick<OutboxService, 'runtime'>>).runtime;
-  }
+type Runtime = OutboxService['runtime'] | undefined;
 
-  /** Of the relays that start later. @internal */
-  get wrappers(): TransportWrapper[] | undefined {
-    return this.runtime?.wrappers;
-  }
+/** @returns what ends it */
+function show(outbox: ObservedOutbox, options: ResolvedPrometheusOptions, clock: Clock): () => void {
+  const { registry, name, buckets } = options;
+  const { runtime } = outbox as { readonly runtime?: Runtime };
+  let looking: Promise<Scrape> | undefined;
+  /** All metrics of one scrape share one look. */
+  const samples = async (metric: Metric) => {
+    looking ??= look(outbox, name, events, asked, clock).finally(() => (looking = undefined));
+    return (await looking).lines.get(metric.name) ?? [];
+  };
+  const leave = register(registry, { name, outbox, ownName: runtime?.options.name, samples });
+  const events = new EventMetrics(name, outbox.events, buckets, clock);
+  const { publish, handler } = events;
+  const wrapper = timed(clock, publish.observe.bind(publish), handler.observe.bind(handler));
+  runtime?.wrappers?.push(wrapper); // of the relays that start later
+  const asked = questions(outbox, runtime, options, clock);
+  return () => {
+    leave();
+    events.close();
+    const at = runtime?.wrappers?.indexOf(wrapper) ?? -1;
+    if (at >= 0) runtime?.wrappers?.splice(at, 1);
+  };
+}
 
-  /** All metrics of one scrape share one look. @internal */
-  async samples({ name }: Metric) {
-    const lines = await (this.looking ??= this.look().finally(() => (this.looking = undefined)));
-    return lines.get(name) ?? [];
-  }
+type Questions = ReturnType<typeof questions>;
 
-  /** Never rejects: a scrape without an answer of the database has the rest. @internal */
-  async look(): Promise<Lines> {
-    const lines: Lines = new Map();
-    const [health, counted, sized, snapshot, differs] = await Promise.all([
-      this.outbox.health().catch(() => undefined),
-      this.counts?.read(),
-      this.tables?.read(),
-      this.snapshot?.read(),
-      this.schema?.read(),
-    ]);
-    if (health !== undefined) healthLines(lines, this.name, health, this.clock.wall());
-    if (counted !== undefined) {
-      countLines(lines, this.name, counted.answer);
-      this.add(lines, COUNTING.countsAge, counted.age / 1_000);
-    }
-    if (sized !== undefined) tableLines(lines, this.name, sized.answer);
-    if (differs !== undefined) schemaLines(lines, this.name, differs.answer);
-    if (snapshot !== undefined) snapshotLines(lines, this.name, snapshot.answer);
-    this.add(lines, EVENT_GAUGES.snapshotHeldFor, this.eventMetrics.snapshotHeldFor);
-    this.add(lines, COUNTING.countFailures, this.failures());
-    for (const each of this.eventMetrics.all()) lines.set(each.metric.name, each.samples());
-    return lines;
-  }
+/** What is asked of the database; `undefined`: nobody asks. */
+function questions(
+  outbox: ObservedOutbox,
+  runtime: Runtime,
+  { countEvery, countTimeout: timeout }: ResolvedPrometheusOptions,
+  clock: Clock,
+) {
+  const polled = <T>(least: number, question: (() => Promise<T>) | undefined): Polled<T> | undefined =>
+    countEvery === null || question === undefined
+      ? undefined
+      : new Polled(question, clock, { every: Math.max(countEvery, least), timeout });
+  const diagnose = runtime?.store.diagnose;
+  return {
+    counts: polled(0, () => outbox.stats()),
+    tables: polled(SIZES_EVERY, diagnose && (async () => (await diagnose.ask('tables')) ?? [])),
+    snapshot: polled(SIZES_EVERY, diagnose && (async () => (await diagnose.ask('oldestSnapshot')) ?? UNKNOWN)),
+    schema: polled(SCHEMA_EVERY, diagnose && runtime && schemaQuestion(runtime)),
+  };
+}
 
-  /** @internal */ failures(): number {
-    return [this.counts, this.tables, this.snapshot].reduce((sum, asked) => sum + (asked?.failures ?? 0), 0);
+/** Never rejects: a scrape without an answer of the database has the rest. */
+async function look(
+  outbox: ObservedOutbox,
+  name: string,
+  events: EventMetrics,
+  { counts, tables, snapshot, schema }: Questions,
+  clock: Clock,
+): Promise<Scrape> {
+  const scrape = new Scrape(name);
+  const [health, counted, sized, held, differs] = await Promise.all([
+    outbox.health().catch(() => undefined),
+    counts?.read(),
+    tables?.read(),
+    snapshot?.read(),
+    schema?.read(),
+  ]);
+  if (health !== undefined) healthLines(scrape, health, clock.wall());
+  if (counted !== undefined) {
+    countLines(scrape, counted.answer);
+    scrape.set(COUNTING.countsAge, counted.age / 1_000);
   }
-
-  /** @internal */ add(lines: Lines, metric: Metric, value: number): void {
-    lines.set(metric.name, [{ labels: labelsOf(metric, this.name, []), value }]);
-  }
+  if (sized !== undefined) tableLines(scrape, sized.answer);
+  if (differs !== undefined) schemaLines(scrape, differs.answer);
+  if (held !== undefined) snapshotLines(scrape, held.answer);
+  scrape.set(EVENT_GAUGES.snapshotHeldFor, events.snapshotHeldFor);
+  const failures = [counts, tables, snapshot].reduce((sum, asked) => sum + (asked?.failures ?? 0), 0);
+  scrape.set(COUNTING.countFailures, failures);
+  for (const each of events.all()) scrape.lines.set(each.metric.name, each.samples());
+  return scrape;
 }
 
 /** Milliseconds: sizes change slowly, and a schema seldom. */

@@ -1,13 +1,8 @@
 import type { OutboxService } from '../enqueue/outbox.service.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
 
-/**
- * Whether the tables are other ones than this version needs: the comparison of a start, again and again.
- * @returns `undefined`: there is nobody to ask
- */
-export function schemaQuestion(runtime: OutboxService['runtime'] | undefined): (() => Promise<boolean>) | undefined {
-  if (runtime === undefined) return undefined;
-  const { options, store } = runtime;
+/** Whether the tables are other ones than this version needs: the comparison of a start, again and again. */
+export function schemaQuestion({ options, store }: OutboxService['runtime']): () => Promise<boolean> {
   return () =>
     store.setup.check(options).then(
       () => false,

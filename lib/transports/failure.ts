@@ -1,4 +1,4 @@
-import { BROKEN_CONNECTION, ENCODING_ERRORS, NETWORK_ERRORS } from './network-errors.js';
+import { BROKEN_CONNECTION, ENCODING_ERRORS } from './network-errors.js';
 import type { Blame, PublishFailure } from './transport.js';
 
 /** Whose fault it is what a broker or its client says, before it is known how many messages shared it. */
@@ -39,9 +39,8 @@ export function failureTable(...rows: readonly FailureRow[]): FailureTable {
   return new Map(rows.flatMap(([cause, names]) => [...names].map((name) => [name, cause] as const)));
 }
 
-/** What Node says to every client: of sockets, name resolution and TLS, and of values that it cannot encode. */
+/** What Node says to every client of more than the transport's fault: of a connection that broke, and of values that it cannot encode. */
 export const NODE_ROWS: readonly FailureRow[] = [
-  [CAUSE.transport, NETWORK_ERRORS],
   [CAUSE.suspicious, BROKEN_CONNECTION],
   [CAUSE.message, ENCODING_ERRORS],
 ];

@@ -17,7 +17,7 @@ import { TcpProxy } from '../support/tcp-proxy.js';
 import { CANARY, through } from './canaries.js';
 import { secret, secretPayload } from './canary-enqueue.js';
 import type { CanarySettings } from './canary-process.js';
-import { hooks, quote, THROWN } from './canary-relay.js';
+import { cutBroker, failingStore, hooks, quote, THROWN } from './canary-relay.js';
 import { Seen } from './seen.js';
 
 const PREFIX = 'beside_';
@@ -100,8 +100,10 @@ export async function failBeside(
   const outbox = app.get<OutboxService>(OutboxService);
   seen.listen(outbox);
   await publishes(outbox, settings, seen);
-  await cut(outbox, toBroker, seen);
-  await store(outbox, { admin, toDatabase, seen });
+  await send(outbox, 'out', { transport: 'rmq' });
+  await seen.until('a publish of the client', () => seen.count('published', { transport: 'rmq' }) > 0);
+  await cutBroker(outbox, { seen, proxy: toBroker }, 'rmq', () => send(outbox, 'held', { transport: 'rmq' }));
+  await failingStore(outbox, { seen, admin, proxy: toDatabase }, PREFIX);
   if (settings.admin.type !== 'postgres') {
     const [row] = await admin.query('select @@max_allowed_packet as size');
     const payload = Buffer.alloc(Number(row.size) / 2, CANARY.bytes);
@@ -130,55 +132,7 @@ async function publishes(outbox: OutboxService, { smallTopic }: CanarySettings, 
   for (const transport of DOWN) await send(outbox, `to.${transport}`, { transport });
   for (const type of [...dying, 'pattern', 'too.large']) await seen.told('dead', { type } as OutboxMessage);
   for (const type of ['waits.decrypt', 'unhandled']) await seen.told('retried', { type } as OutboxMessage);
-  for (const transport of DOWN) await opened(seen, transport);
+  for (const transport of DOWN) await seen.opened(transport);
   seen.print('health of the other', await outbox.health());
   seen.print('stats of the other', await outbox.stats());
-}
-
-const opened = (seen: Seen, transport: string, after = 0): Promise<void> =>
-  seen.until(`the circuit of ${transport}`, () => openings(seen, transport) > after);
-const openings = (seen: Seen, transport: string): number =>
-  seen.events.filter(({ name, event }) => name === 'circuitOpened' && event['transport'] === transport).length;
-
-/** The broker of a client that was connected does not answer, and then it is gone. */
-async function cut(outbox: OutboxService, proxy: TcpProxy, seen: Seen): Promise<void> {
-  await send(outbox, 'out', { transport: 'rmq' });
-  await seen.until('a publish of the client', () =>
-    seen.events.some(({ name, event }) => name === 'published' && event['transport'] === 'rmq'),
-  );
-  for (const how of ['hold', 'refuse'] as const) {
-    const before = openings(seen, 'rmq');
-    if (how === 'hold') proxy.set({ down: 'hold' });
-    else await proxy.refuse().then(() => proxy.cut());
-    await send(outbox, 'held', { transport: 'rmq' });
-    await opened(seen, 'rmq', before);
-    seen.print(`health of the other, broker: ${how}`, await outbox.health());
-    proxy.heal();
-    await proxy.accept();
-  }
-}
-
-/** The database refuses what the relay writes while it holds the rows, and then it is away. */
-async function store(
-  outbox: OutboxService,
-  { admin, toDatabase, seen }: { admin: DataSource; toDatabase: TcpProxy; seen: Seen },
-): Promise<void> {
-  const another = async (what: string, operation: 'fetch' | 'park', work: () => Promise<unknown>): Promise<void> => {
-    const errors = (): number =>
-      seen.events.filter(({ name, event }) => name === 'error' && event['operation'] === operation).length;
-    const before = errors();
-    await work();
-    await seen.until(what, () => errors() > before);
-  };
-  await admin.query(`delete from ${PREFIX}parked where type = 'throws.json'`);
-  await admin.query(`alter table ${PREFIX}parked add constraint refuse_beside check (type <> 'throws.json')`);
-  await another('park fails', 'park', () => send(outbox, 'throws.json', { key: 'parked' }));
-  await admin.query(`alter table ${PREFIX}parked drop constraint refuse_beside`);
-  await another('a read fails', 'fetch', async () => {
-    await toDatabase.refuse();
-    toDatabase.cut();
-  });
-  await seen.failure('enqueue: the other database is away', () => send(outbox, 'away'));
-  await toDatabase.accept();
-  await seen.until('it is back', async () => (await outbox.health()).relay.storeDownFor === null);
 }

@@ -10,7 +10,15 @@ import { CANARY, through } from './canaries.js';
 import { failBeside } from './canary-beside.js';
 import { cancelledStatements, damagedPayload } from './canary-database.js';
 import { failingEnqueues } from './canary-enqueue.js';
-import { failingOperators, failingPublishes, failingStore, Handlers, hooks, Silent } from './canary-relay.js';
+import {
+  failingLeases,
+  failingOperators,
+  failingPublishes,
+  failingStore,
+  Handlers,
+  hooks,
+  Silent,
+} from './canary-relay.js';
 import { Seen } from './seen.js';
 
 export interface CanarySettings {
@@ -47,7 +55,8 @@ async function main(): Promise<void> {
   await failingEnqueues(outbox, admin, seen);
   await failingPublishes(outbox, { seen, proxy: toBroker, settings });
   await failingOperators(outbox, seen);
-  await failingStore(outbox, { seen, admin, proxy: toDatabase });
+  await failingStore(outbox, { seen, admin, proxy: toDatabase }, 'outbox_');
+  await failingLeases(seen, admin);
   await cancelledStatements(outbox, { seen, admin });
   if (settings.admin.type === 'postgres') await damagedPayload(outbox, { seen, admin });
   for (const table of ['parked', 'archive'])

@@ -136,29 +136,26 @@ export async function failingPublishes(
     await seen.told('dead', { type } as OutboxMessage);
   for (const type of ['text', 'unhandled', 'unroutable', 'no.exchange', 'no.topic'])
     await seen.told('retried', { type } as OutboxMessage);
-  for (const transport of ['quiet', 'locked', 'secured', 'nowhere'])
-    await seen.until(`the circuit of ${transport}`, () =>
-      seen.events.some(({ name, event }) => name === 'circuitOpened' && event['transport'] === transport),
-    );
+  for (const transport of ['quiet', 'locked', 'secured', 'nowhere']) await seen.opened(transport);
   seen.print('health', await outbox.health());
-  await cut(outbox, { seen, proxy, settings });
+  const held = secret({ type: 'held', key: null, transport: 'rabbit', topic: settings.queue });
+  await cutBroker(outbox, { seen, proxy }, 'rabbit', () => outbox.enqueueOutsideTransaction(held));
 }
 
 /** The broker does not answer, and then it is gone. */
-async function cut(
+export async function cutBroker(
   outbox: OutboxService,
-  { seen, proxy, settings }: Surroundings & { settings: CanarySettings },
+  { seen, proxy }: Surroundings,
+  transport: string,
+  send: () => Promise<unknown>,
 ): Promise<void> {
-  const opened = (): number =>
-    seen.events.filter(({ name, event }) => name === 'circuitOpened' && event['transport'] === 'rabbit').length;
-  const message = secret({ type: 'held', key: null, transport: 'rabbit', topic: settings.queue });
   for (const how of ['hold', 'refuse'] as const) {
-    const before = opened();
-    if (how === 'hold') proxy.set({ down: 'hold' });
-    else await proxy.refuse().then(() => proxy.cut());
-    await outbox.enqueueOutsideTransaction(message);
-    await seen.until(`the broker: ${how}`, () => opened() > before);
-    seen.print(`health, broker: ${how}`, await outbox.health());
+    await seen.another(`the broker: ${how}`, 'circuitOpened', { transport }, async () => {
+      if (how === 'hold') proxy.set({ down: 'hold' });
+      else await proxy.refuse().then(() => proxy.cut());
+      await send();
+    });
+    seen.print(`health of ${transport}, broker: ${how}`, await outbox.health());
     proxy.heal();
     await proxy.accept();
   }
@@ -174,32 +171,31 @@ export async function failingOperators(outbox: OutboxService, seen: Seen): Promi
   await seen.failure('operators: ids with secrets', () => outbox.cancel({ ids: [CANARY.payload] }));
 }
 
-/** The database refuses what the relay writes, and then it is away. */
+/** The database refuses what the relay writes, and then it is away. @param prefix of the tables */
 export async function failingStore(
   outbox: OutboxService,
   { seen, admin, proxy }: Surroundings & { admin: DataSource },
+  prefix: string,
 ): Promise<void> {
-  const failed = (operation: string) => (): boolean =>
-    seen.events.some(({ name, event }) => name === 'error' && event['operation'] === operation);
-  const constraint = "alter table outbox_parked add constraint refuse_parked check (type <> 'throws.json')";
-  await admin.query(`delete from outbox_parked where type = 'throws.json'`);
-  await admin.query(constraint);
-  await outbox.enqueueOutsideTransaction(secret({ type: 'throws.json', key: 'parked' }));
-  await seen.until('park fails', failed('park'));
-  await admin.query('alter table outbox_parked drop constraint refuse_parked');
-  await proxy.refuse();
-  proxy.cut();
-  await seen.until('a read fails', failed('fetch'));
+  const parked = `alter table ${prefix}parked`;
+  await admin.query(`delete from ${prefix}parked where type = 'throws.json'`);
+  await admin.query(`${parked} add constraint ${prefix}refuses check (type <> 'throws.json')`);
+  await seen.another('park fails', 'error', { operation: 'park' }, () =>
+    outbox.enqueueOutsideTransaction(secret({ type: 'throws.json', key: 'parked' })),
+  );
+  await admin.query(`${parked} drop constraint ${prefix}refuses`);
+  await seen.another('a read fails', 'error', { operation: 'fetch' }, () => proxy.refuse().then(() => proxy.cut()));
   await seen.failure('enqueue: the database is away', () => outbox.enqueueOutsideTransaction(secret()));
   await seen.failure('stats: the database is away', () => outbox.stats());
   seen.print('health, the database is away', await outbox.health());
   await proxy.accept();
   await seen.until('the database is back', async () => (await outbox.health()).relay.storeDownFor === null);
-  // Last, as the relay gives back what it cannot vouch for, and without leases it reads nothing.
-  await admin.query('alter table outbox_leases rename to gone');
-  const before = seen.events.length;
-  await seen.until('a lease fails', () =>
-    seen.events.slice(before).some(({ name, event }) => name === 'error' && event['operation'] === 'lease'),
+}
+
+/** Last, as the relay gives back what it cannot vouch for, and without leases it reads nothing. */
+export async function failingLeases(seen: Seen, admin: DataSource): Promise<void> {
+  await seen.another('a lease fails', 'error', { operation: 'lease' }, () =>
+    admin.query('alter table outbox_leases rename to gone'),
   );
   await admin.query('alter table gone rename to outbox_leases');
 }

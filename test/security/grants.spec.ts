@@ -1,23 +1,20 @@
-import type { DynamicModule } from '@nestjs/common';
-import { Test, type TestingModule } from '@nestjs/testing';
-import { TypeOrmModule } from '@nestjs/typeorm';
-import { DataSource, type DataSourceOptions } from 'typeorm';
+import type { TestingModule } from '@nestjs/testing';
+import type { DataSource } from 'typeorm';
 import {
   OutboxAdmin,
   OutboxCleaner,
   OutboxDispatcher,
-  OutboxModule,
   OutboxPartitionMaintainer,
   OutboxService,
   OutboxUnlocker,
-  type OutboxOptions,
 } from '../../lib/index.js';
-import { RecordingTransport } from '../../lib/testing/index.js';
+import type { RecordingTransport } from '../../lib/testing/index.js';
 import { countedHealth } from '../nest/support/app.js';
-import { createUser, plainBlocks, runOn, type DatabaseUser } from '../readme/sql.js';
-import { createTestDatabase, type TestDatabase } from '../support/databases.js';
+import { plainBlocks, runOn } from '../readme/sql.js';
+import type { TestDatabase } from '../support/databases.js';
 import { describeWith, DATABASES } from '../support/services.js';
 import { until } from '../support/until.js';
+import { Logins } from './logins.js';
 
 /** In an order that no reference stands against. */
 const TABLES_DROPPED = [
@@ -36,60 +33,20 @@ const TABLES = ['ready', 'parked', 'archive', 'dedup', 'leases', 'instances', 'm
 
 describe.each(DATABASES)('rights on %s', (kind) => {
   describeWith(kind, 'as they are documented', () => {
-    const open: { close(): Promise<void> }[] = [];
-    const users: DatabaseUser[] = [];
-    let database: TestDatabase;
-    let admin: DataSource;
-    let transport: RecordingTransport;
-
+    const logins = new Logins(kind, { retry: { initial: 1, max: 1, maxAttempts: 2 } });
+    let [database, admin, transport] = [] as unknown as [TestDatabase, DataSource, RecordingTransport];
     beforeEach(async () => {
-      transport = new RecordingTransport();
-      database = await createTestDatabase(kind);
-      admin = await new DataSource({ ...database.options, poolSize: 2 } as DataSourceOptions).initialize();
+      await logins.begin();
+      ({ database, admin, transport } = logins);
       await (await start(database.options, { relay: 'manual', database: { setup: 'create' } })).close();
       await admin.query('create table secrets (a int)');
     });
-    afterEach(async () => {
-      for (const one of open.splice(0)) await one.close();
-      for (const user of users.splice(0)) await user.drop();
-      await admin.destroy();
-      await database.drop();
-    });
-
-    const start = async (options: DataSourceOptions, outbox: Partial<OutboxOptions>): Promise<TestingModule> => {
-      const typeOrm: DynamicModule = TypeOrmModule.forRoot({ ...options, retryAttempts: 0 });
-      const retry = { initial: 1, max: 1, maxAttempts: 2 } as const;
-      const defaults: OutboxOptions = { transports: { default: transport }, logLevel: 'silent', retry };
-      const module = OutboxModule.forRoot({ ...defaults, ...outbox });
-      const builder = Test.createTestingModule({ imports: [typeOrm, module] }).setLogger(false as never);
-      const app = await (await builder.compile()).init();
-      open.push(app);
-      return app;
-    };
-    /** A user with the documented rights, as an application would connect. */
-    const as = async (...documented: string[]): Promise<DataSourceOptions> => {
-      const user = await createUser(admin, kind, documented);
-      users.push(user);
-      expect(user.grants).toBe(documented.length);
-      return { ...database.options, url: user.url } as DataSourceOptions;
-    };
+    afterEach(() => logins.end());
+    const start = (...given: Parameters<Logins['start']>) => logins.start(...given);
+    const as = (...documented: string[]) => logins.as(documented);
+    const allowed = (...given: Parameters<Logins['allowed']>) => logins.allowed(...given);
     const relay = async (): Promise<TestingModule> =>
       start(await as('shop_relay'), { relay: 'manual', onPublished: 'archive' });
-    /** What of these statements is not refused for want of a right. */
-    const allowed = async (options: DataSourceOptions, statements: readonly string[]): Promise<string[]> => {
-      const dataSource = await new DataSource(options).initialize();
-      const done: string[] = [];
-      for (const statement of statements) {
-        const error: Error | undefined = await dataSource.query(statement).then(
-          () => undefined,
-          (reason: Error) => reason,
-        );
-        if (!/denied|must be owner|cannot delete from view/.test(error?.message ?? ''))
-          done.push(`${statement}: ${error?.message}`);
-      }
-      await dataSource.destroy();
-      return done;
-    };
 
     const ownConnections = async (): Promise<number> => {
       const sql = `select count(*)::int as n from pg_stat_activity where datname = current_database() and application_name = 'nestjs-outbox'`;
@@ -173,7 +130,7 @@ describe.each(DATABASES)('rights on %s', (kind) => {
         published: 4,
         dead: 1,
       });
-      const user = { ...database.options, url: users[0]?.url } as DataSourceOptions;
+      const user = logins.optionsOf(logins.users[0]!);
       expect(await allowed(user, never)).toEqual([]);
     });
 
@@ -290,8 +247,7 @@ describe.each(DATABASES)('rights on %s', (kind) => {
         plainBlocks(kind).filter(({ text }) => text.includes('outbox_overview')),
       );
       const user = await as('shop_dashboard');
-      const dashboard = await new DataSource(user).initialize();
-      open.push({ close: () => dashboard.destroy() });
+      const dashboard = await logins.connect(user);
       expect(
         await dashboard.query(`select type, state, last_error is null as fine from ${view} order by type`),
       ).toMatchObject([
@@ -330,7 +286,7 @@ describe.each(DATABASES)('rights on %s', (kind) => {
       const mine = ['select * from secrets', 'drop table outbox_ready', 'truncate outbox_ready'];
       const looks = reads.map((table) => `select 1 from outbox_${table}`);
       expect(await allowed(user, [...mine, ...looks, ...writes(others)])).toEqual([]);
-      const relayUser = { ...database.options, url: users[1]?.url } as DataSourceOptions;
+      const relayUser = logins.optionsOf(logins.users[1]!);
       expect(await allowed(relayUser, [...never, 'drop table outbox_archive'])).toEqual([]);
       // The embedded maintainer of a relay with these rights says so, and changes nothing.
       const embedded = setUp.get(OutboxPartitionMaintainer);
@@ -342,8 +298,7 @@ describe.each(DATABASES)('rights on %s', (kind) => {
     it('I4: let a program insert with plain SQL, and not look', async () => {
       const app = await start(database.options, { relay: 'manual' });
       const user = await as('shop_writer');
-      const writer = await new DataSource(user).initialize();
-      open.push({ close: () => writer.destroy() });
+      const writer = await logins.connect(user);
       const into = kind === 'postgres' ? 'outbox_messages' : 'outbox_ready';
       const name = kind === 'postgres' ? `'default'` : `(select id from outbox_transports where name = 'default')`;
       const key = kind === 'postgres' ? 'key' : '`key`';

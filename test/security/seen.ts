@@ -61,11 +61,33 @@ export class Seen {
     }
   }
 
+  /** How often there was an event of this name with these fields. */
+  count(name: OutboxEventName, fields: Readonly<Record<string, unknown>>): number {
+    const isMeant = ({ name: its, event }: (typeof this.events)[number]): boolean =>
+      its === name && Object.entries(fields).every(([field, value]) => event[field] === value);
+    return this.events.filter(isMeant).length;
+  }
+
+  /** Resolves when there was one more of these events than before the work. */
+  async another(
+    what: string,
+    name: OutboxEventName,
+    fields: Readonly<Record<string, unknown>>,
+    work: () => unknown,
+  ): Promise<void> {
+    const before = this.count(name, fields);
+    await work();
+    await this.until(what, () => this.count(name, fields) > before);
+  }
+
+  /** Resolves when a transport was told to be down. */
+  opened(transport: string): Promise<void> {
+    return this.until(`the circuit of ${transport}`, () => this.count('circuitOpened', { transport }) > 0);
+  }
+
   /** Resolves when an event of this name told of this message. */
   told(name: OutboxEventName, { type }: Pick<OutboxMessage, 'type'>): Promise<void> {
-    return this.until(`${name} of ${type}`, () =>
-      this.events.some((each) => each.name === name && each.event['type'] === type),
-    );
+    return this.until(`${name} of ${type}`, () => this.count(name, { type }) > 0);
   }
 }
 

@@ -1,5 +1,5 @@
-import { randomBytes } from 'node:crypto';
 import { encodeHeaders } from '../../message/headers.js';
+import { uuidV7 } from '../../message/uuid-v7.js';
 import { OutboxMessage, type MessageHeaders, type MessageOptions } from '../../outbox-message.js';
 
 export interface ContractMessageFields {
@@ -26,7 +26,7 @@ export function contractMessage(fields: ContractMessageFields): OutboxMessage {
   return new OutboxMessage({
     bucket: 0,
     seq: String(sequence),
-    id: fields.id ?? uuidv7(createdAt.getTime()),
+    id: fields.id ?? uuidV7(),
     topic: fields.topic,
     key: fields.key ?? null,
     type: fields.type ?? 'contract.tested',
@@ -40,14 +40,4 @@ export function contractMessage(fields: ContractMessageFields): OutboxMessage {
     parkedId: null,
     parkedState: null,
   });
-}
-
-/** The counter in front of the random part keeps ids of one millisecond in order. */
-function uuidv7(time: number): string {
-  const hex = time.toString(16).padStart(12, '0');
-  const counter = (sequence & 0xfff).toString(16).padStart(3, '0');
-  const random = randomBytes(8);
-  random[0] = (random[0]! & 0x3f) | 0x80;
-  const tail = random.toString('hex');
-  return `${hex.slice(0, 8)}-${hex.slice(8)}-7${counter}-${tail.slice(0, 4)}-${tail.slice(4)}`;
 }

@@ -65,8 +65,7 @@ export class InProcessTransport extends OutboxTransport {
     this.slots = new HandlerSlots(concurrency);
   }
 
-  override async publish(batch: readonly OutboxMessage[], context: PublishContext): Promise<readonly PublishResult[]> {
-    const results: PublishResult[] = [];
+  override async publish(batch: readonly OutboxMessage[], context: PublishContext): Promise<void> {
     const deadline = new HandlerDeadline(context);
     let next = 0;
     const work = async (): Promise<void> => {
@@ -76,7 +75,6 @@ export class InProcessTransport extends OutboxTransport {
           this.closed || deadline.passed
             ? blameFor({ kind: 'not-started' })
             : await this.deliver(batch[index] as OutboxMessage, deadline, () => context.report(index, PUBLISHED));
-        results[index] = result;
         context.report(index, result);
       }
     };
@@ -85,7 +83,6 @@ export class InProcessTransport extends OutboxTransport {
     } finally {
       deadline.dispose();
     }
-    return results;
   }
 
   override async close(): Promise<void> {

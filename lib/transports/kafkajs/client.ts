@@ -4,6 +4,7 @@ import type { ISocketFactory, ISocketFactoryArgs, Kafka, KafkaConfig, RetryOptio
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import { askBeforeWrites } from '../ask-before-writes.js';
 import { cutSocket } from '../cut-socket.js';
+import { loadPeer } from '../load-peer.js';
 import { keepAnswers, type ProduceAnswers, type RequestSender } from './produce-response.js';
 import { askAboutNoOthers, keepTopicsApart, type TopicNews, type TopicQuestion } from './metadata.js';
 import { keepApart, keepTokensApart } from './providers.js';
@@ -13,18 +14,10 @@ import { leaveIfSilent } from './silence.js';
 
 type KafkaModule = typeof import('kafkajs');
 
-/** Loaded when a relay starts and never before: a process that only enqueues has no broker client in memory. */
 export async function loadKafkaJs(): Promise<KafkaModule> {
-  let loaded: KafkaModule & { default?: KafkaModule };
-  try {
-    loaded = await import('kafkajs');
-    return loaded.default ?? loaded;
-  } catch (cause) {
-    throw new OutboxConfigurationError('MISSING_PEER', 'The kafka() transport needs the package kafkajs.', {
-      cause,
-      hint: 'Install it: npm install kafkajs',
-    });
-  }
+  const load = (): Promise<KafkaModule & { readonly default?: KafkaModule }> => import('kafkajs');
+  const loaded = await loadPeer('The kafka() transport', 'kafkajs', load);
+  return loaded.default ?? loaded;
 }
 
 /** Short and few: the publish deadline bounds them all, and a client that retries for minutes hides an outage. */
@@ -64,8 +57,6 @@ export class SocketGuard {
   cluster: Cluster | undefined;
   /** To the send that is under way, or was last, where somebody asks for them. */
   answers: ProduceAnswers | undefined;
-  /** Of the one producer; above 0, its transactional id was a producer's before. */
-  epoch = 0;
   readonly use: GuardedUse;
 
   constructor(use: Partial<GuardedUse> = {}) {

@@ -1,5 +1,5 @@
 import { systemClock } from '../../time/clock.js';
-import { PUBLISHED, type OutboxTransport, type PublishResult } from '../transport.js';
+import { PUBLISHED, type OutboxTransport, type PublishContext, type PublishResult } from '../transport.js';
 import { blameFor } from '../amqp/blame.js';
 import type { PublishCall } from './call.js';
 import type { RabbitMqDestination } from './silence.js';
@@ -54,9 +54,10 @@ export class Aside {
     if (!(await this.isConnected(call))) return this.fail(question);
     const timeout = Math.min(this.patience(), call.deadline.left - MARGIN);
     if (timeout <= 0 || call.settled || this.transport === undefined) return this.fail(question);
-    const context = { signal: call.context.signal, timeout, report: () => undefined };
-    const results = await this.transport.publish([call.batch[index]!], context).catch(() => undefined);
-    const result = results?.[0];
+    let result: PublishResult | undefined;
+    const report: PublishContext['report'] = (_, told) => (result = told);
+    const context = { signal: call.context.signal, timeout, report };
+    await this.transport.publish([call.batch[index]!], context).catch(() => undefined);
     if (result === undefined || !isAnswer(result)) return this.fail(question);
     to.isAsked = false;
     to.answered(systemClock.monotonic());

@@ -1,5 +1,5 @@
 import type { OutboxMessage } from '../../outbox-message.js';
-import { OutboxConfigurationError } from '../../outbox.errors.js';
+import { loadPeer } from '../load-peer.js';
 
 /**
  * The part of amqplib that is used: what 0.10, 1 and 2 have in common. Own types, because 0.10 has none and the ones of
@@ -46,20 +46,8 @@ export interface Amqplib {
   connect(url: string | object, socketOptions?: object): Promise<AmqpConnection>;
 }
 
-/** Loaded when a relay starts and never earlier. */
 export async function loadAmqplib(): Promise<Amqplib> {
-  try {
-    const loaded = (await import('amqplib')) as unknown as Amqplib & { default?: Amqplib };
-    return loaded.default ?? loaded;
-  } catch (cause) {
-    if (!isMissing(cause)) throw cause;
-    throw new OutboxConfigurationError('MISSING_PEER', 'rabbitmq() needs the package amqplib: npm install amqplib.', {
-      cause,
-    });
-  }
-}
-
-function isMissing(error: unknown): boolean {
-  const { code } = error as { code?: string };
-  return code === 'ERR_MODULE_NOT_FOUND' || code === 'MODULE_NOT_FOUND';
+  const load = (): Promise<unknown> => import('amqplib');
+  const loaded = (await loadPeer('rabbitmq()', 'amqplib', load)) as Amqplib & { readonly default?: Amqplib };
+  return loaded.default ?? loaded;
 }

@@ -17,8 +17,8 @@ export type ConnectionSource = (
 ) => Promise<{ model: AmqpConnection; own: boolean }>;
 
 export interface LinkEvents extends ConnectionEvents {
-  /** Connected, topology asserted, first channel open. */
-  onOpen(channel: AmqpChannel): void;
+  /** Connected, topology asserted, both channels open. */
+  onOpen(channels: readonly [AmqpChannel, AmqpChannel]): void;
 }
 
 const CLOSE_TIMEOUT = 3_000;
@@ -32,9 +32,7 @@ export class RabbitMqLink {
   server: string | undefined;
   /** Why the topology could not be asserted again on a connection that lives. */
   refused: unknown;
-  /** No second channel can be had. */
-  hasOneChannel = false;
-  isAsserting = false;
+  private isAsserting = false;
   private connecting: Promise<void> | undefined;
   private attempt = new AbortController();
 
@@ -94,14 +92,12 @@ export class RabbitMqLink {
   }
 
   /**
-   * Makes anew what of the topology was deleted: there is no such exchange, or no queue took a message. One at a time, and not
-   * where a login may have one channel: the next connection asserts it.
+   * Makes anew what of the topology was deleted: there is no such exchange, or no queue took a message. One at a time.
    * @returns why it could not be the last time
    */
   assertAgain(): unknown {
-    const { connection, settings, hasOneChannel } = this;
-    if (settings.topology === undefined || connection === undefined || this.isAsserting || hasOneChannel)
-      return this.refused;
+    const { connection, settings } = this;
+    if (settings.topology === undefined || connection === undefined || this.isAsserting) return this.refused;
     this.isAsserting = true;
     void this.assertOver(connection, this.attempt.signal)
       .then(
@@ -152,13 +148,14 @@ export class RabbitMqLink {
       });
       opened = connection;
       await this.assertOver(opened, signal);
-      const channel = await this.bounded(opened.openConfirmChannel(), signal);
+      const opening = Promise.all([opened.openConfirmChannel(), opened.openConfirmChannel()]);
+      const channels = await this.bounded(opening, signal);
       signal.throwIfAborted();
       if (opened.ended) throw opened.lost;
       this.connection = opened;
       this.lastError = this.refused = undefined;
       this.recovery.connected();
-      this.events.onOpen(channel);
+      this.events.onOpen(channels);
     } catch (error) {
       this.lastError = error;
       const { channel, connection } = closeReason(error);

@@ -47,31 +47,24 @@ export class Refusals {
   }
 }
 
-type Part = (
-  batch: readonly OutboxMessage[],
-  context: PublishContext,
-  isApart: boolean,
-) => Promise<readonly PublishResult[]>;
+type Part = (batch: readonly OutboxMessage[], context: PublishContext, isApart: boolean) => Promise<void>;
 
-/** Publishes some of a batch by themselves, beside the others. */
+/** Publishes some of a batch by themselves, beside the others. Each message is reported, by its index in the whole. */
 export async function publishApart(
   batch: readonly OutboxMessage[],
   apart: ReadonlySet<number> | undefined,
   context: PublishContext,
   publish: Part,
-): Promise<readonly PublishResult[]> {
+): Promise<void> {
   if (apart === undefined || apart.size === 0 || apart.size === batch.length)
     return publish(batch, context, apart !== undefined && apart.size > 0);
-  const results: PublishResult[] = [];
   const part = async (isApart: boolean): Promise<void> => {
     const indexes = [...batch.keys()].filter((index) => apart.has(index) === isApart);
     const report = (n: number, result: PublishResult): void => context.report(indexes[n] as number, result);
     const messages = indexes.map((index) => batch[index] as OutboxMessage);
-    const ofPart = await publish(messages, { ...context, report }, isApart);
-    for (const [n, result] of ofPart.entries()) results[indexes[n] as number] = result;
+    await publish(messages, { ...context, report }, isApart);
   };
   await Promise.all([part(false), part(true)]);
-  return results;
 }
 
 /** The broker took it, or said so little against the destination as that no queue takes it. */

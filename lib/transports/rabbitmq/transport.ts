@@ -8,7 +8,6 @@ import {
   type MissingDestination,
   type PublishContext,
   type PublishFailure,
-  type PublishResult,
   type TransportHealth,
   type TransportLimits,
   type TransportStateListener,
@@ -17,7 +16,6 @@ import { Aside } from './aside.js';
 import { blameFor } from '../amqp/blame.js';
 import { PublishCall } from './call.js';
 import type { AmqpChannel, RabbitMqEncoder } from './client.js';
-import { closeReason, replyCodeOf } from '../amqp/errors.js';
 import { ChannelWriter } from './channel-writer.js';
 import { RabbitMqLink, type ConnectionSource } from './link.js';
 import { Recovery } from '../amqp/recovery.js';
@@ -32,8 +30,8 @@ import { isThere, publishApart, Refusals } from './refusals.js';
 import { Suspects } from './suspects.js';
 
 /**
- * Publishes over one connection and, normally, one confirm channel. Messages that were unconfirmed when the broker closed
- * a channel are suspects: they are sent one by one over a second channel, where the culprit takes nobody down with it.
+ * Publishes over one connection and one confirm channel. Messages that were unconfirmed when the broker closed a channel
+ * are suspects: they are sent one by one over a second channel, where the culprit takes nobody down with it.
  */
 export class RabbitMqTransport extends OutboxTransport {
   readonly receipt = 'broker';
@@ -61,7 +59,7 @@ export class RabbitMqTransport extends OutboxTransport {
     this.silence = new Silence(asksFor ? undefined : (now) => this.giveUp(now));
     this.atomicRuns = settings.pipelineKeys;
     const events = {
-      onOpen: (channel: AmqpChannel) => this.onOpen(channel),
+      onOpen: (channels: readonly [AmqpChannel, AmqpChannel]) => this.onOpen(...channels),
       onLost: (error: unknown) => this.onLost(error),
       onWrite: () => this.expireLate(),
       onBlocked: (reason: string) => this.onState?.('blocked', reason),
@@ -87,33 +85,28 @@ export class RabbitMqTransport extends OutboxTransport {
     await this.link.connect(signal);
   }
 
-  async publish(batch: readonly OutboxMessage[], context: PublishContext): Promise<readonly PublishResult[]> {
+  async publish(batch: readonly OutboxMessage[], context: PublishContext): Promise<void> {
     const apart = this.refusals.among(batch, (message) => this.destinationOf(message));
-    return publishApart(batch, apart, context, (...part) => this.publishPart(...part));
+    await publishApart(batch, apart, context, (...part) => this.publishPart(...part));
   }
 
   /** @param isApart over the second channel */
-  private async publishPart(
-    batch: readonly OutboxMessage[],
-    context: PublishContext,
-    isApart: boolean,
-  ): Promise<readonly PublishResult[]> {
-    if (batch.length === 0) return [];
+  private async publishPart(batch: readonly OutboxMessage[], context: PublishContext, isApart: boolean): Promise<void> {
+    if (batch.length === 0) return;
     const { pipelineKeys, confirmTimeout } = this.settings;
     const timeout = Math.min(context.timeout, confirmTimeout);
     const expire = (late: PublishCall, reason: unknown): void => this.expire(late, reason);
     const call = new PublishCall(batch, context, { timeout, pipelined: pipelineKeys, expire });
     if (this.closed) call.fail(unavailable(new Error('The transport is closed.')));
-    if (call.settled) return call.done;
+    if (call.settled) return;
     this.silence.within(timeout);
     this.underWay.add(call);
     void call.done.then(() => this.underWay.delete(call));
     if (!isApart && !this.suspects.includesAny(batch)) this.main.add(call);
-    else if (this.link.hasOneChannel) this.addCarefully(call);
     else this.addToProbe(call);
     if (this.link.connection === undefined)
       this.link.ensureConnected().catch((error: unknown) => this.failQueued(unavailable(error)));
-    return call.done;
+    await call.done;
   }
 
   override destinationOf(message: OutboxMessage): readonly string[] {
@@ -177,25 +170,9 @@ export class RabbitMqTransport extends OutboxTransport {
     return this.main.window.size + this.probe.window.size;
   }
 
-  private addCarefully(call: PublishCall): void {
-    call.isCareful = true;
-    this.acquit(call);
-    this.main.add(call);
-  }
-
-  private goOnWithOne(): void {
-    this.link.hasOneChannel = true;
-    for (const call of this.probe.queue.splice(0)) this.addCarefully(call);
-  }
-
+  /** Who gets through there is no suspect any more. */
   private addToProbe(call: PublishCall): void {
     this.probe.add(call);
-    this.acquit(call);
-    if (this.probe.channel === undefined) void this.reopen(this.probe);
-  }
-
-  /** Those that get through. */
-  private acquit(call: PublishCall): void {
     void call.done.then((results) =>
       results.forEach((result, index) => {
         const message = call.batch[index]!;
@@ -205,35 +182,27 @@ export class RabbitMqTransport extends OutboxTransport {
     );
   }
 
-  private onOpen(channel: AmqpChannel): void {
-    this.main.open(channel);
-    if (this.probe.queue.length > 0) void this.reopen(this.probe);
+  private onOpen(main: AmqpChannel, probe: AmqpChannel): void {
+    this.main.open(main);
+    this.probe.open(probe);
     this.onState?.('up');
   }
 
   private async reopen(writer: ChannelWriter): Promise<void> {
     const { connection } = this.link;
-    if (connection === undefined || writer.opening) return;
-    writer.opening = true;
+    if (connection === undefined || writer.opening === connection) return;
+    writer.opening = connection;
     try {
       const channel = await this.link.openChannel();
       if (this.link.connection === connection) writer.open(channel);
     } catch (error) {
-      if (this.link.connection !== connection) return;
-      if (writer === this.probe && closeReason(error).name === 'NO_CHANNELS_LEFT') this.goOnWithOne();
-      else this.onLost(error);
+      if (this.link.connection === connection) this.onLost(error);
     } finally {
-      writer.opening = false;
-      // Another connection may have come meanwhile and found this attempt in its way.
-      if (this.link.connection !== connection && writer.channel === undefined && writer.queue.length > 0)
-        void this.reopen(writer);
+      if (writer.opening === connection) writer.opening = undefined;
     }
   }
 
   private onLost(error: unknown): void {
-    // A limit that the broker has for its users (530) ends the connection.
-    if ((this.probe.opening || this.link.isAsserting) && (replyCodeOf(error) ?? 0) >= 500)
-      this.link.hasOneChannel = true;
     this.drop(blameFor({ kind: 'connection-closed', error, alone: this.unconfirmed === 1 }));
     this.onState?.('down', error);
   }

@@ -1,59 +1,9 @@
-import type { OutboxDispatcher } from '../../../lib/index.js';
 import { kafka } from '../../../lib/transports/kafka/index.js';
 import { publish } from '../../support/publish.js';
-import { kafkaConfig, messages, TestTopics } from '../../support/kafka.js';
+import { messages, TestTopics } from '../../support/kafka.js';
 import { KafkaNode } from '../../support/kafka-node.js';
-import { createHarness, type Harness, type RecordedHooks } from '../../support/relay.js';
-import { describeUnlessMissing, describeWith } from '../../support/services.js';
+import { describeUnlessMissing } from '../../support/services.js';
 import { until } from '../../support/until.js';
-
-const BAD = 40;
-/** Some of the good ones, and the next when these are out. */
-const [ROUNDS, EACH] = [40, 2];
-
-describeWith(['kafka', 'postgres'], 'topics that Kafka refuses', () => {
-  let harness: Harness;
-  let running: OutboxDispatcher | undefined;
-  const topics = new TestTopics();
-  beforeAll(async () => {
-    harness = await createHarness('postgres', { retry: { initial: 100, max: 400, maxAttempts: null } });
-    await topics.start();
-  });
-  afterEach(() => running?.stop());
-  afterAll(async () => {
-    await harness.close();
-    await topics.stop();
-  });
-
-  /** How fast that is: bench/missing.ts. */
-  const trickle = async (topic: string, hooks: RecordedHooks): Promise<void> => {
-    const areOut = (ids: readonly string[]): boolean => {
-      const out = new Set(hooks.of('published').flatMap((event) => event.ids));
-      return ids.every((id) => out.has(id));
-    };
-    for (let round = 0; round < ROUNDS; round += 1) {
-      const rows = Array.from({ length: EACH }, (_, n) => ({ topic, key: `good ${(round * EACH + n) % 20}` }));
-      const ids = await harness.enqueue(rows);
-      await until(() => areOut(ids), 60_000);
-    }
-  };
-
-  it('N1: 40 messages to a missing topic leave messages to another one alone, which go out all the time, and health names it', async () => {
-    const [good, missing] = [await topics.create(3), TestTopics.name()];
-    const { dispatcher, hooks } = harness.relay({ default: await kafka({ client: kafkaConfig() }).create() });
-    running = dispatcher;
-    await dispatcher.start();
-    await harness.enqueue(Array.from({ length: BAD }, (__, n) => ({ topic: missing, key: `bad ${n}` })));
-    await trickle(good, hooks);
-    expect(dispatcher.status().transports[0]!.away).toMatchObject([{ name: `topic "${missing}"` }]);
-    expect(hooks.of('circuitOpened')).toEqual([]);
-    expect(new Set(hooks.of('failed').map(({ blame }) => blame))).toEqual(new Set(['transport']));
-    await topics.create(1, {}, missing);
-    await until(async () => (await harness.count('ready')) + (await harness.count('parked')) === 0);
-    expect(await topics.total(missing)).toBe(BAD);
-    expect(dispatcher.status().transports[0]!.away).toEqual([]);
-  });
-});
 
 describeUnlessMissing(KafkaNode.isInstalled ? [] : ['kafka'], 'topics that may not be written to', () => {
   let node: KafkaNode;

@@ -173,16 +173,6 @@ describeWith('kafka', 'kafka() behind a broken network', () => {
     );
   });
 
-  it('C10: two relays with one transactional id: the older is fenced, blames nobody and recovers', async () => {
-    const topic = await topics.create();
-    const transactional = { transactionalId: `tx-${TestTopics.name()}` };
-    const [older, newer] = [await open({ transactional, producers: 1 }), await open({ transactional, producers: 1 })];
-    expect(verdicts(await publish(older, messages(topic, 1)))).toEqual(['ok']);
-    expect(verdicts(await publish(newer, messages(topic, 1)))).toEqual(['ok']);
-    expect(verdicts(await publish(older, messages(topic, 1)))).toEqual(['transport']);
-    expect(verdicts(await publish(older, messages(topic, 1)))).toEqual(['ok']);
-  });
-
   it('says nothing on the console, and no payload in what it reports', async () => {
     const spies = (['log', 'info', 'warn', 'error', 'debug'] as const).map((level) =>
       jest.spyOn(console, level).mockImplementation(),

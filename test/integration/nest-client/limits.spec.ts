@@ -1,11 +1,10 @@
 import 'reflect-metadata';
 import { Logger } from '@nestjs/common';
-import { ClientKafka, ClientRMQ } from '@nestjs/microservices';
+import { ClientRMQ } from '@nestjs/microservices';
 import { clientProxy } from 'nestjs-outbox/client-proxy';
 import { type OutboxMessage, type OutboxTransport, OutboxMessageError } from '../../../lib/index.js';
 import { contractMessage, publish } from '../../support/publish.js';
 import { enqueued } from '../../support/enqueue.js';
-import { kafkaConfig, TestTopics } from '../../support/kafka.js';
 import { RabbitMqObserver } from '../../support/rabbitmq.js';
 import { describeWith, requiredUrl } from '../../support/services.js';
 
@@ -13,7 +12,7 @@ const long = (bytes: number): string => 'x'.repeat(bytes);
 beforeAll(() => Logger.overrideLogger(false));
 
 /** Either refused at enqueue, or taken by the broker. */
-async function verdict(client: ClientRMQ | ClientKafka, transport: OutboxTransport, input: object): Promise<string> {
+async function verdict(client: ClientRMQ, transport: OutboxTransport, input: object): Promise<string> {
   const message = enqueued({ type: 'x', payload: 'y', ...input }, clientProxy({ client }));
   if (message instanceof OutboxMessageError) return 'refused';
   const results = await publish(transport, [message as OutboxMessage]);
@@ -89,34 +88,4 @@ describeWith('rabbitmq', 'what ClientRMQ can carry', () => {
       expect(results).toMatchObject([{ ok: false, blame: 'message', final: true }, { ok: true }]);
     },
   );
-});
-
-describeWith('kafka', 'what ClientKafka can carry', () => {
-  const topics = new TestTopics();
-  let client: ClientKafka;
-  let topic: string;
-  let transport: OutboxTransport;
-  beforeAll(async () => {
-    await topics.start();
-    topic = await topics.create();
-    client = new ClientKafka({ client: kafkaConfig() as never, producerOnlyMode: true });
-    transport = await clientProxy({ client }).create();
-  });
-  afterAll(async () => {
-    await transport?.close?.();
-    await topics.stop();
-  });
-
-  const limit = 1_048_588 - 12_288;
-  it.each([
-    ['payload, limit - 1', { payload: Buffer.alloc(limit - 1) }, 'delivered'],
-    ['payload, limit', { payload: Buffer.alloc(limit) }, 'delivered'],
-    ['payload, limit + 1', { payload: Buffer.alloc(limit + 1) }, 'refused'],
-    ['headers, limit', { headers: { x: long(8191) } }, 'delivered'],
-    ['headers, limit + 1', { headers: { x: long(8192) } }, 'refused'],
-    ['topic, 250 bytes', { topic: long(250) }, 'refused'],
-    ['the header id', { headers: { id: 'forged' } }, 'refused'],
-  ])('F3, F6: %s: refused at enqueue or delivered', async (_name, input, expected) => {
-    expect(await verdict(client, transport, { topic, ...input })).toBe(expected);
-  });
 });

@@ -59,6 +59,16 @@ describe('clientProxy() and clients that confirm nothing', () => {
     expect((await byToken.create(client)).receipt).toBe('broker');
   });
 
+  it('F3, F6: has the limits of kafka() with a ClientKafka', () => {
+    const check = (headers: object) =>
+      clientProxy({ client: kafka({}) }).limits?.check?.({
+        ...{ topic: 't', key: null, type: 't', contentType: 'text/plain', payloadBytes: 1, options: {} },
+        headers: headers as never,
+      });
+    expect([check({ id: 'forged' }), check({ x: '1' })]).toEqual(['the header name id is reserved', undefined]);
+    expect(clientProxy({ client: kafka({}) }).limits).toMatchObject({ payloadBytes: 1_036_300, headerBytes: 8192 });
+  });
+
   it.each([
     ['client', { client: undefined }],
     ['concurrency', { client: 'T', concurrency: 0 }],

@@ -61,6 +61,38 @@ describeOnFewer(['rabbitmq'], 'a destination of RabbitMQ that takes nothing', (k
     expect(hooks.of('destinationBack')).toMatchObject([{ destination: name }]);
   });
 
+  it('C1: a binding is taken away under load: nothing is settled that no queue took, all arrives when it is back', async () => {
+    const [exchange, topic] = [await observer.exchange(), await observer.queue()];
+    await observer.channel.bindQueue(topic, exchange, '#');
+    harness = await createHarness(kind, { retry: { maxAttempts: null, initial: 20, max: 200 } });
+    const transport = await rabbitmq({ url: requiredUrl('rabbitmq'), exchange }).create();
+    const { dispatcher, hooks } = harness.relay({ default: transport });
+    await dispatcher.start();
+    const some = (from: number) =>
+      harness.enqueue(
+        Array.from({ length: 200 }, (_, n) => ({
+          topic,
+          key: `${topic} ${n % 9}`,
+          payload: Buffer.from(String(from + n)),
+        })),
+      );
+    const ids = await some(0);
+    dispatcher.nudge();
+    await hooks.until('published');
+    await observer.channel.unbindQueue(topic, exchange, '#');
+    ids.push(...(await some(200)));
+    dispatcher.nudge();
+    await hooks.until('retried');
+    await observer.channel.bindQueue(topic, exchange, '#');
+    const found = await observer.received(topic, ids.length);
+    await until(async () => (await harness.count('ready')) + (await harness.count('parked')) === 0);
+    expect(found.map(({ id }) => id).sort()).toEqual([...ids].sort());
+    for (let k = 0; k < 9; k += 1) {
+      const seen = found.filter(({ key }) => key === `${topic} ${k}`).map(({ content }) => Number(content));
+      expect(seen).toEqual([...seen].sort((a, b) => a - b));
+    }
+  });
+
   /** What goes of the relay's own topology while it is connected. */
   const GOES: readonly (readonly [
     what: string,

@@ -207,11 +207,4 @@ describeWith('rabbitmq', 'rabbitmq() on a real broker', () => {
       await connection.close();
     },
   );
-
-  it('tries the next server when one does not answer', async () => {
-    const transport = await rabbitmq({ urls: ['amqp://127.0.0.1:1', requiredUrl('rabbitmq')] }).create();
-    opened.push(transport);
-    await transport.connect?.(AbortSignal.timeout(60_000));
-    expect(transport.health?.()).toEqual({ up: true, state: 'connected' });
-  });
 });

@@ -250,10 +250,7 @@ const clockSkew: DrillCase = {
   },
 };
 
-/**
- * In the order in which they are tried. The twelfth of the list that the drill was made from, a paused transport, is not here: nothing
- * pauses a transport yet.
- */
+/** In the order in which they are tried. */
 export const CASES: readonly DrillCase[] = [
   stuckKey,
   pausedTransport,

@@ -16,13 +16,11 @@ const NAMED_LOCK = /\b(get_lock|release_lock)\s*\(/i;
 /** Its locks have the database in their name; they are held while tables are made, never at work. */
 const MAY_LOCK = join('store', 'mysql', 'schema', 'lock.ts');
 const SESSION_LOCK = /pg_(try_)?advisory_lock\b/i;
-/** An index is built in no transaction. Nobody waits for this lock for more than seconds, should a pooler keep its session. */
-const MAY_LOCK_SESSION = join('store', 'postgres', 'schema', 'online.ts');
 /** One maintainer of partitions at a time: a session of its own has the lock, which is never waited for, and is closed behind the work. */
 const maintainerOf = (store: string): string => join('store', store, 'partitions', 'partitions.ts');
 const EXCEPT = new Map([
   [NAMED_LOCK, [maintainerOf('mysql'), MAY_LOCK]],
-  [SESSION_LOCK, [maintainerOf('postgres'), MAY_LOCK_SESSION]],
+  [SESSION_LOCK, [maintainerOf('postgres')]],
 ]);
 
 /** What the library never does, wherever: each ended somebody's process, hid somebody's error or locked somebody out. */
@@ -35,7 +33,7 @@ const NEVER: readonly [what: string, pattern: RegExp][] = [
   ['print past the logger', /\bconsole\s*\./],
   ['make code of text', /\beval\(|\bnew Function\(|\bFunction\(/],
   ['take locks that are one per server, not per database, but to make tables and partitions', NAMED_LOCK],
-  ['keep a lock of a session over several statements, but to build an index and to make partitions', SESSION_LOCK],
+  ['keep a lock of a session over several statements, but to make partitions', SESSION_LOCK],
   [
     'measure a time with the session’s zone',
     /\b(unix_timestamp\((?!current_timestamp)|(curdate|curtime|localtime|sysdate)\()/i,

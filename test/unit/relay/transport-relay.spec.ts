@@ -17,10 +17,10 @@ describe('a relay and its leases', () => {
       return { hastened: 0, passed: 0, next: null };
     };
     let asked = 0;
-    store.hasBlocking = async () => {
+    store.blockedAmong = async (_transport, keys) => {
       asked += 1;
       if (asked === 2) throw new Error('the connection is lost'); // the first one asks for its keys
-      return true;
+      return [...keys];
     };
     await expect(relay.parkedOnce()).rejects.toThrow('the connection is lost');
     await relay.parkedOnce();
@@ -96,7 +96,7 @@ describe('a relay and its order', () => {
     };
     const read = relay.readOnce();
     await turn();
-    store.hasBlocking = async () => true;
+    store.blockedAmong = async (_transport, keys) => [...keys];
     outcome.open(rejected());
     await turn();
     fetching.open();

@@ -90,6 +90,20 @@ describe('clientProxy() and a message that cannot be given to the client', () =>
     expect(failed).toMatchObject({ ok: false, blame: 'message', final: true });
     expect(ok).toEqual({ ok: true });
   });
+
+  it.each(['rmq', 'plain'] as const)(
+    'gives an encrypted payload as bytes, whatever its label says: %s',
+    async (record) => {
+      const client = new OwnClient();
+      const transport = await clientProxy({ client, allowUnconfirmed: true, record }).create();
+      const optionsJson = JSON.stringify({ $encryption: { keyId: 'key-1' } });
+      const message = new OutboxMessage({ ...contractMessage({ topic: 't', payload: '{"a":1}' }), optionsJson });
+      expect(await publish(transport, [message])).toEqual([{ ok: true }]);
+      await transport.close?.();
+      const [{ data }] = client.packets as [{ data: { data: unknown } }];
+      expect(record === 'rmq' ? data.data : data).toEqual(Buffer.from('{"a":1}'));
+    },
+  );
 });
 
 describe('clientProxy() and a client that is not as Nest’s are', () => {
