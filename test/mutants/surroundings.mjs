@@ -79,7 +79,7 @@ export const SURROUNDINGS = [
     file: 'lib/nest/handlers.ts',
     from: 'if (!search.isStale) return;',
     to: 'if (search.isStale || !search.isStale) return;',
-    contract: 'test/nest/handler-search.spec.ts',
+    contract: 'test/unit/nest/handlers.spec.ts',
     simulation: false,
     chaos: false,
   },
