@@ -97,11 +97,7 @@ export class TransactionState {
       if (this.turn === turn) this.turn = undefined;
     }
   }
-  private turn: Promise<unknown> | undefined;
-
-  get isAlone(): boolean {
-    return this.turn !== undefined;
-  }
+  turn: Promise<unknown> | undefined;
 
   /** Resolves when it is known on which side of a SAVEPOINT the next statement will be. */
   async saved(): Promise<void> {

@@ -70,11 +70,6 @@ export class TransactionWatch {
     return this.driver()?.readyForQuery === false;
   }
 
-  /** Whether the server said no to a statement: it will not be executed. */
-  isRefusal(error: unknown): boolean {
-    return isRefusal(error);
-  }
-
   /**
    * Runs a write, after those before it; no boundary of the transaction passes it. The ids that it returns are reported to
    * the listener.
@@ -139,7 +134,7 @@ export class TransactionWatch {
       return boundary === undefined ? answer : answer.then((result) => this.answered(boundary, text, result), noted);
     };
     if (boundary !== undefined && this.inFlight.size > 0) return this.quiet().then(send);
-    return state.isAlone ? state.others().then(send) : send();
+    return state.turn === undefined ? send() : state.others().then(send);
   }
 
   /**
@@ -172,7 +167,7 @@ export class TransactionWatch {
 
   /** Before the application can send its COMMIT: pg's client learns the transaction's state later than the error. */
   readonly noted = (error: unknown): never => {
-    this.failed ||= !this.losesTransactions && this.isRefusal(error);
+    this.failed ||= !this.losesTransactions && isRefusal(error);
     throw error;
   };
 }
