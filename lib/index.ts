@@ -106,8 +106,7 @@ export type {
   TransportOption,
 } from './outbox.options.js';
 
-export { OutboxEvents } from './observe/outbox-events.js';
-export type { OutboxEventMap, OutboxEventName, OutboxOperation } from './observe/events.js';
+export type { OutboxEventMap, OutboxEventName, OutboxEvents, OutboxOperation } from './observe/events.js';
 export type { OutboxHealth, TransportHealthReport } from './observe/health.js';
 export type { OutboxReason, ReasonCode } from './observe/reason-codes.js';
 export type { OutboxAwayDestination, OutboxStats, OutboxTransportStats } from './observe/stats.js';

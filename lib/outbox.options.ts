@@ -206,8 +206,6 @@ export interface OutboxOptions {
      * A bundle without `node_modules` passes the class `CronJob` of the package `cron`. Otherwise it comes with `@nestjs/schedule`.
      */
     every?: Duration | { cron: string; CronJob?: CronJobClass };
-    /** Makes the cleaner wait between two batches, so that writers and replicas keep up. Default: `0` (0ms–1m). */
-    pause?: Duration;
   };
   /** Makes and drops the partitions of an archive that was made in partitions: see docs/retention.md. */
   partitions?: {
@@ -320,7 +318,6 @@ export interface ResolvedOptions {
     readonly dedup: number;
     readonly audit: number;
     readonly every: number | { readonly cron: string; readonly CronJob?: CronJobClass };
-    readonly pause: number;
   };
   readonly partitions: {
     readonly period: PartitionPeriod | undefined;

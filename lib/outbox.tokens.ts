@@ -43,11 +43,11 @@ function partName(part: OutboxPart): string {
   return part === OutboxCleaner ? 'cleaner' : 'service';
 }
 
-/** @internal The options as given. */
+/** The options as given. */
 export const optionsToken = (name: string): string => `Outbox(${name}).options`;
-/** @internal What `overrideOutbox` changes about them; `null` outside tests. */
+/** What `overrideOutbox` changes about them; `null` outside tests. */
 export const overridesToken = (name: string): string => `Outbox(${name}).overrides`;
-/** @internal Everything that was built from them. */
+/** Everything that was built from them. */
 export const runtimeToken = (name: string): string => `Outbox(${name}).runtime`;
-/** @internal Start and stop. */
+/** Start and stop. */
 export const lifecycleToken = (name: string): string => `Outbox(${name}).lifecycle`;

@@ -61,6 +61,8 @@ const ROOMS = {
     'observe',
     'admin',
   ],
+  // Connections over pg and mysql2, whatever library the application has its own by.
+  'data-layers/drivers': ['time', 'store', 'store/postgres', 'store/mysql', 'transaction'],
   'data-layers/typeorm': [
     'message',
     'time',
@@ -70,6 +72,7 @@ const ROOMS = {
     'store/postgres',
     'store/mysql',
     'transaction',
+    'data-layers/drivers',
   ],
   enqueue: ['message', 'time', 'options', 'store', 'transports', 'observe', 'transaction', 'admin'],
   relay: ['message', 'time', 'options', 'store', 'store/diagnose', 'store/pauses', 'transports', 'observe'],

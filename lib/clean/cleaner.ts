@@ -43,12 +43,12 @@ export class OutboxCleaner {
     /** @internal */ readonly hooks: OutboxHooks,
     /** @internal */ readonly retention: ResolvedOptions['retention'],
     /** Whether somebody is to be told of each death before its row goes. @internal */ readonly announces: boolean,
-    /** @internal */ readonly clock: Pick<Clock, 'after'> = systemClock,
+    /** @internal */ readonly clock: Clock = systemClock,
   ) {}
 
   /**
-   * Counts are of committed deletes, without those of the audit. It rests for `retention.pause` between two batches. When one kind
-   * fails the others are still cleaned, then the error is thrown with the counts as `report`.
+   * Counts are of committed deletes, without those of the audit. Between two batches it rests for as long as the first of them took.
+   * When one kind fails the others are still cleaned, then the error is thrown with the counts as `report`.
    * @param options.signal ends the pass after the batch in hand; what is left is for the next one
    * @throws OutboxConfigurationError `INVALID_OPTIONS`
    */
@@ -63,11 +63,12 @@ export class OutboxCleaner {
         let passedBy = 0;
         for (let more = true; more && counts[kind] < limit && signal?.aborted !== true;) {
           const size = Math.min(BATCH, limit - counts[kind]);
+          const began = this.clock.monotonic();
           const { removed, looked } = await this.store.cleaner.clean(what, age(), size);
           counts[kind] += removed;
           passedBy += looked - removed;
           more = looked >= size && passedBy < PASSED_BY;
-          if (more && counts[kind] < limit) await this.rest(signal);
+          if (more && counts[kind] < limit) await this.rest(this.clock.monotonic() - began, signal);
         }
       } catch (error) {
         errors.push(error);
@@ -84,16 +85,15 @@ export class OutboxCleaner {
   }
 
   /** Gives the disk to others, for no longer than the pass goes on. @internal */
-  async rest(signal: AbortSignal | undefined): Promise<void> {
-    const { pause } = this.retention;
-    if (!(pause > 0) || signal?.aborted === true) return;
+  async rest(ms: number, signal: AbortSignal | undefined): Promise<void> {
+    if (signal?.aborted === true) return;
     await new Promise<void>((resolve) => {
       const end = (): void => {
         cancel();
         signal?.removeEventListener('abort', end);
         resolve();
       };
-      const cancel = this.clock.after(pause, end);
+      const cancel = this.clock.after(ms, end);
       signal?.addEventListener('abort', end);
     });
   }

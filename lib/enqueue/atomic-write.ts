@@ -2,6 +2,7 @@ import { OutboxTransactionRequiredError } from '../outbox.errors.js';
 import type { SqlExecutor, SqlResult } from '../store/executor.js';
 import { statement, type Sql } from '../store/sql.js';
 import { over } from '../transaction/errors.js';
+import { isRefusal } from '../transaction/refusal.js';
 import type { TransactionWatch } from '../transaction/transaction-watch.js';
 
 /** Statements that both PostgreSQL and MySQL know; outside of a transaction the second one of the probe fails. */
@@ -73,7 +74,7 @@ export class AtomicWrite implements SqlExecutor {
       return result;
     } catch (error) {
       state.heard();
-      this.refused = watch.isRefusal(error) || error instanceof OutboxTransactionRequiredError;
+      this.refused = isRefusal(error) || error instanceof OutboxTransactionRequiredError;
       if (watch.losesTransactions) state.doubtful = true;
       else watch.failed ||= this.refused;
       throw error;
@@ -114,7 +115,7 @@ export class AtomicWrite implements SqlExecutor {
     } catch (error) {
       // PostgreSQL has aborted it now. On MySQL a savepoint is gone with the whole transaction, as after a deadlock, or because it was
       // released and the answer lost.
-      this.refused = watch.isRefusal(error) && (!losesTransactions || (refused && isGone(error)));
+      this.refused = isRefusal(error) && (!losesTransactions || (refused && isGone(error)));
     }
   }
 

@@ -2,6 +2,7 @@ import type { ChangeOptions, ChangeReport, DryRun, OperatorCount } from '../admi
 import { breakLeases, checkLeaseSelection, type BrokenLeases, type LeaseSelection } from '../admin/break-leases.js';
 import type { MessageSelection } from '../admin/message-selection.js';
 import { OperatorActions, type ReleaseOptions, type ReleaseReport } from '../admin/operator-actions.js';
+import type { OutboxEvents } from '../observe/events.js';
 import type { OutboxHealth } from '../observe/health.js';
 import type { OutboxStats } from '../observe/stats.js';
 import { OutboxConfigurationError, OutboxMessageError } from '../outbox.errors.js';
@@ -15,7 +16,7 @@ import type {
   PlainMessage,
   ReportOption,
 } from './options.js';
-import type { EnqueueRuntime, OutboxEventSource } from './runtime.js';
+import type { EnqueueRuntime } from './runtime.js';
 import { numberOf } from './destinations.js';
 import { typeName } from '../options/text-checks.js';
 import { CurrentTransaction } from '../transaction/current-transaction.js';
@@ -45,25 +46,23 @@ export interface OutboxWriter<TEvent extends object = AnyEvent> {
  * @typeParam TEvent narrows what may be enqueued: `OutboxService<OrderPlaced | OrderCancelled>`
  */
 export class OutboxService<TEvent extends object = AnyEvent> {
-  /** @internal */ readonly scope: TransactionScope;
   /** @internal */ readonly current: CurrentTransaction;
   /** @internal */ readonly enqueuer: Enqueuer;
   /** @internal */ readonly actions: OperatorActions;
 
   constructor(/** @internal */ readonly runtime: EnqueueRuntime) {
     const { dataLayer, options, hooks, store } = runtime;
-    this.scope = TransactionScope.of(dataLayer);
-    this.current = new CurrentTransaction(dataLayer, this.scope, options.currentManager);
+    this.current = new CurrentTransaction(dataLayer, TransactionScope.of(dataLayer), options.currentManager);
     this.enqueuer = new Enqueuer(runtime);
     this.actions = new OperatorActions({ store, options, numberOf, changed: (where) => runtime.committed(where) });
     dataLayer.watchTransactions(
-      () => this.scope.current(),
+      () => this.current.scope.current(),
       (text) => hooks.emit('warning', { text }),
     );
   }
 
   /** Events of this outbox. Listeners can neither break nor slow it. */
-  get events(): OutboxEventSource {
+  get events(): OutboxEvents {
     return this.runtime.events;
   }
 
@@ -125,7 +124,7 @@ export class OutboxService<TEvent extends object = AnyEvent> {
    * `next.handle()`. A lazy query that `work` returns is not awaited inside, and runs outside.
    */
   bind<T>(manager: TransactionHandle, work: () => T): T {
-    return this.scope.run(this.runtime.dataLayer.require(manager), work);
+    return this.current.scope.run(this.runtime.dataLayer.require(manager), work);
   }
 
   /**
@@ -147,8 +146,9 @@ export class OutboxService<TEvent extends object = AnyEvent> {
     }
     const { dataLayer } = this.runtime;
     const given = work as InTransaction<T>;
-    if (ambient !== undefined && !nested) return this.scope.run(ambient, () => given(ambient.handle));
-    const inScope: InTransaction<T> = (handle) => this.scope.run(dataLayer.require(handle), () => given(handle));
+    if (ambient !== undefined && !nested) return this.current.scope.run(ambient, () => given(ambient.handle));
+    const inScope: InTransaction<T> = (handle) =>
+      this.current.scope.run(dataLayer.require(handle), () => given(handle));
     return ambient === undefined ? dataLayer.transaction(inScope, isolation) : ambient.nested(inScope);
   }
 

@@ -1,5 +1,5 @@
 import type { NewMessage } from '../outbox-message.js';
-import type { OutboxEventMap, OutboxEventName, OutboxHooks } from '../observe/events.js';
+import type { OutboxEvents, OutboxHooks } from '../observe/events.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import type { OutboxHealth } from '../observe/health.js';
 import type { OutboxStats } from '../observe/stats.js';
@@ -17,7 +17,7 @@ export interface EnqueueRuntime {
   /** Name → number, as registered in the store; may be filled after construction, before the first enqueue. */
   readonly transportIds: ReadonlyMap<string, number>;
   readonly hooks: OutboxHooks;
-  readonly events: OutboxEventSource;
+  readonly events: OutboxEvents;
   /** Follows each enqueue; absent: nobody does. */
   tracing?: () => EnqueueTrace;
   /** Wrappers that a starting relay puts around its transports, the last one outermost. */
@@ -32,14 +32,4 @@ export interface EnqueueRuntime {
   onEnqueued?(messages: readonly NewMessage[]): void;
   /** Ids of `onEnqueued` that are gone again, with their savepoint or their transaction. */
   onRolledBack?(ids: readonly string[]): void;
-}
-
-/** The side of the event stream that applications see. */
-export interface OutboxEventSource {
-  /** Listeners can neither break nor slow the outbox. Returns how to stop listening. */
-  on<K extends OutboxEventName>(name: K, listener: (event: OutboxEventMap[K]) => unknown): () => void;
-  /** The next event of this name. Never rejects. */
-  once<K extends OutboxEventName>(name: K): Promise<OutboxEventMap[K]>;
-  /** Events that no listener got, as more than 10,000 waited. */
-  readonly dropped: number;
 }

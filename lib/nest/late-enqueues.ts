@@ -1,5 +1,5 @@
 import type { Clock } from '../time/clock.js';
-import type { OutboxEvents } from '../observe/outbox-events.js';
+import type { EventStream } from '../observe/event-stream.js';
 import { counted } from '../observe/plural.js';
 
 /** Milliseconds in which requests in hand may still enqueue: that is no news. */
@@ -12,7 +12,7 @@ const WHAT_TO_DO =
   'forceCloseConnections: true';
 
 /** The relay has stopped, and the application goes on: served by connections that never go idle, it may do so without end. */
-export function warnOfLateEnqueues(events: OutboxEvents, clock: Clock): void {
+export function warnOfLateEnqueues(events: EventStream, clock: Clock): void {
   let count = 0;
   let quietUntil = clock.monotonic() + GRACE;
   events.on('enqueued', ({ ids }) => {

@@ -3,17 +3,17 @@ import type { OutboxEventMap, OutboxHooks } from '../observe/events.js';
 import { errorText } from '../observe/redact/error-text.js';
 import { logEvents, write } from '../observe/log-events.js';
 import { LogLine } from '../observe/log-line.js';
-import { OutboxEvents } from '../observe/outbox-events.js';
+import { EventStream } from '../observe/event-stream.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import type { Clock } from '../time/clock.js';
 import { copiesText } from './instances.js';
 import type { OutboxOverrides } from './overrides.js';
 
 /** The event stream of one outbox, which its logger hears. */
-export function openEvents(options: ResolvedOptions, clock: Clock): OutboxEvents {
+export function openEvents(options: ResolvedOptions, clock: Clock): EventStream {
   const context = options.name === 'default' ? 'Outbox' : `Outbox(${options.name})`;
   const logger: LoggerService = options.logger ?? new Logger(context);
-  const events = new OutboxEvents(clock, (name, error) => {
+  const events = new EventStream(clock, (name, error) => {
     if (options.logLevel === 'silent') return;
     write(logger, 'error', new LogLine('listener', `a listener of '${name}' failed`, { error: errorText(error) }));
   });
@@ -24,7 +24,7 @@ export function openEvents(options: ResolvedOptions, clock: Clock): OutboxEvents
 }
 
 /** Tests learn of a commit at once, not when the event stream gets to it. */
-export function hooksFor(events: OutboxEvents, overrides: OutboxOverrides | null): OutboxHooks {
+export function hooksFor(events: EventStream, overrides: OutboxOverrides | null): OutboxHooks {
   if (overrides?.onCommitted === undefined) return events;
   return {
     has: (name) => name === 'enqueued' || name === 'deduplicated' || events.has(name),

@@ -1,5 +1,5 @@
 import { isThenable } from '../message/is-thenable.js';
-import type { OutboxEvents } from '../observe/outbox-events.js';
+import type { EventStream } from '../observe/event-stream.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { OpenStore, ResolvedOptions } from '../outbox.options.js';
 import { STATEMENT_TIMEOUT } from '../store/database-errors.js';
@@ -65,7 +65,7 @@ export function openStore(dataLayer: DataLayer, settings: OpenStoreSettings): Ou
 }
 
 /** The application's own store, or one on connections of its own. Nothing is asked yet. */
-export function storeOf(dataLayer: DataLayer, options: ResolvedOptions, events: OutboxEvents): OutboxStore {
+export function storeOf(dataLayer: DataLayer, options: ResolvedOptions, events: EventStream): OutboxStore {
   dataLayer.demandOpen();
   if (options.store !== undefined) {
     return refusePromise(options.store(dataLayer.source as Parameters<OpenStore>[0], options));
@@ -100,7 +100,7 @@ function refusePromise(store: OutboxStore): OutboxStore {
 export async function prepareStore(
   store: OutboxStore,
   options: ResolvedOptions,
-  events: OutboxEvents,
+  events: EventStream,
 ): Promise<ReadonlyMap<string, number>> {
   if (options.wakeUp === 'notify' && store.notify === undefined) {
     throw new OutboxConfigurationError('INVALID_OPTIONS', "wakeUp: 'notify' needs PostgreSQL.", {

@@ -6,7 +6,7 @@ import { systemClock, type Clock } from '../time/clock.js';
 import { OutboxDispatcher } from '../relay/dispatcher.js';
 import { PARKED_POLLS } from '../relay/relay-loops.js';
 import type { EnqueueRuntime } from '../enqueue/runtime.js';
-import type { OutboxEvents } from '../observe/outbox-events.js';
+import type { EventStream } from '../observe/event-stream.js';
 import type { OutboxExtras, OutboxOptions, ResolvedOptions } from '../outbox.options.js';
 import { decrypting } from '../encryption/decrypt-payloads.js';
 import { InProcessHandlers } from '../transports/in-process/handlers.js';
@@ -34,7 +34,7 @@ export interface OutboxRuntime {
   readonly options: ResolvedOptions;
   readonly instance: Instance;
   readonly clock: Clock;
-  readonly events: OutboxEvents;
+  readonly events: EventStream;
   readonly store: OutboxStore;
   readonly enqueue: EnqueueRuntime;
   readonly dispatcher: OutboxDispatcher;
@@ -212,7 +212,7 @@ function apartFromRelay({ options, instance, store, dataLayer, moduleRef }: Part
   };
 }
 
-function notifierOf(store: OutboxStore, options: ResolvedOptions, events: OutboxEvents, clock: Clock): Notifier {
+function notifierOf(store: OutboxStore, options: ResolvedOptions, events: EventStream, clock: Clock): Notifier {
   const wanted = options.wakeUp !== 'poll' && store.notify !== undefined;
   return new Notifier(
     wanted ? (where) => (store.notify as Required<OutboxStore>['notify']).call(store, where) : undefined,

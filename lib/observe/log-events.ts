@@ -6,7 +6,7 @@ import { pausedPart } from './paused.js';
 import { errorText } from './redact/error-text.js';
 import type { OutboxEventMap, OutboxEventName } from './events.js';
 import { LogLine, type LogFields } from './log-line.js';
-import type { OutboxEvents } from './outbox-events.js';
+import type { EventStream } from './event-stream.js';
 
 export type LogLevel = 'debug' | 'log' | 'warn' | 'error' | 'silent';
 const RANK: Record<LogLevel, number> = { debug: 0, log: 1, warn: 2, error: 3, silent: 4 };
@@ -180,7 +180,7 @@ const LINES: Lines = {
 };
 
 /** Writes events to a logger: one stable line each, nothing per message at the level `log`. */
-export function logEvents(events: OutboxEvents, logger: LoggerService, level: LogLevel, clock: Clock): void {
+export function logEvents(events: EventStream, logger: LoggerService, level: LogLevel, clock: Clock): void {
   const repeated = new Repetition(clock);
   const listen = <K extends OutboxEventName>(name: K): void => {
     if (LOWEST[name] !== undefined && RANK[LOWEST[name]] < RANK[level]) return;

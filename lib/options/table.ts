@@ -56,7 +56,6 @@ export const OPTIONS_TABLE: readonly OptionRow[] = [
   row('retention.dedup', '7d', duration('1m', '3650d')),
   row('retention.audit', '90d', duration('1h', '3650d')),
   row('retention.every', '1h', orCron(duration('1s', '24d'))),
-  row('retention.pause', 0, duration('0ms', '1m')),
   row('partitions.period', undefined, oneOf('hour', 'day', 'month'), 'none'),
   row('lease', '30s', duration('10s', '1h')),
   row('batchSize', 500, integer(1, 10_000)),

@@ -116,8 +116,11 @@ export function tellsOfNoTransaction(answer: unknown): boolean {
   return false;
 }
 
-/** Whether a transaction is open; `undefined`: it does not say. */
 function statusOf(header: unknown): boolean | undefined {
-  const status = (header as { serverStatus?: unknown } | null | undefined)?.serverStatus;
+  return isInTransaction((header as { serverStatus?: unknown } | null | undefined)?.serverStatus);
+}
+
+/** By the status in an answer; `undefined`: it does not say. */
+export function isInTransaction(status: unknown): boolean | undefined {
   return typeof status === 'number' ? (status & IN_TRANSACTION) !== 0 : undefined;
 }

@@ -10,7 +10,7 @@ export class TransactionState {
   ended = false;
   /** ROLLBACK TO SAVEPOINT is on its way. */
   goingBack = false;
-  /** SAVEPOINT is on its way: the next statement is sent behind it, and would be inside. @internal */
+  /** SAVEPOINT is on its way: the next statement is sent behind it, and would be inside. */
   saving: Promise<unknown> | undefined;
   /**
    * A statement failed, for which MySQL and MariaDB may have rolled the whole transaction back, as after a deadlock; or one may
@@ -19,10 +19,10 @@ export class TransactionState {
   doubtful = false;
   /** Another one for each transaction of the session: what belongs to one must not join the next. */
   number = 0;
-  /** How many bytes were sent when the last statement that we hear of was answered. @internal */
-  heardUpTo: number | undefined;
-  /** Statements of the application that are not answered. @internal */
-  readonly unanswered = new Set<Promise<unknown>>();
+  /** How many bytes were sent when the last statement that we hear of was answered. */
+  private heardUpTo: number | undefined;
+  /** Statements of the application that are not answered. */
+  private readonly unanswered = new Set<Promise<unknown>>();
 
   /**
    * @param sent how many bytes were sent on the connection; `undefined` where nobody tells
@@ -97,11 +97,7 @@ export class TransactionState {
       if (this.turn === turn) this.turn = undefined;
     }
   }
-  /** @internal */ turn: Promise<unknown> | undefined;
-
-  get isAlone(): boolean {
-    return this.turn !== undefined;
-  }
+  turn: Promise<unknown> | undefined;
 
   /** Resolves when it is known on which side of a SAVEPOINT the next statement will be. */
   async saved(): Promise<void> {

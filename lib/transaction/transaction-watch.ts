@@ -5,9 +5,19 @@ import { isRefusal } from './refusal.js';
 import { TransactionState } from './state.js';
 import { WrittenMessages } from './written-messages.js';
 
+/** What drivers tell of a session. */
+export interface DriverConnection {
+  /** Of pg 8.23 and later: what the server said with its last answer. */
+  getTransactionStatus?(): unknown;
+  /** Of pg: nothing is on its way. */
+  readonly readyForQuery?: boolean;
+  /** Of mysql2. */
+  readonly stream?: { readonly bytesWritten?: number };
+}
+
 /**
  * What we keep of a session of the application's, one for all outboxes that write in it. A data layer leads every statement
- * of the session through `pass`, and overrides what its driver tells.
+ * of the session through `pass`.
  *
  * - Every boundary waits for writes that are still in flight: after a ROLLBACK that overtook one, its next statement would
  *   run outside of any transaction; after a SAVEPOINT that did, a rollback would take half of it, such as a message without
@@ -30,35 +40,34 @@ export class TransactionWatch {
   /** What was sent last ends a transaction that PostgreSQL will not commit: it answers COMMIT with ROLLBACK, and no error. */
   aborted = false;
 
-  /** @param losesTransactions the server ends some by itself, and commits with statements of other kinds: MySQL, MariaDB */
-  constructor(readonly losesTransactions: boolean) {
+  /**
+   * @param losesTransactions the server ends some by itself, and commits with statements of other kinds: MySQL, MariaDB
+   * @param driver the driver's own connection of the session, where it can be had
+   */
+  constructor(
+    readonly losesTransactions: boolean,
+    private readonly driver: () => DriverConnection | undefined = () => undefined,
+  ) {
     const perhaps = (): void => tellPerhaps(this.written.entries);
-    this.state = new TransactionState(losesTransactions ? () => this.bytesSent() : undefined, perhaps);
+    this.state = new TransactionState(
+      losesTransactions ? () => this.driver()?.stream?.bytesWritten : undefined,
+      perhaps,
+    );
   }
 
   /** Whether PostgreSQL said with its last answer that there is no transaction; `false` where nobody tells. */
   isOver(): boolean {
-    return false;
+    return this.driver()?.getTransactionStatus?.() === 'I';
   }
 
   /** Whether a statement has failed and PostgreSQL takes nothing but the end, as its last answer said; `false` where nobody tells. */
   isAborted(): boolean {
-    return false;
+    return this.driver()?.getTransactionStatus?.() === 'E';
   }
 
   /** Whether a statement is on its way to PostgreSQL, which may be what ends the transaction. */
   isBusy(): boolean {
-    return false;
-  }
-
-  /** To MySQL or MariaDB, in this session; `undefined` where nobody tells. */
-  bytesSent(): number | undefined {
-    return undefined;
-  }
-
-  /** Whether the server said no to a statement: it will not be executed. */
-  isRefusal(error: unknown): boolean {
-    return isRefusal(error);
+    return this.driver()?.readyForQuery === false;
   }
 
   /**
@@ -125,7 +134,7 @@ export class TransactionWatch {
       return boundary === undefined ? answer : answer.then((result) => this.answered(boundary, text, result), noted);
     };
     if (boundary !== undefined && this.inFlight.size > 0) return this.quiet().then(send);
-    return state.isAlone ? state.others().then(send) : send();
+    return state.turn === undefined ? send() : state.others().then(send);
   }
 
   /**
@@ -158,7 +167,7 @@ export class TransactionWatch {
 
   /** Before the application can send its COMMIT: pg's client learns the transaction's state later than the error. */
   readonly noted = (error: unknown): never => {
-    this.failed ||= !this.losesTransactions && this.isRefusal(error);
+    this.failed ||= !this.losesTransactions && isRefusal(error);
     throw error;
   };
 }

@@ -14,8 +14,8 @@ const NOBODY: TransactionListener = { committed: () => undefined, rolledBack: ()
 
 /** What was written in one transaction, in that order, and the savepoints among it. */
 export class WrittenMessages {
-  /** @internal */ entries: Entry[] = [];
-  /** @internal */ savepoints: Savepoint[] = [];
+  entries: Entry[] = [];
+  private savepoints: Savepoint[] = [];
   /** Until it is taken back, nobody may commit. */
   spoilt: Spoilt | undefined;
 
@@ -67,7 +67,7 @@ export class WrittenMessages {
     return entries;
   }
 
-  /** @internal */ indexOf(name: string): number {
+  private indexOf(name: string): number {
     return this.savepoints.findLastIndex((savepoint) => savepoint.name === name);
   }
 }

@@ -54,7 +54,7 @@ export const SURROUNDINGS = [
   {
     name: 'pooler-unseen',
     breaks: 'behind a pooler statements are prepared, and the next session knows nothing of them',
-    file: 'lib/data-layers/typeorm/postgres-session.ts',
+    file: 'lib/data-layers/drivers/postgres-session.ts',
     from: 'told !== undefined && Number(process) !== told',
     to: 'told === undefined && Number(process) !== told',
     contract: 'test/integration/postgres/pgbouncer.spec.ts',
@@ -79,7 +79,7 @@ export const SURROUNDINGS = [
     file: 'lib/nest/handlers.ts',
     from: 'if (!search.isStale) return;',
     to: 'if (search.isStale || !search.isStale) return;',
-    contract: 'test/nest/handler-search.spec.ts',
+    contract: 'test/unit/nest/handlers.spec.ts',
     simulation: false,
     chaos: false,
   },

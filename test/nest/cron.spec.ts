@@ -54,26 +54,4 @@ describeWith('postgres', 'retention.every with a cron expression', () => {
     await applications.close();
     expect(registry.getCronJobs().size).toBe(0);
   });
-
-  it('L13: takes the class that it is given, as in a bundle, where there is nothing to look for it in', async () => {
-    const { started, stopped, CronJob } = cronJobOfABundle();
-    const options = quiet({ retention: { every: { cron: '0 3 * * *', CronJob } } });
-    const app = await applications.start(build([typeOrm(used.database), OutboxModule.forRoot(options)]));
-    expect(started).toEqual(['0 3 * * *']);
-    expect(stopped).toEqual([]);
-    await app.close();
-    expect(stopped).toEqual(started);
-  });
 });
-
-function cronJobOfABundle() {
-  const started: string[] = [];
-  const stopped: string[] = [];
-  const CronJob = {
-    from: ({ cronTime }: { cronTime: string }) => ({
-      start: () => void started.push(cronTime),
-      stop: () => void stopped.push(cronTime),
-    }),
-  };
-  return { started, stopped, CronJob };
-}

@@ -1,9 +1,5 @@
 import { DataSource } from 'typeorm';
 import { OutboxModule, OutboxService } from '../../lib/index.js';
-import { FakeClock } from '../../lib/testing/index.js';
-import { systemClock, type Clock } from '../../lib/time/clock.js';
-import { Notifier } from '../../lib/nest/notifier.js';
-import { gate } from '../support/transport-relay.js';
 import { describeWith } from '../support/services.js';
 import { build, enqueueIn, LineLogger, OrderPlaced, quiet, typeOrm, useApplications } from './support/app.js';
 
@@ -48,54 +44,5 @@ describeWith('postgres', 'An application that enqueues and closes at once', () =
     expect(heard).toHaveBeenCalled();
     await runner.release();
     await listener.destroy();
-  });
-});
-
-describe('Notifier', () => {
-  const failures = jest.fn();
-  beforeEach(() => failures.mockClear());
-  const notifier = (send: () => Promise<void>, clock: Clock = systemClock): Notifier =>
-    new Notifier(send, failures, clock);
-
-  it('waits for what is outstanding when it is closed, and sends nothing after that', async () => {
-    let sent = 0;
-    const answer = gate();
-    const one = notifier(async () => {
-      await answer.opened;
-      sent += 1;
-    });
-    one.notify();
-    one.notify();
-    const closed = one.close();
-    expect(sent).toBe(0);
-    answer.open();
-    await closed;
-    expect(sent).toBe(2);
-    one.notify();
-    await one.close();
-    expect(sent).toBe(2);
-  });
-
-  it('does not wait for ever, and a failure after that is nobody’s business', async () => {
-    let fail = (_error: Error): void => {};
-    const clock = new FakeClock();
-    const one = notifier(() => new Promise((_resolve, reject) => (fail = reject)), clock);
-    one.notify();
-    const isClosed = jest.fn();
-    const closed = one.close().then(isClosed);
-    await clock.advance(900);
-    expect(isClosed).not.toHaveBeenCalled();
-    await clock.advance(200);
-    await closed;
-    fail(new Error('Connection terminated'));
-    await new Promise((resolve) => setImmediate(resolve));
-    expect(failures).not.toHaveBeenCalled();
-  });
-
-  it('tells of failures while it is open', async () => {
-    const one = notifier(() => Promise.reject(new Error('no route')));
-    one.notify();
-    await new Promise((resolve) => setImmediate(resolve));
-    expect(failures).toHaveBeenCalledTimes(1);
   });
 });

@@ -12,7 +12,7 @@ import {
 } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith, describeOnEach } from '../support/services.js';
-import { Applications, build, OrderPlaced, quiet, typeOrm, until } from './support/app.js';
+import { Applications, build, failure, OrderPlaced, quiet, typeOrm, until } from './support/app.js';
 
 @OutboxEvent({
   type: 'parcel.sent',
@@ -103,6 +103,16 @@ describeWith('postgres', '@OnOutboxEvent', () => {
     expect(Object.getPrototypeOf(hostile)).toBe(Object.prototype);
     expect(Object.hasOwn(hostile, '__proto__')).toBe(true);
     expect((seen[3] as unknown[])[1]).toEqual(Buffer.from([0, 255]));
+  });
+
+  it('ends the start where it cannot be called', async () => {
+    @Injectable()
+    class Lost {
+      @OnOutboxEvent({ type: 'plain' })
+      handle(): void {}
+    }
+    const imports = [typeOrm(database), OutboxModule.forRoot(quiet({ database: fresh() as object }))];
+    expect(await failure(build(imports, [Lost]))).toMatchObject({ code: 'HANDLER_NOT_ROUTED' });
   });
 });
 

@@ -180,12 +180,16 @@ describeWith('postgres', 'OutboxModule', () => {
     ]);
   });
 
-  it('runs what a test module overrides', async () => {
-    const cleaner = { runOnce: jest.fn(async () => ({ published: 0, dead: 0, dedup: 0 })) };
+  it('runs what a test module overrides, and tells a pass of the cleaner of the stop', async () => {
+    const cleaner = { runOnce: jest.fn(async (..._: [unknown?, { signal: AbortSignal }?]) => ({ published: 0 })) };
     const options = quiet({ transports: { default: new CollectingTransport() }, retention: { every: '1s' } });
     const builder = build([typeOrm(database), OutboxModule.forRoot(options)]).overrideProvider(OutboxCleaner);
     await applications.start(builder.useValue(cleaner));
     await until(() => cleaner.runOnce.mock.calls.length > 0);
+    const signal = cleaner.runOnce.mock.calls[0]?.[1]?.signal;
+    expect(signal?.aborted).toBe(false);
+    await applications.close();
+    expect(signal?.aborted).toBe(true);
   });
 
   it('lets everybody enqueue in onModuleInit', async () => {

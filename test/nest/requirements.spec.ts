@@ -16,7 +16,16 @@ import { kafkaConfig, TestTopics } from '../support/kafka.js';
 import { RabbitMqObserver } from '../support/rabbitmq.js';
 import { DATABASES, describeWith, requiredUrl } from '../support/services.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
-import { Applications, build, CollectingTransport, OrderPlaced, quiet, typeOrm, until } from './support/app.js';
+import {
+  Applications,
+  build,
+  CollectingTransport,
+  failure,
+  OrderPlaced,
+  quiet,
+  typeOrm,
+  until,
+} from './support/app.js';
 
 const applications = new Applications();
 let database: TestDatabase;
@@ -71,6 +80,11 @@ describeWith('postgres', 'what an application sees of its outbox', () => {
     await app.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('o-1'));
     expect(await app.get(OutboxDispatcher).drain()).toMatchObject({ published: 1 });
     expect(calls).toEqual(expect.arrayContaining(['insert', 'fetch', 'settle']));
+    await applications.close();
+    const promised = quiet({ store: (async () => ({})) as never });
+    expect((await failure(build([typeOrm(database), OutboxModule.forRoot(promised)]))).message).toContain(
+      'store: it returned a Promise',
+    );
   });
 
   it('hears of the errors of every worker while the database is away, and all of them go on', async () => {

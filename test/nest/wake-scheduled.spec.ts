@@ -1,4 +1,5 @@
 import type { EnqueueOptions, OutboxOptions } from '../../lib/index.js';
+import { DataSource } from 'typeorm';
 import { OutboxModule, OutboxService } from '../../lib/index.js';
 import { describeOnEach } from '../support/services.js';
 import {
@@ -21,12 +22,15 @@ const COORDINATIONS = [
 
 describeOnEach([], 'B15: a message that falls due before the next look', (kind) => {
   const { applications, database } = useApplications(kind);
+  let dataSource: DataSource;
 
   /** Each way of coordination has its tables, which are made once, and are empty at the end of each test. */
   const start = async (options: Partial<OutboxOptions> & Pick<OutboxOptions, 'coordination'>) => {
     const tables = { database: { prefix: options.coordination === 'rowLock' ? 'rows_' : 'buckets_' } };
     const outbox = OutboxModule.forRoot(quiet({ pollInterval, ...tables, ...options }));
-    return (await applications.start(withoutPolls(build([typeOrm(database), outbox])))).get(OutboxService);
+    const app = await applications.start(withoutPolls(build([typeOrm(database), outbox])));
+    dataSource = app.get(DataSource);
+    return app.get(OutboxService);
   };
   /** A relay that is through with its start: it never looks of itself. */
   const relay = async (options: Parameters<typeof start>[0], transport = new CollectingTransport()) => {
@@ -72,6 +76,22 @@ describeOnEach([], 'B15: a message that falls due before the next look', (kind) 
       const api = await start({ relay: false, coordination, ordering });
       await publishes(api, ids, 400, { delay: 400 });
       await publishes(api, ids, 0, { deliverAt: new Date(0) });
+    });
+
+    it('what an operator requeues in another process is published at once', async () => {
+      const [coordination, transport] = ['buckets', new MoodyTransport()] as const;
+      await start({ coordination, retry: { maxAttempts: 1 }, transports: { default: transport } });
+      const operator = await start({ relay: false, coordination });
+      const isDead = async (): Promise<boolean> =>
+        (await dataSource.query('select 1 from buckets_parked where state = 4')).length > 0;
+      for (const key of ['a', 'b', 'c']) {
+        transport.refuses = true;
+        const id = await operator.enqueueOutsideTransaction(new OrderPlaced(key));
+        await until(isDead);
+        transport.refuses = false;
+        expect((await operator.requeue({ ids: [id] })).changed).toEqual([id]);
+        await until(() => transport.ids.includes(id));
+      }
     });
   }
 });

@@ -1,14 +1,11 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { type OutboxStore, type PublishResult, PUBLISHED } from '../../lib/index.js';
-import { createHarness, ScriptedTransport, wrapped, type Harness } from '../support/relay.js';
+import { ScriptedTransport, wrapped } from '../support/relay.js';
 import { gate } from '../support/transport-relay.js';
 import { FEWER_DATABASES, describeWith } from '../support/services.js';
 import { until } from '../support/until.js';
-import { end, expireLeases, NO_WRITERS, readLedger, startProcess, type FleetSettings } from './fleet.js';
+import { expireLeases, NO_WRITERS, readLedger, startProcess, useFleet, type FleetSettings } from './fleet.js';
 
 const OTHERS = 300;
 const MAX_ATTEMPTS = 2;
@@ -24,27 +21,20 @@ const DIES_READING = { dieAt: { method: 'readPayloads', when: 'before', nth: 1 }
 
 describe.each(FEWER_DATABASES)('a message that kills its process', (kind) => {
   describeWith(kind, kind, () => {
-    let harness: Harness;
-    let directory: string;
+    const fleet = useFleet(kind, { onPublished: 'archive' });
+    let harness: typeof fleet.harness;
     let settings: FleetSettings;
-    let relay: ChildProcess | undefined;
+    let relay: ChildProcess;
 
-    beforeEach(async () => {
-      harness = await createHarness(kind, { onPublished: 'archive' });
-      directory = mkdtempSync(join(tmpdir(), 'outbox-loop-'));
-      const ledger = join(directory, 'ledger');
-      writeFileSync(ledger, '');
+    beforeEach(() => {
+      const { ledger } = fleet;
+      ({ harness } = fleet);
       const relayOptions = {
         onPublished: 'archive' as const,
         ...BOUNDS,
         retry: { maxAttempts: MAX_ATTEMPTS, initial: 1, max: 1 },
       };
       settings = { url: harness.database.url, ledger, lease: 600_000, ...NO_WRITERS, relayOptions };
-    });
-    afterEach(async () => {
-      if (relay !== undefined) await end(relay, 'SIGKILL');
-      await harness.close();
-      rmSync(directory, { recursive: true, force: true });
     });
 
     const rows = (
@@ -69,6 +59,7 @@ describe.each(FEWER_DATABASES)('a message that kills its process', (kind) => {
         let deaths = 0;
         for (;;) {
           relay = startProcess('relay-process', settings);
+          fleet.children.push(relay);
           const died = once(relay, 'exit', { signal: AbortSignal.timeout(60_000) });
           let isGone = false;
           const isThrough = async (): Promise<boolean> =>
@@ -103,6 +94,7 @@ describe.each(FEWER_DATABASES)('a message that kills its process', (kind) => {
       const killed: FleetSettings = { ...settings, dieAt: { method: 'publish', when: 'before', nth: 2 } };
       for (let death = 0; death < UNSUSPECTED; death += 1) {
         relay = startProcess('relay-process', killed);
+        fleet.children.push(relay);
         await once(relay, 'exit', { signal: AbortSignal.timeout(60_000) });
         await expireLeases(harness.dataSource);
       }

@@ -1,10 +1,6 @@
 // @tier gate
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { createHarness, type Harness } from '../support/relay.js';
 import { describeOnEach, FEWER_DATABASES } from '../support/services.js';
 import { until } from '../support/until.js';
 import {
@@ -15,6 +11,7 @@ import {
   readLedger,
   repeatedAfter,
   startRelay,
+  useFleet,
   type FleetSettings,
 } from './fleet.js';
 
@@ -35,28 +32,20 @@ const LEASE = 600_000;
 const REPEATS = [1, 2];
 
 describeOnEach([], 'relay processes that are killed', (kind) => {
-  let harness: Harness;
-  let directory: string;
+  const fleet = useFleet(kind, { buckets: 4, lease: LEASE, publishTimeout: '1m' });
+  let harness: typeof fleet.harness;
   let settings: FleetSettings;
-  const children: ChildProcess[] = [];
-  beforeEach(async () => {
+  beforeEach(() => {
+    const { ledger } = fleet;
+    ({ harness } = fleet);
     const limits = { batchSize: BATCH, batchesInFlight: IN_FLIGHT, retry: { initial: 20, max: 20, maxAttempts: null } };
-    harness = await createHarness(kind, { buckets: 4, lease: LEASE, publishTimeout: '1m' });
-    directory = mkdtempSync(join(tmpdir(), 'outbox-crashes-'));
-    const ledger = join(directory, 'ledger');
-    writeFileSync(ledger, '');
     const relayOptions = { buckets: 4, publishTimeout: '1m' as const, ...limits };
     settings = { ...NO_WRITERS, url: harness.database.url, ledger, lease: LEASE, refuse: true, relayOptions };
-  });
-  afterEach(async () => {
-    for (const child of children.splice(0)) await end(child, 'SIGKILL');
-    await harness.close();
-    rmSync(directory, { recursive: true, force: true });
   });
 
   async function start(more: Partial<FleetSettings>): Promise<ChildProcess> {
     const child = await startRelay({ ...settings, ...more });
-    children.push(child);
+    fleet.children.push(child);
     return child;
   }
   /** Six messages for each of ten keys, of which one has a hard time. */

@@ -1,11 +1,7 @@
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { ChildProcess } from 'node:child_process';
-import { createHarness, type Harness } from '../support/relay.js';
 import { until } from '../support/until.js';
-import { end, readLedger, startProcess, startRelay, type FleetSettings } from './fleet.js';
+import { end, readLedger, startProcess, startRelay, useFleet, type FleetSettings } from './fleet.js';
 import type { DatabaseKind } from '../support/services.js';
 
 const WRITERS = 16;
@@ -16,15 +12,13 @@ const LONG = 600_000;
 
 /** Real processes: four relays, sixteen writers, one database. */
 export function describeFleet(kind: DatabaseKind, messages: number): void {
-  let harness: Harness;
-  let directory: string;
-  const children: ChildProcess[] = [];
+  const fleet = useFleet(kind);
+  const { children } = fleet;
+  let harness: typeof fleet.harness;
 
-  async function prepare(lease: number): Promise<FleetSettings> {
-    harness = await createHarness(kind);
-    directory = mkdtempSync(join(tmpdir(), 'outbox-fleet-'));
-    const ledger = join(directory, 'ledger');
-    writeFileSync(ledger, '');
+  function prepare(lease: number): FleetSettings {
+    const { ledger } = fleet;
+    ({ harness } = fleet);
     const writers = WRITERS / WRITER_PROCESSES;
     const messagesPerWriter = messages / WRITERS;
     return {
@@ -57,17 +51,8 @@ export function describeFleet(kind: DatabaseKind, messages: number): void {
     return started;
   }
 
-  afterEach(async () => {
-    for (const child of children.splice(0)) {
-      child.kill('SIGCONT');
-      await end(child, 'SIGKILL');
-    }
-    await harness?.close();
-    rmSync(directory, { recursive: true, force: true });
-  });
-
   it('four relays and sixteen writers: each message once, in order per key', async () => {
-    const settings = await prepare(LONG); // a relay that is late is none that has lost its lease
+    const settings = prepare(LONG); // a relay that is late is none that has lost its lease
     const started = await relays(settings);
     await until(async () => (await owners()) === 4, 60_000); // the first to come had all of them for a while
     await Promise.all(write(settings));
@@ -84,7 +69,7 @@ export function describeFleet(kind: DatabaseKind, messages: number): void {
   }, 1_200_000);
 
   it('G9: one relay killed, one frozen past its lease: nothing lost, order kept, duplicates bounded by what was in flight', async () => {
-    const settings = await prepare(10_000);
+    const settings = prepare(10_000);
     const started = await relays(settings);
     await until(async () => (await owners()) === 4, 60_000);
     const [victim, sleeper] = started as [ChildProcess, ChildProcess];

@@ -1,9 +1,13 @@
 import type { ChildProcess } from 'node:child_process';
 import { on, once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { DataSource } from 'typeorm';
 import type { OutboxOptions } from '../../lib/index.js';
 import { startFile } from '../support/own-process.js';
+import { createHarness, type Harness } from '../support/relay.js';
+import type { DatabaseKind } from '../support/services.js';
 
 export interface FleetSettings {
   readonly url: string;
@@ -50,6 +54,27 @@ export async function startRelay(settings: FleetSettings): Promise<ChildProcess>
   await heard(relay, settings.waits === true ? 'loaded' : 'ready');
   relay.on('message', () => undefined); // what nobody waits for is not kept for who listens later
   return relay;
+}
+
+/** A database, a ledger and processes of each test: none of them is left at its end. */
+export function useFleet(kind: DatabaseKind, options: Parameters<typeof createHarness>[1] = {}) {
+  const fleet = { harness: undefined as unknown as Harness, ledger: '', children: [] as ChildProcess[] };
+  let directory: string | undefined;
+  beforeEach(async () => {
+    fleet.harness = await createHarness(kind, options);
+    directory = mkdtempSync(join(tmpdir(), 'outbox-fleet-'));
+    fleet.ledger = join(directory, 'ledger');
+    writeFileSync(fleet.ledger, '');
+  });
+  afterEach(async () => {
+    for (const child of fleet.children.splice(0)) {
+      child.kill('SIGCONT');
+      await end(child, 'SIGKILL');
+    }
+    await fleet.harness?.close();
+    if (directory !== undefined) rmSync(directory, { recursive: true, force: true });
+  });
+  return fleet;
 }
 
 /** Resolves when the process says so from now on. Its ceiling says "never": several of them may be starting at once. */

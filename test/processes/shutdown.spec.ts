@@ -1,14 +1,12 @@
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { rabbitmq } from '../../lib/transports/rabbitmq/index.js';
-import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
+import { ScriptedTransport } from '../support/relay.js';
 import { RabbitMqObserver } from '../support/rabbitmq.js';
 import { describeOnFewer, requiredUrl } from '../support/services.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { until } from '../support/until.js';
-import { readLedger } from './fleet.js';
+import { readLedger, useFleet } from './fleet.js';
 import { ShopProcess, type ShopSettings } from './shop.js';
 
 /** Milliseconds, the longest there is: a process that ends sooner did not wait for it. */
@@ -17,27 +15,16 @@ const PATIENT = 600_000;
 const NEVER = 60_000;
 
 describeOnFewer(['rabbitmq'], 'the end of a process', (kind) => {
-  let harness: Harness;
-  let directory: string;
+  const fleet = useFleet(kind);
+  let harness: typeof fleet.harness;
   let ledger: string;
-  const shops: ShopProcess[] = [];
   /** A signal, a broker and an event loop: no matter which database there is. */
   const onOne = kind === 'postgres' ? it : (): void => undefined;
-  beforeEach(async () => {
-    harness = await createHarness(kind);
-    directory = mkdtempSync(join(tmpdir(), 'outbox-shop-'));
-    ledger = join(directory, 'ledger');
-    writeFileSync(ledger, '');
-  });
-  afterEach(async () => {
-    await Promise.all(shops.splice(0).map((shop) => shop.end('SIGKILL')));
-    await harness?.close();
-    rmSync(directory, { recursive: true, force: true });
-  });
+  beforeEach(() => void ({ harness, ledger } = fleet));
   const start = async (settings: Partial<ShopSettings> = {}): Promise<ShopProcess> => {
     const { url } = harness.database;
     const shop = await ShopProcess.start({ url, ledger, shutdownTimeout: PATIENT, hooks: true, ...settings });
-    shops.push(shop);
+    fleet.children.push(shop.child);
     return shop;
   };
   const published = ({ pid }: ShopProcess): number => readFileSync(ledger, 'utf8').split(` ${pid}\n`).length - 1;

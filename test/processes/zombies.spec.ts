@@ -1,11 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { createHarness, type Harness } from '../support/relay.js';
 import { describeOnFewer } from '../support/services.js';
 import { until } from '../support/until.js';
-import { end, heard, NO_WRITERS, readLedger, startRelay, type FleetSettings } from './fleet.js';
+import { heard, NO_WRITERS, readLedger, startRelay, useFleet, type FleetSettings } from './fleet.js';
 
 const KEYS = 24;
 const EACH = 25;
@@ -14,25 +10,15 @@ const MESSAGES = KEYS * EACH;
 const LEASE = 15_000;
 
 describeOnFewer([], 'relay processes whose time is not the others’', (kind) => {
-  let harness: Harness;
-  let directory: string;
+  const fleet = useFleet(kind, { buckets: 8, lease: LEASE, publishTimeout: '7s' });
+  let harness: typeof fleet.harness;
   let settings: FleetSettings;
   let relays: ChildProcess[] = [];
-  beforeEach(async () => {
-    harness = await createHarness(kind, { buckets: 8, lease: LEASE, publishTimeout: '7s' });
-    directory = mkdtempSync(join(tmpdir(), 'outbox-zombies-'));
-    const ledger = join(directory, 'ledger');
-    writeFileSync(ledger, '');
+  beforeEach(() => {
+    const { ledger } = fleet;
+    ({ harness } = fleet);
     const relayOptions = { buckets: 8, publishTimeout: '7s' as const, batchSize: 20 };
     settings = { ...NO_WRITERS, url: harness.database.url, ledger, lease: LEASE, pace: 20, relayOptions };
-  });
-  afterEach(async () => {
-    for (const child of relays.splice(0)) {
-      child.kill('SIGCONT');
-      await end(child, 'SIGKILL');
-    }
-    await harness.close();
-    rmSync(directory, { recursive: true, force: true });
   });
 
   const ledger = () => readLedger(settings.ledger);
@@ -42,6 +28,7 @@ describeOnFewer([], 'relay processes whose time is not the others’', (kind) =>
   async function atWork(count: number, others: Partial<FleetSettings> = {}): Promise<void> {
     const each = Array.from({ length: count }, (_, n) => (n === 0 ? settings : { ...settings, ...others }));
     relays = await Promise.all(each.map(startRelay));
+    fleet.children.push(...relays);
     const owners = (): Promise<unknown[]> =>
       harness.dataSource.query(`select owner from outbox_leases where owner is not null group by owner
         having count(*) <= ${Math.ceil(8 / count)}`);

@@ -12,13 +12,10 @@ class PgSession extends TransactionWatch implements Session {
   readonly watch = this;
   readonly executor: SqlExecutor;
   constructor(readonly handle: Client) {
-    super(false);
+    super(false, () => handle as never);
     const query = queryOf(handle);
     this.executor = executorOn(query);
     handle.query = ((...args: Parameters<Query>) => this.pass(args[0], args[1], () => query(...args))) as never;
-  }
-  override isOver(): boolean {
-    return this.handle.getTransactionStatus() === 'I';
   }
   get isActive(): boolean {
     return !this.isOver();

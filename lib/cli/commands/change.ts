@@ -9,7 +9,7 @@ import { jsonLine } from '../terminal.js';
 import { messages, number } from '../words.js';
 
 /** What differs between requeue, discard and cancel. */
-export interface Change {
+interface Change {
   readonly name: 'requeue' | 'discard' | 'cancel';
   readonly summary: string;
   readonly states: readonly string[];
@@ -24,7 +24,28 @@ const MOST_COUNTED = 100_000;
 /** Ids that one line of JSON names of each kind. */
 const MOST_NAMED = 1_000;
 
-export function changeCommand(change: Change): CliCommand {
+export const REQUEUE = changeCommand({
+  name: 'requeue',
+  summary: 'Try dead messages again, in their old place in the order',
+  states: ['dead', 'waiting', 'blocked'],
+  past: 'Requeued',
+});
+export const DISCARD = changeCommand({
+  name: 'discard',
+  summary: 'Delete dead messages; messages they blocked continue',
+  states: ['dead', 'waiting', 'blocked'],
+  past: 'Discarded',
+  loss: 'they are deleted, and never sent',
+});
+export const CANCEL = changeCommand({
+  name: 'cancel',
+  summary: 'Delete messages that have not been published',
+  states: ['ready', 'scheduled', 'waiting', 'blocked', 'dead'],
+  past: 'Cancelled',
+  loss: 'they are deleted, and never sent',
+});
+
+function changeCommand(change: Change): CliCommand {
   return {
     name: change.name,
     summary: change.summary,

@@ -3,8 +3,8 @@ import { OutboxConfigurationError } from '../../outbox.errors.js';
 import { capabilitiesOf, PLAIN, type TransactionBounds } from '../../store/mysql/capabilities.js';
 import type { StoreSettings } from '../../store/names.js';
 import { StoreClosed, type ConnectionRole, type SqlConnection, type SqlDatabase } from '../../store/executor.js';
-import { MysqlConnection, query, type MysqlClient, type MysqlSession } from './mysql-connection.js';
-import { once } from './once.js';
+import { MysqlConnection, query, type MysqlClient, type MysqlSession } from '../drivers/mysql-connection.js';
+import { once } from '../drivers/once.js';
 import { MOST_PUBLISHING, ownDataSource } from './own-data-source.js';
 
 /** How much longer than the server's statement timeout the client waits before it drops the connection. */

@@ -4,7 +4,7 @@ import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { StoreSettings } from '../../store/names.js';
 import { StoreClosed } from '../../store/executor.js';
 import { ownDataSource } from './own-data-source.js';
-import type { PgClient } from './postgres-connection.js';
+import type { PgClient } from '../drivers/postgres-connection.js';
 
 /** How much longer than the server's statement timeout the client waits before it drops the connection. */
 const CLIENT_GRACE = 2_000;

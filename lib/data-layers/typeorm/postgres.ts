@@ -3,12 +3,12 @@ import { OutboxConfigurationError } from '../../outbox.errors.js';
 import { MOST_PUBLISHING } from './own-data-source.js';
 import type { ConnectionRole, SqlConnection, SqlDatabase } from '../../store/executor.js';
 import type { StoreSettings } from '../../store/names.js';
-import { once } from './once.js';
-import { PoolerWarning } from './pooler-warning.js';
-import { PostgresConnection, type CheckedOut } from './postgres-connection.js';
-import { listenOn } from './postgres-listener.js';
+import { once } from '../drivers/once.js';
+import { PoolerWarning } from '../drivers/pooler-warning.js';
+import { PostgresConnection, type CheckedOut } from '../drivers/postgres-connection.js';
+import { listenOn } from '../drivers/postgres-listener.js';
 import { PostgresPool } from './postgres-pool.js';
-import { askOtherEnd, ownSession, pooledSession, type Settings } from './postgres-session.js';
+import { askOtherEnd, ownSession, pooledSession, type Settings } from '../drivers/postgres-session.js';
 
 /** Milliseconds. Leases are locked for milliseconds; whoever waits longer meets somebody else's open transaction. */
 const LEASE_LOCK_WAIT = 2_000;

@@ -1,5 +1,6 @@
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import type { TransactionHandle } from '../../outbox.options.js';
+import type { DriverConnection } from '../../transaction/transaction-watch.js';
 
 /** What TypeORM 0.3 and 1.x have, but declare differently or not at all. */
 interface RunnerInternals {
@@ -8,14 +9,7 @@ interface RunnerInternals {
   readonly dataSource?: DataSource;
   /** 0.3. */
   readonly connection?: DataSource;
-  readonly databaseConnection?: {
-    /** Of pg 8.23 and later: what the server said with its last answer. */
-    getTransactionStatus?(): unknown;
-    /** Of pg: nothing is on its way. */
-    readonly readyForQuery?: boolean;
-    /** Of mysql2. */
-    readonly stream?: { readonly bytesWritten?: number };
-  };
+  readonly databaseConnection?: DriverConnection;
 }
 
 /** 1 in a transaction, one more per savepoint; `undefined` if this TypeORM does not tell. */
@@ -36,24 +30,9 @@ export function isActive(runner: QueryRunner): boolean {
   return runner.isTransactionActive && !runner.isReleased && depthOf(runner) !== 0;
 }
 
-/** Whether a statement has failed and PostgreSQL takes nothing but the end, as its last answer said; `false` where nobody tells. */
-export function isAborted(runner: QueryRunner): boolean {
-  return (runner as unknown as RunnerInternals).databaseConnection?.getTransactionStatus?.() === 'E';
-}
-
-/** Whether PostgreSQL said with its last answer that there is no transaction; `false` where nobody tells. */
-export function isOver(runner: QueryRunner): boolean {
-  return (runner as unknown as RunnerInternals).databaseConnection?.getTransactionStatus?.() === 'I';
-}
-
-/** Whether a statement is on its way to PostgreSQL, which may be what ends the transaction. */
-export function isBusy(runner: QueryRunner): boolean {
-  return (runner as unknown as RunnerInternals).databaseConnection?.readyForQuery === false;
-}
-
-/** To MySQL or MariaDB, on the connection of this runner; `undefined` where nobody tells. */
-export function bytesSent(runner: QueryRunner): number | undefined {
-  return (runner as unknown as RunnerInternals).databaseConnection?.stream?.bytesWritten;
+/** The driver's own connection, once it has one. */
+export function driverOf(runner: QueryRunner): DriverConnection | undefined {
+  return (runner as unknown as RunnerInternals).databaseConnection;
 }
 
 export function isMysql(runner: QueryRunner): boolean {

@@ -1,7 +1,7 @@
 import { types } from 'node:util';
 import type { DataSource, QueryRunner } from 'typeorm';
 import { TransactionWatch } from '../../transaction/transaction-watch.js';
-import { bytesSent, isAborted, isBusy, isMysql, isOver } from './query-runner.js';
+import { driverOf, isMysql } from './query-runner.js';
 
 const ENDINGS = ['commitTransaction', 'rollbackTransaction'] as const;
 type Ending = (typeof ENDINGS)[number];
@@ -101,20 +101,7 @@ export class RunnerWatch extends TransactionWatch {
   hears = false;
 
   constructor(readonly runner: QueryRunner) {
-    super(isMysql(runner));
-  }
-
-  override isOver(): boolean {
-    return isOver(this.runner);
-  }
-  override isAborted(): boolean {
-    return isAborted(this.runner);
-  }
-  override isBusy(): boolean {
-    return isBusy(this.runner);
-  }
-  override bytesSent(): number | undefined {
-    return bytesSent(this.runner);
+    super(isMysql(runner), () => driverOf(runner));
   }
 
   /** Before each write. */

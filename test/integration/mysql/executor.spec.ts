@@ -1,7 +1,7 @@
 import { createConnection } from 'mysql2/promise';
 import { DataSource } from 'typeorm';
 import type { SqlConnection, SqlDatabase, SqlExecutor } from '../../../lib/store/executor.js';
-import type { MysqlConnection } from '../../../lib/data-layers/typeorm/mysql-connection.js';
+import type { MysqlConnection } from '../../../lib/data-layers/drivers/mysql-connection.js';
 import { openMysqlDatabase } from '../../../lib/data-layers/typeorm/mysql.js';
 import { parkedStatements } from '../../../lib/store/mysql/parked/statements.js';
 import { tableNames } from '../../../lib/store/names.js';

@@ -1,7 +1,7 @@
 import { transactionExecutor } from '../../../lib/data-layers/typeorm/transaction.js';
 import { MysqlStore } from '../../../lib/store/mysql/store.js';
 import { statement } from '../../../lib/store/sql.js';
-import { MysqlConnection } from '../../../lib/data-layers/typeorm/mysql-connection.js';
+import { MysqlConnection } from '../../../lib/data-layers/drivers/mysql-connection.js';
 import { OwnedTransport, settled, StoreRun } from '../../../lib/testing/store-contract/harness.js';
 import { series } from '../../support/databases.js';
 import { MariaDbStores } from '../../support/mariadb-store.js';

@@ -51,6 +51,12 @@ describe('a payload', () => {
     expect(encode(null)).toEqual([null, 'application/json']);
   });
 
+  it('K4: as a promise is refused, whatever the serializer', async () => {
+    const lax: Serializer = { ...jsonSerializer, serialize: (payload) => Buffer.from(JSON.stringify(payload)) };
+    const { message } = await refusal(() => encode(Promise.resolve({ id: 1 }), undefined, lax));
+    expect(message).toContain('payload is a Promise; await it');
+  });
+
   it('goes through another serializer', () => {
     const upper: Serializer = {
       contentType: 'text/x-upper',

@@ -38,5 +38,27 @@ describe('Notifier', () => {
     notifier.notify('leases');
     await notifier.close();
     expect(sent).toEqual(['ready', 'leases']);
+    notifier.notify();
+    await notifier.close();
+    expect(sent).toHaveLength(2);
+  });
+
+  it('tells of failures while it is open; a close does not wait for ever, and a failure behind it is told to nobody', async () => {
+    const [failures, isClosed, clock] = [jest.fn(), jest.fn(), new FakeClock()];
+    let fail = (_error: Error): void => {};
+    const notifier = new Notifier(() => new Promise((_resolve, reject) => (fail = reject)), failures, clock);
+    notifier.notify();
+    fail(new Error('no route'));
+    await clock.advance(10);
+    expect(failures).toHaveBeenCalledTimes(1);
+    notifier.notify();
+    const closed = notifier.close().then(isClosed);
+    await clock.advance(900);
+    expect(isClosed).not.toHaveBeenCalled();
+    await clock.advance(200);
+    await closed;
+    fail(new Error('Connection terminated'));
+    await turn();
+    expect(failures).toHaveBeenCalledTimes(1);
   });
 });

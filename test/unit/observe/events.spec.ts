@@ -1,6 +1,6 @@
 import type { OutboxEventMap, OutboxEventName } from '../../../lib/index.js';
 import { logEvents, type LogLevel } from '../../../lib/observe/log-events.js';
-import { OutboxEvents } from '../../../lib/observe/outbox-events.js';
+import { EventStream } from '../../../lib/observe/event-stream.js';
 import { FakeClock } from '../../../lib/testing/index.js';
 import { LineLogger } from '../../support/line-logger.js';
 
@@ -9,7 +9,7 @@ const published = (id: string): OutboxEventMap['published'] => ({ transport: 't'
 describe('the event stream', () => {
   it('delivers later, in order, until the listener leaves', async () => {
     const clock = new FakeClock();
-    const events = new OutboxEvents(clock);
+    const events = new EventStream(clock);
     const seen: string[] = [];
     const off = events.on('published', ({ ids }) => seen.push(...ids));
     events.emit('published', published('1'));
@@ -26,7 +26,7 @@ describe('the event stream', () => {
 
   it('lets one function listen twice and leave once', async () => {
     const clock = new FakeClock();
-    const events = new OutboxEvents(clock);
+    const events = new EventStream(clock);
     let calls = 0;
     const listener = (): unknown => calls++;
     events.on('cleaned', listener)();
@@ -38,7 +38,7 @@ describe('the event stream', () => {
 
   it('gives the next event once', async () => {
     const clock = new FakeClock();
-    const events = new OutboxEvents(clock);
+    const events = new EventStream(clock);
     const next = events.once('published');
     events.emit('published', published('1'));
     events.emit('published', published('2'));
@@ -50,7 +50,7 @@ describe('the event stream', () => {
   it('survives listeners that throw, reject, hang, or cannot be reported', async () => {
     const clock = new FakeClock();
     const complaints: string[] = [];
-    const events = new OutboxEvents(clock, (name, error) => {
+    const events = new EventStream(clock, (name, error) => {
       complaints.push(`${name}: ${(error as Error).message}`);
       throw new Error('the reporter is broken too');
     });
@@ -77,7 +77,7 @@ describe('the event stream', () => {
 
   it('drops and counts what is too much, and never holds up the emitter', async () => {
     const clock = new FakeClock();
-    const events = new OutboxEvents(clock);
+    const events = new EventStream(clock);
     let seen = 0;
     events.on('published', () => seen++);
     for (let i = 0; i < 10_500; i++) events.emit('published', published('1'));
@@ -91,7 +91,7 @@ describe('the event stream', () => {
 
   it('gives the event loop back between batches', async () => {
     const clock = new FakeClock();
-    const events = new OutboxEvents(clock);
+    const events = new EventStream(clock);
     let seen = 0;
     events.on('published', () => seen++);
     for (let i = 0; i < 600; i++) events.emit('published', published('1'));
@@ -104,7 +104,7 @@ describe('the event stream', () => {
 
   it('delivers the rest when it is closed, then nothing', () => {
     const clock = new FakeClock();
-    const events = new OutboxEvents(clock);
+    const events = new EventStream(clock);
     const seen: string[] = [];
     events.on('published', ({ ids }) => {
       seen.push(...ids);
@@ -119,7 +119,7 @@ describe('the event stream', () => {
 
   it('does nothing without listeners', () => {
     const clock = new FakeClock();
-    new OutboxEvents(clock).emit('published', published('1'));
+    new EventStream(clock).emit('published', published('1'));
     expect(clock.pending).toBe(0);
   });
 });
@@ -168,8 +168,8 @@ describe('the log', () => {
     warning: { text: 'be careful' },
   };
 
-  async function log(level: LogLevel, clock = new FakeClock()): Promise<{ logger: LineLogger; events: OutboxEvents }> {
-    const events = new OutboxEvents(clock);
+  async function log(level: LogLevel, clock = new FakeClock()): Promise<{ logger: LineLogger; events: EventStream }> {
+    const events = new EventStream(clock);
     const logger = new LineLogger();
     logEvents(events, logger, level, clock);
     for (const name of Object.keys(all) as OutboxEventName[]) events.emit(name, all[name]);
@@ -242,7 +242,7 @@ describe('the log', () => {
 
   it('does not mind a logger whose promises are not kept', async () => {
     const [clock, rejected] = [new FakeClock(), jest.fn()];
-    const events = new OutboxEvents(clock);
+    const events = new EventStream(clock);
     process.once('unhandledRejection', rejected);
     const away = (): Promise<void> => Promise.reject(new Error('the log server is away'));
     logEvents(events, { log: away, warn: away, error: away }, 'log', clock);
@@ -274,7 +274,7 @@ describe('the log', () => {
 
   it('outlives a logger that throws', async () => {
     const clock = new FakeClock();
-    const events = new OutboxEvents(clock);
+    const events = new EventStream(clock);
     const fail = (): never => {
       throw new Error('disk full');
     };

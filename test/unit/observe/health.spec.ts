@@ -1,190 +1,306 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { OutboxHealth } from '../../../lib/index.js';
 import { healthOf, type HealthSources } from '../../../lib/observe/health.js';
+import type { SeenRelay } from '../../../lib/observe/seen-relays.js';
+import { codesOf, textsOf } from '../../support/reasons.js';
+import { REASON_CODES } from '../../../lib/observe/reason-codes.js';
 import { StoreClosed } from '../../../lib/store/executor.js';
-import { textsOf } from '../../support/reasons.js';
 
-describe('health', () => {
-  const transportRelay = { transport: 'kafka', receipt: 'broker', circuit: 'closed', lastError: null } as const;
-  const counts = {
-    configured: true,
-    ready: 0,
-    readyIsExact: true,
-    scheduled: 0,
-    waiting: 0,
-    blocked: 0,
-    dead: 0,
-    blockedKeys: 0,
-    oldestReadyAge: null,
-    leasedBuckets: 32,
-    instances: 1,
-  };
-  const sources = (change: Partial<HealthSources> = {}): HealthSources => ({
+const counts = {
+  configured: true,
+  ready: 0,
+  readyIsExact: true,
+  scheduled: 0,
+  waiting: 0,
+  blocked: 0,
+  dead: 0,
+  blockedKeys: 0,
+  oldestReadyAge: null,
+  leasedBuckets: 32,
+  instances: 1,
+};
+const view = { transport: 'a', receipt: 'broker', circuit: 'closed', lastError: null } as const;
+const relay = { running: true, storeDownFor: null, transports: [view] };
+const away = { name: 'queue "q"', awayFor: 5_000, error: 'gone' };
+const failing = (operation: 'lease' | 'fetch' | 'park') => [
+  { operation, transport: operation === 'lease' ? null : 'a', failingFor: 9_000, error: 'no right' },
+];
+const silent: SeenRelay = {
+  owner: 'o',
+  place: 'host pid 7',
+  lease: 30_000,
+  state: 'silent',
+  heardAt: new Date(0),
+  transports: ['b'],
+  troubles: [],
+};
+const stand = { bucket: 0, seq: '1', id: 'x', age: 90_000, ready: 1, lease: null, standsFor: 90_000 };
+
+/** What health says of this. `a` is the transport of the relay of this process. */
+const healthWith = (change: Partial<HealthSources>): OutboxHealth =>
+  healthOf({
     mode: true,
-    relay: { running: true, storeDownFor: null, transports: [transportRelay] },
-    transports: new Map([['kafka', { kind: 'kafka', receipt: 'broker' }]]),
-    stats: { transports: { kafka: counts }, total: counts },
+    relay,
+    transports: new Map([['a', { kind: 'rabbitmq', receipt: 'broker' }]]),
+    stats: { transports: { a: counts } },
     ...change,
   });
+const counted = (change: object, name = 'a') => ({ stats: { transports: { [name]: { ...counts, ...change } } } });
+const relayWith = (change: object) => ({ relay: { ...relay, ...change } });
+const transportWith = (change: object) => relayWith({ transports: [{ ...view, ...change }] });
+const said = (change: Partial<HealthSources>): readonly string[] => {
+  const health = healthWith(change);
+  return [health.status, ...textsOf(health)];
+};
 
-  it('is up when everything works', () => {
-    expect(healthOf(sources())).toMatchObject({
-      status: 'up',
-      reasons: [],
-      relay: { mode: true, running: true },
-      transports: { kafka: { kind: 'kafka', receipt: 'broker', circuit: 'closed', lastError: null } },
-    });
-  });
-  it('I10: degraded while lease rows or messages are out of sight', () => {
-    const seen = (change: object) => {
-      const stats = { transports: { kafka: { ...counts, ...change } }, total: counts };
-      return [healthOf(sources({ stats })).status, ...textsOf(healthOf(sources({ stats })))];
-    };
-    expect(seen({ missingLeases: 0, rowsHidden: false })).toEqual(['up']);
-    expect(seen({ missingLeases: 3 })).toEqual([
-      'degraded',
-      expect.stringMatching(/^3 lease rows of 'kafka' are missing/),
-    ]);
-    expect(seen({ rowsHidden: true })).toEqual(['degraded', expect.stringMatching(/^Row security hides messages for/)]);
-  });
-  it('D9: degraded while messages have failed again and again', () => {
-    const seen = (change: object) => {
-      const health = healthOf(sources({ stats: { transports: { kafka: { ...counts, ...change } }, total: counts } }));
-      return [health.status, ...textsOf(health)];
-    };
-    expect(seen({ waiting: 3, failingOften: 0, mostAttempts: 0 })).toEqual(['up']);
-    expect(seen({ waiting: 3, failingOften: 2, mostAttempts: 36 })).toEqual([
-      'degraded',
-      "2 messages for 'kafka' have failed 10 times or more, the most 36 times: `last_error` says why.",
-    ]);
-  });
-  it('G7: degraded while heartbeats come more than a third of a lease late', () => {
-    const relay = (heartbeatLate: number) => ({
-      running: true,
-      storeDownFor: null,
-      transports: [transportRelay],
-      heartbeatLate,
-    });
-    expect(healthOf({ ...sources({ relay: relay(9_000) }), lease: 30_000 }).status).toBe('up');
-    expect(healthOf({ ...sources({ relay: relay(12_000) }), lease: 30_000 })).toMatchObject({
-      status: 'degraded',
-      reasons: [{ code: 'process_stood_still', text: 'The process was frozen or blocked for 12s.' }],
-      relay: { heartbeatLate: 12_000 },
-    });
+/** Everything that health can complain of: how it is, and how the sentence begins. */
+const COMPLAINTS: Record<string, [Partial<HealthSources>, OutboxHealth['status'], string]> = {
+  database_silent: [
+    { stats: { error: new Error('postgres://u:secret@h') } },
+    'down',
+    'The database does not answer: postgres://***@h.',
+  ],
+  database_read_only: [{ stats: { transports: {}, readOnly: true } }, 'down', 'The database is read-only: '],
+  database_copied: [
+    relayWith({ heldBack: 'The messages in outbox_ready came from another database, with a backup or a copy; …' }),
+    'down',
+    'The messages in outbox_ready came from another database',
+  ],
+  database_refuses: [
+    relayWith({ failing: failing('park') }),
+    'degraded',
+    "Recording what failed of 'a' fails: no right.",
+  ],
+  reads_failing: [
+    relayWith({ failing: failing('fetch') }),
+    'down',
+    "Reading the ready messages of 'a' fails: no right.",
+  ],
+  lease_renewal_failing: [
+    relayWith({ failing: failing('lease') }),
+    'down',
+    'Renewing the leases in the database fails: no right.',
+  ],
+  lease_renewal_slow: [relayWith({ slowRenewal: 1_204.6 }), 'degraded', 'Renewing the leases took 1205ms.'],
+  relay_stopped: [relayWith({ running: false, transports: [] }), 'down', 'The relay is not running.'],
+  counts_late: [{ stats: { late: 2_000 } }, 'degraded', 'The database has not counted the messages within 2s.'],
+  process_stood_still: [
+    { lease: 30_000, ...relayWith({ heartbeatLate: 12_000 }) },
+    'degraded',
+    'The process was frozen or blocked for 12s.',
+  ],
+  snapshot_held: [
+    relayWith({
+      heldSnapshot: { text: 'PostgreSQL has kept dead rows of outbox_ready for 14m: session 1 holds', isSlow: true },
+    }),
+    'degraded',
+    'PostgreSQL has kept dead rows',
+  ],
+  transport_down: [transportWith({ circuit: 'open', lastError: 'gone' }), 'down', "Transport 'a' is down: gone."],
+  transport_blocked: [
+    transportWith({ circuit: 'blocked', lastError: 'alarm' }),
+    'down',
+    "Transport 'a' asks to wait: alarm.",
+  ],
+  paused: [
+    {
+      stats: {
+        transports: {},
+        pauses: [
+          {
+            transport: 0,
+            name: 'a',
+            topic: null,
+            key: null,
+            since: new Date(0),
+            actor: 'ann',
+            reason: 'wrong prices.',
+          },
+        ],
+      },
+    },
+    'degraded',
+    "Transport 'a' is paused since 1970-01-01T00:00:00.000Z by ann: wrong prices.",
+  ],
+  trial: [transportWith({ onTrial: 12 }), 'degraded', "Transport 'a': messages go one by one"],
+  destination_missing: [
+    transportWith({ away: [{ ...away, putOff: 0 }] }),
+    'degraded',
+    'Transport \'a\': queue "q" is missing: gone.',
+  ],
+  destination_away: [
+    transportWith({ away: [{ ...away, putOff: 3 }] }),
+    'degraded',
+    'Transport \'a\': queue "q" takes nothing: gone.',
+  ],
+  no_relay: [
+    counted({ ready: 3, waiting: 2, instances: 0, configured: false }, 'b'),
+    'degraded',
+    "5 messages for 'b', which no live relay publishes. This process does not have it: give it back to the options of a relay",
+  ],
+  relay_silent: [
+    { stats: { ...counted({ ready: 2, instances: 0 }, 'b').stats, relays: [silent] } },
+    'degraded',
+    "2 messages for 'b'",
+  ],
+  dead_letters: [counted({ dead: 4 }), 'degraded', "4 dead messages for 'a' wait for requeue or discard."],
+  failing_often: [
+    counted({ waiting: 3, failingOften: 2, mostAttempts: 36 }),
+    'degraded',
+    "2 messages for 'a' have failed 10 times or more, the most 36 times: `last_error` says why.",
+  ],
+  keys_blocked: [
+    counted({ waiting: 1, blockedKeys: 1, blocked: 2 }),
+    'degraded',
+    "1 key of 'a' is blocked by a failed message, with 2 messages behind it: until it is published or cancelled.",
+  ],
+  lease_rows_missing: [counted({ missingLeases: 3 }), 'degraded', "3 lease rows of 'a' are missing"],
+  rows_hidden: [counted({ rowsHidden: true }), 'degraded', 'Row security hides messages for'],
+  standing_still: [
+    {
+      lease: 30_000,
+      stats: { transports: { a: counts }, standing: new Map([['a', { standsFor: 90_000, stands: [stand] }]]) },
+    },
+    'degraded',
+    "Messages for 'a' are ready, and none has moved for 90s",
+  ],
+};
+/** Failures of the catalogue that one of them tells of. */
+const TELLS: Readonly<Record<string, string>> = {
+  process_stood_still: 'G7: a heartbeat that is more than a third of a lease late',
+  lease_renewal_slow: 'E15: renewals that leave no time to publish in',
+  failing_often: 'D9: messages that have failed again and again',
+  lease_rows_missing: 'I10: lease rows that are out of sight',
+  rows_hidden: 'I10: messages that are out of sight',
+};
+
+describe('health', () => {
+  it('is up when everything works, and where a process only enqueues', () => {
+    const report = { kind: 'rabbitmq', receipt: 'broker', circuit: 'closed', lastError: null };
+    expect(healthWith({})).toMatchObject({ status: 'up', reasons: [], transports: { a: report } });
+    const idle = { mode: false as const, ...relayWith({ running: false, transports: [] }) };
+    expect(healthWith(idle)).toMatchObject({ status: 'up', transports: { a: { circuit: 'idle' } } });
+    expect(said({ lease: 30_000, ...relayWith({ heartbeatLate: 9_000 }) })).toEqual(['up']);
+    expect(said(counted({ waiting: 1, blockedKeys: 1, missingLeases: 0, rowsHidden: false, failingOften: 0 }))).toEqual(
+      ['up'],
+    );
   });
 
-  it('E15: degraded while renewing the leases takes too long to publish', () => {
-    const relay = { running: true, storeDownFor: null, transports: [transportRelay], slowRenewal: 1_204.6 };
-    expect(textsOf(healthOf(sources({ relay })))).toEqual([
-      expect.stringMatching(/^Renewing the leases took 1205ms\./),
+  it.each(Object.entries(COMPLAINTS).map(([code, row]) => [TELLS[code] ?? code, code, ...row] as const))(
+    '%s',
+    (_, code, change, status, text) => {
+      const health = healthWith(change);
+      expect([health.status, [...new Set(codesOf(health))]]).toEqual([status, [code]]);
+      expect(textsOf(health)[0]?.slice(0, text.length)).toBe(text);
+    },
+  );
+
+  it('has a code for each sentence', () => {
+    expect([...REASON_CODES].sort()).toEqual(Object.keys(COMPLAINTS).sort());
+    const closed = healthWith({ stats: { error: new StoreClosed() } });
+    expect([codesOf(closed), textsOf(closed)]).toEqual([
+      ['database_silent'],
+      ['This outbox is closed, as its application is: nothing can be asked of its tables.'],
     ]);
+    const many = Array.from({ length: 7 }, () => ({ ...away, putOff: 1 }));
+    const codes = codesOf(healthWith(transportWith({ away: many })));
+    expect([codes.length, ...new Set(codes)]).toEqual([6, 'destination_away']);
   });
 
-  it('is down without database, without relay, or with every transport down', () => {
-    expect(healthOf(sources({ stats: { error: new Error('postgres://u:secret@h') } }))).toMatchObject({
-      status: 'down',
-      reasons: [{ text: 'The database does not answer: postgres://***@h.' }],
-    });
-    expect(textsOf(healthOf(sources({ stats: { error: new StoreClosed() } })))).toEqual([
-      'This outbox is closed, as its application is: nothing can be asked of its tables.',
-    ]);
-    expect(healthOf(sources({ relay: { running: false, storeDownFor: null, transports: [] } }))).toMatchObject({
-      status: 'down',
-      reasons: [{ code: 'relay_stopped' }],
-    });
-    const failing = [{ operation: 'lease', transport: null, failingFor: 61_000, error: 'gone' }] as const;
-    expect(
-      healthOf({
-        ...sources({ relay: { running: true, storeDownFor: 61_000, failing, transports: [transportRelay] } }),
-        now: 100_000,
-      }),
-    ).toMatchObject({
-      status: 'down',
-      reasons: [{ text: 'Renewing the leases in the database fails: gone.', since: new Date(39_000) }],
-    });
-    const open = { ...transportRelay, circuit: 'open', lastError: 'gone' } as const;
-    expect(healthOf(sources({ relay: { running: true, storeDownFor: null, transports: [open] } }))).toMatchObject({
-      status: 'down',
-      reasons: [{ code: 'transport_down', text: "Transport 'kafka' is down: gone.", transport: 'kafka' }],
-    });
+  it('puts first why nothing goes out, and says since when', () => {
+    const stopped = { ...relayWith({ running: false }), stats: { late: 2_000 } };
+    expect(codesOf(healthWith(stopped))).toEqual(['relay_stopped', 'counts_late']);
+    const [reason] = healthWith({ ...relayWith({ failing: failing('lease') }), now: 100_000 }).reasons;
+    expect(reason?.since).toEqual(new Date(91_000));
   });
-  it('is degraded when one of several transports is down, when messages are dead, or nobody publishes them', () => {
-    const blocked = { ...transportRelay, transport: 'rabbit', circuit: 'blocked' } as const;
-    expect(
-      healthOf(sources({ relay: { running: true, storeDownFor: null, transports: [transportRelay, blocked] } })),
-    ).toMatchObject({
-      status: 'degraded',
-      reasons: [{ code: 'transport_blocked', text: "Transport 'rabbit' asks to wait." }],
-    });
-    const orphaned = { ...counts, ready: 3, waiting: 2, instances: 0, configured: false };
-    const stats = { transports: { kafka: { ...counts, dead: 4 }, former: orphaned }, total: counts };
-    expect(healthOf(sources({ stats }))).toMatchObject({
-      status: 'degraded',
-      reasons: [
-        { text: "4 dead messages for 'kafka' wait for requeue or discard." },
-        {
-          text: "5 messages for 'former', which no live relay publishes. This process does not have it: give it back to the options of a relay, or remove its messages with cancel and discard.",
-        },
-      ],
-    });
+
+  it('is degraded while one of several transports goes out, or can be read', () => {
+    const two = (first: object) => [
+      { ...view, ...first },
+      { ...view, transport: 'b' },
+    ];
+    expect(said(relayWith({ transports: two({ circuit: 'open' }) }))[0]).toBe('degraded');
+    expect(said(relayWith({ transports: two({}), failing: failing('fetch') }))[0]).toBe('degraded');
   });
-  it('does not say that no relay is there for what its own relay cannot publish at the moment', () => {
-    const stats = { transports: { kafka: { ...counts, ready: 3, instances: 0 } }, total: counts };
-    const reasonsWith = (circuit: 'open' | 'probing' | 'blocked' | 'closed', running = true): readonly string[] =>
-      textsOf(
-        healthOf(
-          sources({
-            mode: running ? true : 'manual',
-            relay: { running, storeDownFor: null, transports: [{ ...transportRelay, circuit, lastError: 'gone' }] },
-            stats,
-          }),
-        ),
-      );
-    expect(reasonsWith('open')).toEqual(["Transport 'kafka' is down: gone."]);
-    expect(reasonsWith('probing')).toEqual(["Transport 'kafka' is down: gone."]);
-    expect(reasonsWith('blocked')).toEqual(["Transport 'kafka' asks to wait: gone."]);
-    // It has begun, or its broker is back, and its next heartbeat is still to come.
-    expect(reasonsWith('closed')).toEqual([]);
-    expect(reasonsWith('closed', false)).toEqual(["3 messages for 'kafka', which no live relay publishes."]);
-  });
-  it('D1: tells of keys that hold others back or wait for an operator, not of a retry that holds nobody', () => {
-    const reasons = (change: Partial<typeof counts>): readonly string[] =>
-      textsOf(healthOf(sources({ stats: { transports: { kafka: { ...counts, ...change } }, total: counts } })));
-    const held = (messages: string, way: string) =>
-      `1 key of 'kafka' is blocked by a failed message, with ${messages} behind it: until it is ${way}.`;
-    expect(reasons({ waiting: 1, blockedKeys: 1 })).toEqual([]);
-    expect(reasons({ waiting: 1, blockedKeys: 1, blocked: 2 })).toEqual([held('2 messages', 'published or cancelled')]);
-    expect(reasons({ dead: 1, blockedKeys: 1 })).toEqual([
-      expect.stringContaining('1 dead message for'),
-      held('0 messages', 'published, requeued, discarded or released'),
-    ]);
-    expect(reasons({ dead: 1 })).toHaveLength(1);
-  });
-  it('E14: is down while no transport can be read, and degraded while something else fails, or one of several', () => {
-    const relay = (operation: 'fetch' | 'take', names: readonly string[]) => {
-      const failing = names.map((transport, i) => ({ operation, transport, failingFor: 500 + i, error: 'denied' }));
-      return {
-        running: true,
-        storeDownFor: 500,
-        failing,
-        transports: [transportRelay, { ...transportRelay, transport: 'rabbit' }],
-      };
-    };
-    const seen = (operation: 'fetch' | 'take', names: readonly string[]) => {
-      const health = healthOf(sources({ relay: relay(operation, names) }));
-      return [health.status, ...textsOf(health)];
-    };
-    expect(seen('fetch', ['kafka'])).toEqual(['degraded', "Reading the ready messages of 'kafka' fails: denied."]);
-    expect(seen('fetch', ['kafka', 'rabbit'])).toEqual([
+
+  it('E14: is down while no transport can be read', () => {
+    const both = ['a', 'b'].map((transport) => ({ operation: 'fetch', transport, failingFor: 500, error: 'denied' }));
+    const transports = [view, { ...view, transport: 'b' }];
+    expect(said(relayWith({ transports, failing: both }))).toEqual([
       'down',
-      "Reading the ready messages of 'kafka' fails: denied.",
-      "Reading the ready messages of 'rabbit' fails: denied.",
+      "Reading the ready messages of 'a' fails: denied.",
+      "Reading the ready messages of 'b' fails: denied.",
     ]);
-    expect(seen('take', ['kafka'])).toEqual(['degraded', expect.stringMatching(/^Reading due retries/)]);
   });
-  it('does not ask a process that only enqueues for a relay', () => {
-    const relay = { running: false, storeDownFor: null, transports: [] };
-    expect(healthOf(sources({ mode: false, relay }))).toMatchObject({
-      status: 'up',
-      transports: { kafka: { circuit: 'idle' } },
+
+  it('does not say that no relay is there for what its own relay cannot publish at the moment', () => {
+    const { stats } = counted({ ready: 3, instances: 0 });
+    const texts = (circuit: string, running = true): readonly string[] => {
+      const transports = [{ ...view, circuit, lastError: 'gone' }] as never;
+      return said({ mode: running ? true : 'manual', ...relayWith({ running, transports }), stats }).slice(1);
+    };
+    expect(texts('open')).toEqual(["Transport 'a' is down: gone."]);
+    expect(texts('probing')).toEqual(["Transport 'a' is down: gone."]);
+    expect(texts('blocked')).toEqual(["Transport 'a' asks to wait: gone."]);
+    // It has begun, or its broker is back, and its next heartbeat is still to come.
+    expect(texts('closed')).toEqual([]);
+    expect(texts('closed', false)).toEqual(["3 messages for 'a', which no live relay publishes."]);
+  });
+
+  it('D1: tells of keys that wait for an operator, each number as people write it', () => {
+    const way = 'published, requeued, discarded or released';
+    expect(said(counted({ dead: 1, blockedKeys: 1 })).slice(1)).toEqual([
+      "1 dead message for 'a' waits for requeue or discard.",
+      `1 key of 'a' is blocked by a failed message, with 0 messages behind it: until it is ${way}.`,
+    ]);
+    expect(said(counted({ dead: 2, blockedKeys: 2, blocked: 1 }))[2]).toBe(
+      `2 keys of 'a' are blocked by a failed message, with 1 message behind it: until it is ${way}.`,
+    );
+    expect(said(counted({ dead: 1 }))).toHaveLength(2);
+  });
+
+  it('Y3: counts one as one', () => {
+    expect([
+      said({ ...relayWith({ transports: [] }), ...counted({ ready: 1, instances: 0 }) })[1],
+      said(counted({ failingOften: 1, mostAttempts: 36 }))[1],
+      said(counted({ missingLeases: 1 }))[1],
+    ]).toEqual([
+      "1 message for 'a', which no live relay publishes.",
+      "1 message for 'a' has failed 36 times: `last_error` says why.",
+      expect.stringMatching(/^1 lease row of 'a' is missing, .* lies in its bucket\./),
+    ]);
+  });
+
+  it('has a sentence for each row of the table of reasons in the page for operators', () => {
+    const page = readFileSync(join(process.cwd(), 'docs/operations.md'), 'utf8');
+    const table = page.slice(page.indexOf('### What health says'), page.indexOf('### Missing destinations'));
+    const rows = table.split('\n').filter((line) => line.startsWith('| "'));
+    expect(rows.length).toBeGreaterThan(15);
+    const one = healthWith({
+      lease: 30_000,
+      stats: { transports: { a: counts }, standing: new Map([['a', { standsFor: 0, stands: [stand] }]]) },
     });
+    const texts = [...Object.values(COMPLAINTS).map(([change]) => healthWith(change)), one].flatMap(textsOf);
+    const parts = rows.flatMap((row) =>
+      [...(row.split(' | ')[0] as string).matchAll(/"([^"]+)"/g)].map(([, text]) => text),
+    );
+    const unknown = parts.filter((part) => !texts.some((text) => patternOf(part as string).test(singular(text))));
+    expect(unknown).toEqual([]);
   });
 });
+
+/** Three dots stand for anything. */
+const patternOf = (words: string): RegExp =>
+  new RegExp(
+    singular(words)
+      .replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
+      .replaceAll('…', '.*'),
+  );
+/** The table has the plural. */
+const singular = (words: string): string =>
+  words
+    .replace(/\b(message|key|lease row)s\b/g, '$1')
+    .replace(/\b(are|is)\b/g, 'is')
+    .replace(/\b(have|has)\b/g, 'has')
+    .replace(/\bwaits?\b/g, 'wait');

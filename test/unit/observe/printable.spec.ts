@@ -2,16 +2,16 @@ import { ConsoleLogger } from '@nestjs/common';
 import type { OutboxEventMap } from '../../../lib/index.js';
 import { errorText } from '../../../lib/observe/redact/error-text.js';
 import { logEvents } from '../../../lib/observe/log-events.js';
-import { OutboxEvents } from '../../../lib/observe/outbox-events.js';
+import { EventStream } from '../../../lib/observe/event-stream.js';
 import { FakeClock } from '../../../lib/testing/index.js';
 
 /** Escape and CSI of a terminal, backspace, DEL, ends of lines of Unicode, and what turns the direction of writing. */
 const OBEYED = ['\u001b', '\u009b', '\u0008', '\u007f', '\u0085', '\u2028', '\u2029', '\u061c', '\u202e', '\u2066'];
 const escapeOf = (sign: string): string => `\\u${sign.charCodeAt(0).toString(16).padStart(4, '0')}`;
 
-async function printed(emit: (events: OutboxEvents) => void): Promise<string> {
+async function printed(emit: (events: EventStream) => void): Promise<string> {
   const clock = new FakeClock();
-  const events = new OutboxEvents(clock);
+  const events = new EventStream(clock);
   const lines: string[] = [];
   const write = (text: unknown): boolean => lines.push(String(text)) > 0;
   const out = [jest.spyOn(process.stdout, 'write').mockImplementation(write), jest.spyOn(process.stderr, 'write').mockImplementation(write)]; // prettier-ignore

@@ -165,7 +165,6 @@ describe('options', () => {
       dedup: 604_800_000,
       audit: 7_776_000_000,
       every: { cron: '0 3 * * *' },
-      pause: 0,
     });
     expect(options.retry).toMatchObject({ maxAttempts: null, maxAge: 86_400_000 });
     expect(problems({ retention: { every: { cron: 'x' } } })).toHaveLength(1);

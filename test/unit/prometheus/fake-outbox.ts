@@ -1,5 +1,5 @@
 import type { OutboxHealth, OutboxEventMap, OutboxEventName, OutboxStats } from '../../../lib/index.js';
-import { OutboxEvents } from '../../../lib/observe/outbox-events.js';
+import { EventStream } from '../../../lib/observe/event-stream.js';
 import type { SnapshotAge } from '../../../lib/prometheus/gauges.js';
 import type { TransportWrapper } from '../../../lib/options/transport-wrapper.js';
 import { FakeClock } from '../../../lib/testing/index.js';
@@ -31,7 +31,7 @@ const TABLES = [
 /** What `OutboxPrometheus` asks of an outbox, and how often it asks. */
 export class FakeOutbox {
   readonly clock = new FakeClock();
-  readonly events = new OutboxEvents(this.clock);
+  readonly events = new EventStream(this.clock);
   sized = 0;
   readonly runtime = {
     wrappers: [] as TransportWrapper[],

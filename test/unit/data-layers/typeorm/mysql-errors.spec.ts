@@ -1,4 +1,4 @@
-import { withoutStatement } from '../../../../lib/data-layers/typeorm/mysql-connection.js';
+import { withoutStatement } from '../../../../lib/data-layers/drivers/mysql-connection.js';
 
 const SECRET = `it's 'a "secret"' for key 'x'`;
 it.each([

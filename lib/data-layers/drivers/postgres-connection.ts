@@ -1,6 +1,6 @@
 import type { Sql } from '../../store/sql.js';
-import type { SqlConnection, SqlExecutor, SqlResult } from '../../store/executor.js';
-import { IdleClose } from './idle-close.js';
+import type { SqlExecutor, SqlResult } from '../../store/executor.js';
+import { OwnConnection } from './own-connection.js';
 import { refuseStatementMode } from './statement-mode.js';
 
 /** What we use of node-postgres' Client. */
@@ -45,26 +45,19 @@ export interface CheckedOut {
 export const RAW = { getTypeParser: () => (value: string) => value };
 const SQLSTATE = /^[0-9A-Z]{5}$/;
 
-/** One connection that reopens itself. Statements queue in the order of the calls; node-postgres wants one at a time. */
-export class PostgresConnection implements SqlConnection {
-  generation = 0;
+/** One connection over node-postgres. */
+export class PostgresConnection extends OwnConnection<CheckedOut> {
   /** Behind a pooler: from the server's start to its end or crash, which the connection to the pooler survives. */
   private serverRun: string | undefined;
-  private open: Promise<CheckedOut> | undefined;
-  private tail: Promise<unknown> = Promise.resolve();
-  private wasOpen = false;
-  /** Of the client that was opened last; aborted with it. */ private session = new AbortController();
-  private readonly idle: IdleClose;
 
   constructor(
-    readonly checkOut: () => Promise<CheckedOut>,
+    checkOut: () => Promise<CheckedOut>,
     readonly noticed: Noticed,
     /** Milliseconds that a transaction may idle, where that is not what the session says. */
     readonly idleInTransaction?: number,
-    /** Milliseconds after which it is closed when nobody asks anything. */
     closeIdleAfter?: number,
   ) {
-    this.idle = new IdleClose(closeIdleAfter, () => void this.drop());
+    super(checkOut, closeIdleAfter);
   }
 
   run(sql: Sql): Promise<SqlResult> {
@@ -75,7 +68,7 @@ export class PostgresConnection implements SqlConnection {
 
   transaction<T>(work: (tx: SqlExecutor, ended: AbortSignal) => Promise<T>): Promise<T> {
     return this.enqueue((open) => {
-      const { signal } = this.session;
+      const signal = this.ended;
       return this.inTransaction(open, (tx) => work(tx, signal));
     });
   }
@@ -109,47 +102,8 @@ export class PostgresConnection implements SqlConnection {
     this.serverRun = run;
   }
 
-  async close(): Promise<void> {
-    this.idle.cancel();
-    await this.drop();
-  }
-
-  private enqueue<T>(work: (open: CheckedOut) => Promise<T>): Promise<T> {
-    const result = this.tail.then(async () => work(await this.connect()));
-    this.tail = result.catch(() => undefined);
-    return this.idle.during(result);
-  }
-
-  private connect(): Promise<CheckedOut> {
-    if (this.open !== undefined) return this.open;
-    const open = this.checkOut().then(
-      (checkedOut) => {
-        if (this.wasOpen) this.generation++;
-        this.wasOpen = true;
-        const session = (this.session = new AbortController());
-        const lost = (): void => {
-          session.abort();
-          if (this.open === open) void this.drop();
-        };
-        checkedOut.client.on('error', lost);
-        checkedOut.client.on('end', lost);
-        return checkedOut;
-      },
-      (error: unknown) => {
-        this.open = undefined;
-        throw error;
-      },
-    );
-    this.open = open;
-    return open;
-  }
-
-  async drop(): Promise<void> {
-    const { open } = this;
-    this.open = undefined;
-    this.session.abort();
-    const checkedOut = await open?.catch(() => undefined);
-    await checkedOut?.release().catch(() => undefined);
+  protected async end({ release }: CheckedOut): Promise<void> {
+    await release().catch(() => undefined);
   }
 
   private async execute(open: CheckedOut, { statement, values }: Sql): Promise<SqlResult> {

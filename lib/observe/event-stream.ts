@@ -1,7 +1,7 @@
 import { inCleanScope } from '../time/async-scope.js';
 import { isThenable } from '../message/is-thenable.js';
 import type { Clock } from '../time/clock.js';
-import type { OutboxEventMap, OutboxEventName } from './events.js';
+import type { OutboxEventMap, OutboxEventName, OutboxEvents, OutboxHooks } from './events.js';
 
 /** Events that wait for their listeners; beyond it new ones are dropped and counted. */
 const MAX_QUEUED = 10_000;
@@ -17,23 +17,19 @@ interface Queued {
 /**
  * Tells listeners, later and apart from the relay: `emit` only queues, so that a listener that throws, rejects, never
  * ends or is slow cannot break or delay the stage that emitted. Order is kept. What the listener returns is not awaited.
- * To the stages it is `OutboxHooks`; their side of it is not part of the published class.
  */
-export class OutboxEvents {
-  /** Events that no listener saw because too many were waiting. */
+export class EventStream implements OutboxEvents, OutboxHooks {
   dropped = 0;
-  /** @internal */ readonly listeners = new Map<OutboxEventName, Set<Listener>>();
-  /** @internal */ queue: Queued[] = [];
-  /** @internal */ cancel: (() => void) | undefined;
-  /** @internal */ closed = false;
+  private readonly listeners = new Map<OutboxEventName, Set<Listener>>();
+  private queue: Queued[] = [];
+  private cancel: (() => void) | undefined;
+  private closed = false;
 
-  /** @internal */
   constructor(
-    /** @internal */ readonly clock: Pick<Clock, 'after'>,
-    /** @internal */ readonly onListenerError: (name: OutboxEventName, error: unknown) => void = () => {},
+    private readonly clock: Pick<Clock, 'after'>,
+    private readonly onListenerError: (name: OutboxEventName, error: unknown) => void = () => {},
   ) {}
 
-  /** Calls `listener` for every event of this name from now on. @returns a function that ends it */
   on<K extends OutboxEventName>(name: K, listener: (event: OutboxEventMap[K]) => unknown): () => void {
     // A wrapper of its own per call: the same function may listen twice and leave once.
     const own: Listener = (event) => listener(event);
@@ -45,7 +41,6 @@ export class OutboxEvents {
     };
   }
 
-  /** The next event of this name. Never rejects; pending for good when none comes: race it with a deadline. */
   once<K extends OutboxEventName>(name: K): Promise<OutboxEventMap[K]> {
     return new Promise((resolve) => {
       const off = this.on(name, (event) => {
@@ -55,12 +50,10 @@ export class OutboxEvents {
     });
   }
 
-  /** @internal */
   has(name: OutboxEventName): boolean {
     return (this.listeners.get(name)?.size ?? 0) > 0;
   }
 
-  /** @internal */
   emit<K extends OutboxEventName>(name: K, event: OutboxEventMap[K]): void {
     if (this.closed || !this.has(name)) return;
     if (this.queue.length >= MAX_QUEUED) {
@@ -71,7 +64,7 @@ export class OutboxEvents {
     this.cancel ??= this.clock.after(0, () => this.deliver(BATCH));
   }
 
-  /** Delivers what waits, then stays silent. @internal */
+  /** Delivers what waits, then stays silent. */
   close(): void {
     this.cancel?.();
     this.deliver(MAX_QUEUED);
@@ -81,8 +74,7 @@ export class OutboxEvents {
     this.listeners.clear();
   }
 
-  /** @internal */
-  deliver(limit: number): void {
+  private deliver(limit: number): void {
     this.cancel = undefined;
     const batch = this.queue.splice(0, limit);
     for (const { name, event } of batch) {
@@ -91,8 +83,7 @@ export class OutboxEvents {
     if (this.queue.length > 0) this.cancel ??= this.clock.after(0, () => this.deliver(BATCH));
   }
 
-  /** @internal */
-  call(name: OutboxEventName, listener: Listener, event: unknown): void {
+  private call(name: OutboxEventName, listener: Listener, event: unknown): void {
     try {
       const result = inCleanScope(() => listener(event as never));
       if (isThenable(result)) result.then(undefined, (error: unknown) => this.complain(name, error));
@@ -101,8 +92,7 @@ export class OutboxEvents {
     }
   }
 
-  /** @internal */
-  complain(name: OutboxEventName, error: unknown): void {
+  private complain(name: OutboxEventName, error: unknown): void {
     try {
       this.onListenerError(name, error);
     } catch {

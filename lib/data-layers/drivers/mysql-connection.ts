@@ -3,8 +3,8 @@ import { OutboxError } from '../../outbox.errors.js';
 import { PLAIN, type TransactionBounds } from '../../store/mysql/capabilities.js';
 import type { MysqlError } from '../../store/mysql/errors.js';
 import type { Sql } from '../../store/sql.js';
-import type { SqlConnection, SqlExecutor, SqlResult } from '../../store/executor.js';
-import { IdleClose } from './idle-close.js';
+import type { SqlExecutor, SqlResult } from '../../store/executor.js';
+import { lost, OwnConnection } from './own-connection.js';
 
 /** What we use of a mysql2 connection; its own types would make mysql2 a dependency of ours. */
 export interface MysqlClient {
@@ -27,30 +27,20 @@ interface MysqlQuery {
   rowsAsArray: true;
   timeout?: number;
 }
-/** One connection that reopens itself. A statement sees nothing of a transaction that another caller has open on it. */
-export class MysqlConnection implements SqlConnection {
-  generation = 0;
-  private open: Promise<MysqlSession> | undefined;
-  private tail: Promise<unknown> = Promise.resolve();
-  private wasOpen = false;
-  /** of the client that was opened last; aborted with it */
-  private session = new AbortController();
-  /** what `open` resolved to, as long as it is that */
-  private client: MysqlClient | undefined;
+/** One connection over mysql2. */
+export class MysqlConnection extends OwnConnection<MysqlSession> {
   /** fails the statement in flight: mysql2 forgets it when the connection is destroyed */
   private abort: ((reason: Error) => void) | undefined;
-  private readonly idle: IdleClose;
 
   /** @param timeout milliseconds after which the client gives up on an answer and drops the connection. */
   constructor(
-    readonly checkOut: () => Promise<MysqlSession>,
+    checkOut: () => Promise<MysqlSession>,
     readonly timeout: number,
     /** The server takes no writes any more: what is open there may be a replica's by now, and reads it for ever. */
     readonly demoted: () => void,
-    /** Milliseconds after which it is closed when nobody asks anything. */
     closeIdleAfter?: number,
   ) {
-    this.idle = new IdleClose(closeIdleAfter, () => this.leave());
+    super(checkOut, closeIdleAfter);
   }
 
   run(sql: Sql): Promise<SqlResult> {
@@ -59,7 +49,7 @@ export class MysqlConnection implements SqlConnection {
 
   transaction<T>(work: (tx: SqlExecutor, ended: AbortSignal) => Promise<T>): Promise<T> {
     return this.enqueue(async ({ client, bounds }) => {
-      const { signal } = this.session;
+      const signal = this.ended;
       await this.ask(client, bounds.begin);
       try {
         const result = await work({ run: (sql) => this.execute(client, sql) }, signal);
@@ -78,69 +68,35 @@ export class MysqlConnection implements SqlConnection {
     if (bounds !== PLAIN) await this.ask(client, bounds.commit); // nothing is left to commit: it ends the bounds
   }
 
-  close(): Promise<void> {
-    this.idle.cancel();
-    return this.drop();
-  }
-
-  private enqueue<T>(work: (session: MysqlSession) => Promise<T>): Promise<T> {
-    const result = this.tail.then(() => this.withSession(work));
-    this.tail = result.catch(() => undefined);
-    return this.idle.during(result);
-  }
-
-  private async withSession<T>(work: (session: MysqlSession) => Promise<T>): Promise<T> {
-    const session = await this.connect();
-    try {
-      return await work(session);
-    } catch (error) {
-      if (READ_ONLY.has((error as MysqlError).errno ?? 0)) this.demoted();
-      if (endsSession(error)) await this.drop();
-      throw error;
-    }
-  }
-
-  private connect(): Promise<MysqlSession> {
-    if (this.open !== undefined) return this.open;
-    const open: Promise<MysqlSession> = this.checkOut().then(
-      (session) => {
-        const { client } = session;
-        if (this.open !== open) return discard(client); // dropped meanwhile: a statement on it would never be answered
-        if (this.wasOpen) this.generation++;
-        this.wasOpen = true;
-        this.client = client;
-        this.session = new AbortController();
-        const ended = (): void => void (this.open === open && this.drop());
-        client.on('error', ended);
-        client.on('end', ended);
-        return session;
-      },
-      (error: unknown) => {
-        if (this.open === open) this.open = undefined;
+  protected override enqueue<T>(work: (session: MysqlSession) => Promise<T>): Promise<T> {
+    return super.enqueue(async (session) => {
+      try {
+        return await work(session);
+      } catch (error) {
+        if (READ_ONLY.has((error as MysqlError).errno ?? 0)) this.demoted();
+        if (endsSession(error)) await this.drop();
         throw error;
-      },
-    );
-    this.open = open;
-    return open;
+      }
+    });
   }
 
-  async drop(): Promise<void> {
-    const { open, client, abort } = this;
-    this.open = this.client = this.abort = undefined;
-    // First, and at once: a statement that is sent after the one in flight failed must be refused. One that is queued on
-    // a connection before its end is forgotten with it.
-    if (client !== undefined) destroy(client);
-    abort?.(lost());
-    this.session.abort();
-    await open?.catch(() => undefined); // one that is still being opened is discarded when it is there
+  override drop(): Promise<void> {
+    const { abort } = this;
+    this.abort = undefined;
+    const dropped = super.drop();
+    abort?.(lost()); // a statement that is queued on a connection before its end is forgotten with it
+    return dropped;
   }
 
-  /** Nothing is asked of it: the server is told, and one that does not close it within a second is left. */
-  private leave(): void {
-    const { client } = this;
+  protected async end({ client }: MysqlSession): Promise<void> {
+    destroy(client);
+  }
+
+  /** The server is told, and one that does not close it within a second is left. */
+  protected override leave(): void {
+    const { client } = this.opened ?? {};
     if (client?._realEnd === undefined) return void this.drop();
-    this.open = this.client = undefined;
-    this.session.abort();
+    this.forget();
     client._realEnd(() => undefined); // sent by then, perhaps: to destroy it now would cut that off
     systemClock.after(GOODBYE, () => destroy(client));
   }
@@ -172,14 +128,6 @@ export class MysqlConnection implements SqlConnection {
 
 /** Milliseconds. */
 const GOODBYE = 1_000;
-
-const lost = (): Error =>
-  Object.assign(new Error('The connection to the database was lost.'), { code: 'PROTOCOL_CONNECTION_LOST' });
-
-function discard(client: MysqlClient): never {
-  destroy(client);
-  throw lost();
-}
 
 function destroy(client: MysqlClient): void {
   client.destroy();

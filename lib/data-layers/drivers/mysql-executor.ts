@@ -1,0 +1,32 @@
+import type { SqlResult } from '../../store/executor.js';
+import type { Sql } from '../../store/sql.js';
+import { isInTransaction } from '../../transaction/sql-boundary.js';
+import { withoutStatement } from './mysql-connection.js';
+
+/** What we use of mysql2's and mysql's connection. */
+interface MysqlClient {
+  query(
+    options: { sql: string; values: readonly unknown[]; rowsAsArray: true },
+    done: (error: Error | null, result: unknown) => void,
+  ): void;
+}
+
+/** Runs a statement in the application's transaction, on its connection: past whatever logs the application's own. */
+export function runOnMysql(client: unknown, { statement, values }: Sql): Promise<SqlResult> {
+  return new Promise((resolve, reject) => {
+    (client as MysqlClient).query({ sql: statement.questionMarks, values, rowsAsArray: true }, (error, result) => {
+      if (error !== null) reject(withoutStatement(error));
+      else if (Array.isArray(result)) resolve({ rows: result as unknown[][], affected: result.length });
+      else resolve(answerOf(result as MysqlHeader));
+    });
+  });
+}
+
+/** Of what returns no rows. */
+interface MysqlHeader {
+  affectedRows?: number;
+  serverStatus?: number;
+}
+function answerOf({ affectedRows = 0, serverStatus }: MysqlHeader): SqlResult {
+  return { rows: [], affected: affectedRows, inTransaction: isInTransaction(serverStatus) };
+}

@@ -1,0 +1,101 @@
+import type { SqlConnection, SqlExecutor, SqlResult } from '../../store/executor.js';
+import type { Sql } from '../../store/sql.js';
+import { IdleClose } from './idle-close.js';
+
+/** A session of ours, whose client tells of its end. */
+export interface Opened {
+  readonly client: { on(event: string, listener: (...args: never[]) => void): unknown };
+}
+
+/**
+ * One connection that reopens itself. Work queues in the order of the calls: a driver wants one statement at a time, and nobody sees
+ * anything of a transaction that another caller has open on it.
+ */
+export abstract class OwnConnection<O extends Opened> implements SqlConnection {
+  generation = 0;
+  /** What `opening` resolved to, as long as it is that. */
+  protected opened: O | undefined;
+  private opening: Promise<O> | undefined;
+  private tail: Promise<unknown> = Promise.resolve();
+  private wasOpen = false;
+  /** Of the session that was opened last; aborted with it. */
+  private session = new AbortController();
+  private readonly idle: IdleClose;
+
+  /** @param closeIdleAfter milliseconds after which it is closed when nobody asks anything */
+  constructor(
+    private readonly checkOut: () => Promise<O>,
+    closeIdleAfter?: number,
+  ) {
+    this.idle = new IdleClose(closeIdleAfter, () => this.leave());
+  }
+
+  abstract run(sql: Sql): Promise<SqlResult>;
+  abstract transaction<T>(work: (tx: SqlExecutor, ended: AbortSignal) => Promise<T>): Promise<T>;
+  /** Ends a session, at once: a statement that is sent after the one in flight failed must be refused. Never rejects. */
+  protected abstract end(opened: O): Promise<void>;
+
+  protected get ended(): AbortSignal {
+    return this.session.signal;
+  }
+
+  close(): Promise<void> {
+    this.idle.cancel();
+    return this.drop();
+  }
+
+  async drop(): Promise<void> {
+    const { opening } = this;
+    const opened = this.forget();
+    if (opened !== undefined) await this.end(opened);
+    await opening?.catch(() => undefined); // one that is still being opened is ended when it is there
+  }
+
+  /** Nothing is asked of it. */
+  protected leave(): void {
+    void this.drop();
+  }
+
+  /** The next work opens another session. @returns the one that is open now */
+  protected forget(): O | undefined {
+    const { opened } = this;
+    this.opening = this.opened = undefined;
+    this.session.abort();
+    return opened;
+  }
+
+  protected enqueue<T>(work: (opened: O) => Promise<T>): Promise<T> {
+    const result = this.tail.then(async () => work(await this.connect()));
+    this.tail = result.catch(() => undefined);
+    return this.idle.during(result);
+  }
+
+  private connect(): Promise<O> {
+    if (this.opening !== undefined) return this.opening;
+    const opening: Promise<O> = this.checkOut().then(
+      async (opened) => {
+        if (this.opening !== opening) {
+          await this.end(opened); // dropped meanwhile: a statement on it would never be answered
+          throw lost();
+        }
+        if (this.wasOpen) this.generation++;
+        this.wasOpen = true;
+        this.opened = opened;
+        this.session = new AbortController();
+        const ended = (): void => void (this.opening === opening && this.drop());
+        opened.client.on('error', ended);
+        opened.client.on('end', ended);
+        return opened;
+      },
+      (error: unknown) => {
+        if (this.opening === opening) this.opening = undefined;
+        throw error;
+      },
+    );
+    this.opening = opening;
+    return opening;
+  }
+}
+
+export const lost = (): Error =>
+  Object.assign(new Error('The connection to the database was lost.'), { code: 'PROTOCOL_CONNECTION_LOST' });
