@@ -2,7 +2,8 @@
 export { OutboxModule } from './outbox.module.js';
 export { getOutboxToken, InjectOutbox, type OutboxPart } from './outbox.tokens.js';
 export { OutboxService, type OutboxWriter } from './enqueue/outbox.service.js';
-export { OutboxAdmin, type MessagePage } from './admin/outbox-admin.js';
+export { OutboxAdmin } from './admin/outbox-admin.js';
+export type { MessagePage } from './admin/message-pages.js';
 export type { MessageQuery, PageOptions } from './admin/message-query.js';
 export type { AuditEntry, AuditPage } from './admin/audit.js';
 export type {

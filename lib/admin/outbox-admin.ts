@@ -2,10 +2,8 @@ import type { ResolvedOptions } from '../outbox.options.js';
 import { refuse } from '../options/refuse.js';
 import type { TransportStats } from '../store/admin-store.js';
 import type { EditableContent, EditableRow } from '../store/edit.js';
-import type { InspectStore, StoredRow } from '../store/inspect-store.js';
 import type { AuditRow, OperatorStore } from '../store/operator-store.js';
 import type { Roles } from '../store/outbox-store.js';
-import { systemClock } from '../time/clock.js';
 import { auditPage, checkedAuditPage, type AuditPage } from './audit.js';
 import { checkedAuditId, checkedFlag, checkedId, checkedPage, checkObject } from './checks.js';
 import {
@@ -23,7 +21,6 @@ import { bucketStates, type BucketState } from './bucket-table.js';
 import { notThere, reasonsOf } from './explanation.js';
 import type { Explanation, ExplainSources } from './explanation-reason.js';
 import { checkedFailures, FAILURE_LOOK, grouped, type FailureQuery, type FailureReport } from './failure-groups.js';
-import { toFound, type FoundMessage } from './found-message.js';
 import { PREVIEW_BYTES } from './content-view.js';
 import {
   checkedChanges,
@@ -49,32 +46,12 @@ import { countPurged, runPurge, type PurgeCount, type PurgeReport } from './purg
 import { checkedPurge, type PurgeSelection } from './purge/purge-selection.js';
 import { drain, type DrainReport } from './drain/drain.js';
 import { checkedDrain, type DrainOptions } from './drain/drain-options.js';
-import { ofFilter } from './of-filter.js';
 import { preview, replay } from './replay/replay.js';
 import { checkedReplayOptions, type ReplayOptions, type ReplayReport } from './replay/replay-options.js';
 import type { ReplayPreview } from './replay/replay-preview.js';
 import { checkedReplay, type ReplaySelection } from './replay/replay-selection.js';
-import {
-  checkedQuery,
-  readCursor,
-  writeCursor,
-  type CheckedQuery,
-  type MessageQuery,
-  type PageOptions,
-} from './message-query.js';
-
-/** Some messages, and where to go on. */
-export interface MessagePage {
-  /** In the order of their states: dead, waiting, blocked, scheduled, ready, published. */
-  readonly messages: readonly FoundMessage[];
-  /** The cursor of the next page; `null`: this is the last one. */
-  readonly next: string | null;
-  /**
-   * `false`: the time for a page was over before it was full, and `next` continues there. With `ids`: the tables were too long to
-   * read whole, and a missing message may still exist.
-   */
-  readonly complete: boolean;
-}
+import { listMessages, namedMessages, type KnownTransports, type MessagePage } from './message-pages.js';
+import { checkedQuery, type MessageQuery, type PageOptions } from './message-query.js';
 
 export interface AdminSources extends ActionSources {
   readonly store: Roles<'inspect' | 'operators' | 'partitions' | 'setup' | 'leases' | 'admin' | 'diagnose'>;
@@ -87,15 +64,13 @@ export interface AdminSources extends ActionSources {
 
 /** Old versions of one message that are shown. */
 const KEPT_SHOWN = 20;
-/** Milliseconds for a page: a filter that few messages match goes on with the next one. */
-const PAGE_TIME = 200;
 
 /**
  * Finds messages, says what holds them up, and changes many at once. It works in every process and needs no relay. Each change
  * is in the audit.
  */
 export class OutboxAdmin {
-  private readonly actions: OperatorActions;
+  /** @internal */ readonly actions: OperatorActions;
 
   constructor(/** @internal */ readonly sources: AdminSources) {
     this.actions = new OperatorActions(sources);
@@ -110,8 +85,8 @@ export class OutboxAdmin {
     const { limit, after } = checkedPage('find', page);
     const known = await this.known(query.transport, 'find');
     return checked.ids === undefined
-      ? this.walk(query, checked, known, { limit, after })
-      : this.named(checked.ids, checked, known);
+      ? listMessages(this.actions.inspect, query, checked, known, { limit, after })
+      : namedMessages(this.actions.inspect, checked.ids, checked, known);
   }
 
   /**
@@ -124,14 +99,14 @@ export class OutboxAdmin {
     checkObject('show', 'options', options, ['payload']);
     const withPayload = checkedFlag('show', 'payload', options.payload);
     const { names } = await this.known(undefined, 'show');
-    const { rows, isComplete } = await this.inspect.byIds([checked]);
+    const { rows, isComplete } = await this.actions.inspect.byIds([checked]);
     const transports: TransportDetails[] = [];
     for (const row of rows) {
-      const content = await this.inspect.content(row, withPayload ? PREVIEW_BYTES : 0);
+      const content = await this.actions.inspect.content(row, withPayload ? PREVIEW_BYTES : 0);
       if (content === undefined) continue;
       transports.push(toDetails(row, content, names, withPayload));
     }
-    const kept = await this.keptOf(checked, withPayload ? PREVIEW_BYTES : 0);
+    const kept = await keptOf(this.actions.operators, checked, withPayload ? PREVIEW_BYTES : 0);
     const edits = kept.map((row) => keptVersion(row, names, withPayload));
     return { id: checked, transports, edits, complete: isComplete };
   }
@@ -143,14 +118,14 @@ export class OutboxAdmin {
   async explain(id: string): Promise<Explanation> {
     const checked = checkedId('explain', id);
     const { names } = await this.known(undefined, 'explain');
-    const { rows, isComplete } = await this.inspect.byIds([checked]);
+    const { rows, isComplete } = await this.actions.inspect.byIds([checked]);
     if (rows.length === 0) {
-      const reason = notThere(isComplete, await this.openTransactions());
+      const reason = notThere(isComplete, await openTransactions(this.sources));
       return { id: checked, text: reason.text, reasons: [reason] };
     }
     const sources = await this.explaining(names);
     const reasons = [];
-    for (const row of rows) reasons.push(reasonsOf(row, await this.inspect.surroundings(row), sources));
+    for (const row of rows) reasons.push(reasonsOf(row, await this.actions.inspect.surroundings(row), sources));
     return { id: checked, text: reasons.map(([first]) => first?.text).join(' '), reasons: reasons.flat() };
   }
 
@@ -163,7 +138,7 @@ export class OutboxAdmin {
     const { transport, ...filter } = checkedFailures(query);
     const { names, number } = await this.known(transport, 'failures');
     const ofTransport = number === undefined ? {} : { transport: number };
-    return grouped(await this.inspect.failures({ ...filter, ...ofTransport, look: FAILURE_LOOK }), names);
+    return grouped(await this.actions.inspect.failures({ ...filter, ...ofTransport, look: FAILURE_LOOK }), names);
   }
 
   /**
@@ -174,12 +149,12 @@ export class OutboxAdmin {
    */
   async drain(options: DrainOptions = {}): Promise<DrainReport> {
     const checked = checkedDrain(options);
-    const { inspect } = this;
+    const { inspect } = this.actions;
     return drain(async () => {
       const { names, number } = await this.known(checked.transport, 'drain');
       const stats = (): Promise<TransportStats[]> => this.sources.store.admin.stats();
       const explain = (): Promise<ExplainSources> => this.explaining(names);
-      return { inspect, transport: number, stats, explain, openTransactions: () => this.openTransactions() };
+      return { inspect, transport: number, stats, explain, openTransactions: () => openTransactions(this.sources) };
     }, checked);
   }
 
@@ -187,8 +162,8 @@ export class OutboxAdmin {
   async buckets(options: { transport?: string } = {}): Promise<BucketState[]> {
     checkObject('buckets', 'options', options, ['transport']);
     const { names, number } = await this.known(options.transport, 'buckets');
-    const rows = await this.inspect.buckets(number);
-    return bucketStates(rows, names, await this.relays(names));
+    const rows = await this.actions.inspect.buckets(number);
+    return bucketStates(rows, names, await relaysOf(this.sources, names));
   }
 
   /**
@@ -266,7 +241,7 @@ export class OutboxAdmin {
     const { names, number } = await this.known(checked.transport, 'restore');
     const restores = checkedAuditId('restore', 'the edit', auditId);
     const of = checkedId('restore', id);
-    const before = await versionBefore(this.operators, of, restores);
+    const before = await versionBefore(this.actions.operators, of, restores);
     const { transport } = before;
     if (number !== undefined && number !== transport) refuse('restore', 'that edit was of another transport');
     const rewrite = async (row: EditableRow): Promise<EditableContent> => restoredInto(row, before);
@@ -289,7 +264,7 @@ export class OutboxAdmin {
     const checked = checkedOptions('purge', options);
     const dryRun = checkedFlag('purge', 'dryRun', options.dryRun);
     const { number } = await this.known(meant.transport, 'purge');
-    const { operators, inspect } = this;
+    const { operators, inspect } = this.actions;
     const sources = { operators, inspect, partitions: this.sources.store.partitions };
     const action = { meant, transport: number };
     return dryRun ? countPurged(sources, action) : runPurge(sources, action, checked, filterText(selection));
@@ -313,7 +288,7 @@ export class OutboxAdmin {
     const dryRun = checkedFlag('replay', 'dryRun', options.dryRun);
     const { names } = await this.known(undefined, 'replay');
     const { store, options: own } = this.sources;
-    const { operators, inspect } = this;
+    const { operators, inspect } = this.actions;
     const changed = (): void => this.sources.changed('ready');
     const sources = { operators, inspect, partitions: store.partitions, options: own, names, changed };
     return dryRun ? preview(sources, meant, checked) : replay(sources, meant, checked);
@@ -337,12 +312,12 @@ export class OutboxAdmin {
 
   /** The pauses, oldest first. */
   pauses(): Promise<PauseEntry[]> {
-    return pauseEntries(this.operators);
+    return pauseEntries(this.actions.operators);
   }
 
-  private get pausing(): PauseSources {
+  /** @internal */ get pausing(): PauseSources {
     return {
-      operators: this.operators,
+      operators: this.actions.operators,
       numberOf: async (transport, subject) => (await this.known(transport, subject)).number as number,
       changed: () => this.sources.pausesChanged(),
     };
@@ -351,7 +326,7 @@ export class OutboxAdmin {
   /** The actions of operators, newest first: who, what, when and how many. */
   async audit(page: PageOptions = {}): Promise<AuditPage> {
     const request = checkedAuditPage(page);
-    return auditPage(await this.operators.audit(request), request.limit);
+    return auditPage(await this.actions.operators.audit(request), request.limit);
   }
 
   /**
@@ -360,35 +335,17 @@ export class OutboxAdmin {
    */
   async stop(auditId: string): Promise<boolean> {
     const ended = { do: 'end', outcome: 'aborted', error: null } as const;
-    return (await this.operators.step(checkedAuditId('stop', 'auditId', auditId), ended)) !== undefined;
+    return (await this.actions.operators.step(checkedAuditId('stop', 'auditId', auditId), ended)) !== undefined;
   }
 
-  private get operators(): OperatorStore {
-    return this.actions.operators;
-  }
-
-  /** @internal */ get inspect(): InspectStore {
-    return this.actions.inspect;
-  }
-
-  /** What a message was; nothing where the tables have no audit yet: nobody could edit there. */
-  private async keptOf(id: string, previewBytes: number): Promise<AuditRow[]> {
-    try {
-      return await this.operators.audit({ before: null, limit: KEPT_SHOWN, edits: { id, previewBytes } });
-    } catch (error) {
-      if ((error as { code?: unknown }).code === 'SCHEMA_MISSING') return [];
-      throw error;
-    }
-  }
-
-  private async edited(
+  /** @internal */ async edited(
     how: Pick<EditSources, 'names' | 'rewrite' | 'restores'>,
     place: Parameters<typeof editMessage>[1],
     changes: MessageChanges,
     checked: CheckedEdit,
   ): Promise<EditPreview | EditReport> {
     const report = await editMessage(
-      { ...how, operators: this.operators, inspect: this.inspect },
+      { ...how, operators: this.actions.operators, inspect: this.actions.inspect },
       place,
       changes,
       checked,
@@ -397,72 +354,33 @@ export class OutboxAdmin {
     return report;
   }
 
-  private async explaining(names: Known['names']): Promise<ExplainSources> {
-    const relays = await this.relays(names);
-    const pauses = await this.operators.pauses();
+  /** @internal */ async explaining(names: KnownTransports['names']): Promise<ExplainSources> {
+    const relays = await relaysOf(this.sources, names);
+    const pauses = await this.actions.operators.pauses();
     return { names, relays, pauses, usesLeases: this.sources.options.coordination !== 'rowLock' };
   }
 
-  /** `undefined`: the database does not tell. */
-  private async openTransactions(): Promise<number | undefined> {
-    return this.sources.store.diagnose?.ask('openTransactions');
-  }
-
-  private async relays(names: Known['names']): Promise<SeenRelay[]> {
-    return seeRelays(await this.sources.store.leases.living('gone'), names);
-  }
-
-  /** Transports by number, also those that left the options; and the number of the one that is meant. */
-  private async known(transport: string | undefined, subject: string): Promise<Known> {
+  /** Transports by number, also those that left the options; and the number of the one that is meant. @internal */
+  async known(transport: string | undefined, subject: string): Promise<KnownTransports> {
     const known = await this.sources.store.setup.transports();
     const names = new Map([...known].map(([name, number]) => [number, name]));
     return { names, number: transport === undefined ? undefined : this.sources.numberOf(transport, known, subject) };
   }
+}
 
-  private async named(ids: readonly string[], query: CheckedQuery, known: Known): Promise<MessagePage> {
-    const { rows, isComplete } = await this.inspect.byIds(ids);
-    const messages = ofFilter(rows, query, known.number).map((row) => toFound(row, known.names));
-    return { messages, next: null, complete: isComplete };
-  }
-
-  /** State by state, each in the order of its index. */
-  private async walk(
-    query: MessageQuery,
-    { states, filter }: CheckedQuery,
-    { names, number }: Known,
-    { limit, after }: { limit: number; after: string | undefined },
-  ): Promise<MessagePage> {
-    const end = systemClock.monotonic() + PAGE_TIME;
-    const begin = after === undefined ? undefined : readCursor(after, query);
-    const found: StoredRow[] = [];
-    let [position, looks] = [begin?.position ?? null, 0];
-    for (const state of begin === undefined ? states : states.slice(states.indexOf(begin.state))) {
-      do {
-        if (found.length >= limit || (looks > 0 && systemClock.monotonic() > end))
-          return pageOf(found, names, writeCursor({ state, position }, query), limit);
-        looks += 1;
-        const transport = number === undefined ? {} : { transport: number };
-        const page = await this.inspect.find({
-          ...filter,
-          ...transport,
-          state,
-          after: position,
-          limit: limit - found.length,
-        });
-        found.push(...page.rows);
-        position = page.next;
-      } while (position !== null);
-    }
-    return pageOf(found, names, null, limit);
+/** What a message was; nothing where the tables have no audit yet: nobody could edit there. */
+async function keptOf(operators: OperatorStore, id: string, previewBytes: number): Promise<AuditRow[]> {
+  try {
+    return await operators.audit({ before: null, limit: KEPT_SHOWN, edits: { id, previewBytes } });
+  } catch (error) {
+    if ((error as { code?: unknown }).code === 'SCHEMA_MISSING') return [];
+    throw error;
   }
 }
 
-interface Known {
-  readonly names: ReadonlyMap<number, string>;
-  readonly number: number | undefined;
-}
+/** `undefined`: the database does not tell. */
+const openTransactions = async ({ store }: AdminSources): Promise<number | undefined> =>
+  store.diagnose?.ask('openTransactions');
 
-function pageOf(rows: readonly StoredRow[], names: Known['names'], next: string | null, limit: number): MessagePage {
-  const messages = rows.map((row) => toFound(row, names));
-  return { messages, next, complete: next === null || rows.length >= limit };
-}
+const relaysOf = async ({ store }: AdminSources, names: KnownTransports['names']): Promise<SeenRelay[]> =>
+  seeRelays(await store.leases.living('gone'), names);

@@ -20,9 +20,9 @@ export class TransactionState {
   /** Another one for each transaction of the session: what belongs to one must not join the next. */
   number = 0;
   /** How many bytes were sent when the last statement that we hear of was answered. */
-  private heardUpTo: number | undefined;
+  heardUpTo: number | undefined;
   /** Statements of the application that are not answered. */
-  private readonly unanswered = new Set<Promise<unknown>>();
+  readonly unanswered = new Set<Promise<unknown>>();
 
   /**
    * @param sent how many bytes were sent on the connection; `undefined` where nobody tells

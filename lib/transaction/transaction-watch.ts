@@ -46,7 +46,7 @@ export class TransactionWatch {
    */
   constructor(
     readonly losesTransactions: boolean,
-    private readonly driver: () => DriverConnection | undefined = () => undefined,
+    readonly driver: () => DriverConnection | undefined = () => undefined,
   ) {
     const perhaps = (): void => tellPerhaps(this.written.entries);
     this.state = new TransactionState(

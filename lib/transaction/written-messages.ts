@@ -15,7 +15,7 @@ const NOBODY: TransactionListener = { committed: () => undefined, rolledBack: ()
 /** What was written in one transaction, in that order, and the savepoints among it. */
 export class WrittenMessages {
   entries: Entry[] = [];
-  private savepoints: Savepoint[] = [];
+  savepoints: Savepoint[] = [];
   /** Until it is taken back, nobody may commit. */
   spoilt: Spoilt | undefined;
 
@@ -67,7 +67,7 @@ export class WrittenMessages {
     return entries;
   }
 
-  private indexOf(name: string): number {
+  indexOf(name: string): number {
     return this.savepoints.findLastIndex((savepoint) => savepoint.name === name);
   }
 }

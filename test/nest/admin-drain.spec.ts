@@ -125,7 +125,7 @@ describeOnEach([], 'OutboxAdmin.drain, beside a running relay', (kind) => {
     const slow = new GatedTransport();
     await start({ transports: { default: slow } });
     await enqueue([{ key: 'a' }]);
-    const { inspect } = admin;
+    const { inspect } = admin.actions;
     const look = inspect.buckets.bind(inspect);
     const seen: DrainProgress[] = [];
     const progress = (now: DrainProgress): void => {

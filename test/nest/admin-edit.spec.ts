@@ -57,8 +57,8 @@ describeOnEach([], 'OutboxAdmin.edit, in an application', (kind) => {
     await start({ encryption });
     const id = await poison();
     const payload = async (): Promise<unknown> => {
-      const [row] = (await admin.inspect.find({ state: 'parked', ids: [id], after: null, limit: 1 })).rows;
-      const { headers, options, preview } = (await admin.inspect.content(row as StoredRow, 1_000)) ?? {};
+      const [row] = (await admin.actions.inspect.find({ state: 'parked', ids: [id], after: null, limit: 1 })).rows;
+      const { headers, options, preview } = (await admin.actions.inspect.content(row as StoredRow, 1_000)) ?? {};
       return { topic: row?.topic, headers, options, bytes: preview?.toString('hex') };
     };
     const original = await payload();

@@ -65,7 +65,7 @@ describeWith('postgres', 'a wait for the end, while a table is locked', () => {
 
   it('what is asked for the report has its time, too', async () => {
     let locked: Promise<unknown> | undefined;
-    const { inspect } = admin;
+    const { inspect } = admin.actions;
     const look = inspect.buckets.bind(inspect);
     inspect.buckets = async (...asked) => {
       const ready = await look(...asked);
