@@ -297,10 +297,10 @@ export class ParkedReader {
       key === null || keys.has(bucket, key) ? [] : [{ bucket, key }],
     );
     const { blocked } = this;
-    for (const { key } of await relay.store.parked.blockedAmong(relay.id, unknown)) blocked.add(key);
-    // The store does not know yet what is not written.
+    // What is on its way to the store is not in its answer, even if it is written before the answer is here.
     for (const { bucket, key } of unknown)
       if (ledger.unwritten.pending.has(key) || this.writes.isQuarantined(bucket, key)) blocked.add(key);
+    for (const { key } of await relay.store.parked.blockedAmong(relay.id, unknown)) blocked.add(key);
   }
 
   /** Whether a ready message of this key has to be parked. */

@@ -87,6 +87,18 @@ describe('more blocked keys than fit into memory', () => {
     expect((await taking).taken).toBe(1);
   });
 
+  it('one that is being parked is blocked, though the store has it only behind its answer', async () => {
+    const { reader, store } = createReader(5);
+    reader.keys.overflow = true;
+    reader.ledger.unwritten.pending.set('failed', 1);
+    store.blockedAmong = async () => {
+      reader.ledger.unwritten.pending.delete('failed'); // written while we ask
+      return [];
+    };
+    await reader.ask([stored({ key: 'failed' }), stored({ key: 'other' })]);
+    expect(['failed', 'other'].map((key) => reader.isBlocked(0, key))).toEqual([true, false]);
+  });
+
   describe('and fewer again', () => {
     const RELOAD = 30_000;
     function overflown() {
