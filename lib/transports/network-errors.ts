@@ -3,7 +3,7 @@
  * are the transport's: no message makes a host unreachable or a certificate expire.
  */
 const OF_THE_NETWORK = [
-  /^E[A-Z]+(_[A-Z]+)?$/, // of the system, and of name resolution: ECONNREFUSED, EAI_AGAIN
+  /^E(AI_)?[A-Z]+$/, // of the system, and of name resolution: ECONNREFUSED, EAI_AGAIN
   /^ERR_(SOCKET|STREAM|SSL|OSSL|TLS)_/,
   /^ABORT_ERR$/, // given up by this side
   /^(CERT_|UNABLE_TO_GET_|UNABLE_TO_VERIFY_|HOSTNAME_MISMATCH$)|SELF_SIGNED_CERT/, // what Node finds wrong with a certificate

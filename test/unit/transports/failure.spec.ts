@@ -1,3 +1,4 @@
+import { isNetworkError } from '../../../lib/transports/network-errors.js';
 import { CAUSE, classify, failed, failureTable, NODE_ROWS, rowOf } from '../../../lib/transports/failure.js';
 
 describe('a failure table', () => {
@@ -55,4 +56,16 @@ describe('a cause becomes blame', () => {
       error: 'e',
     });
   });
+});
+
+it.each([
+  ['ECONNREFUSED', true],
+  ['EAI_AGAIN', true],
+  ['ERR_SOCKET_CLOSED', true],
+  ['ERR_TLS_CERT_ALTNAME_INVALID', true],
+  ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', true],
+  ['ERR_ASSERTION', false], // of an encoder, about a message
+  ['ERR_INVALID_ARG_TYPE', false],
+])('%s: %s, it is of the network', (code, isOfIt) => {
+  expect(isNetworkError(code)).toBe(isOfIt);
 });
