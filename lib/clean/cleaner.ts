@@ -25,6 +25,8 @@ export interface CleanRequest {
 
 /** Rows per statement: short locks, little undo. */
 const BATCH = 1_000;
+/** Milliseconds between two batches: a machine that slept in the first must not sleep again, nor a pool close its idle connections. */
+const MOST_REST = 5_000;
 const UNCOVERED =
   'the archive is in partitions, and none is for what is published now: it lands in the catch-all, and old partitions are not dropped. Run OutboxPartitionMaintainer, in a process that has partitions.period';
 /** Dedup keys of messages that still wait, which one pass comes past: the next one goes on behind them. */
@@ -68,7 +70,8 @@ export class OutboxCleaner {
           counts[kind] += removed;
           passedBy += looked - removed;
           more = looked >= size && passedBy < PASSED_BY;
-          if (more && counts[kind] < limit) await this.rest(this.clock.monotonic() - began, signal);
+          if (more && counts[kind] < limit)
+            await this.rest(Math.min(MOST_REST, this.clock.monotonic() - began), signal);
         }
       } catch (error) {
         errors.push(error);

@@ -146,6 +146,7 @@ export class TransportRelay implements LeaseListener {
       if (!durable) await this.deps.store.ready.flush(this.reader.session);
       await this.parked.ask(messages);
     } catch (error) {
+      this.parked.accepted();
       this.reader.rewind(messages);
       throw error;
     }
@@ -154,6 +155,7 @@ export class TransportRelay implements LeaseListener {
       this.reader.rewind(messages);
       this.wakeUps.ready();
     } else this.accept(this.reader.stillOurs(messages));
+    this.parked.accepted();
   }
 
   /** Step 2, of the key gate: it waits for its turn; behind a parked one of its key it is parked itself. */

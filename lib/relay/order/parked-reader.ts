@@ -44,8 +44,8 @@ export class ParkedReader {
   parkedMeanwhile: Set<string> | undefined;
   /** Keys of due rows that are being taken. Until the store has marked these, only this here knows that they block their keys. */
   private readonly beingTaken = new Set<string>();
-  /** Of the messages of the last read, those that may not go: as the store said, and as became true since it was asked. */
-  private blocked = new Set<string>();
+  /** From the question about what was read until it is accepted: what may not go, as the store said, and as became true since. */
+  private blocked: Set<string> | undefined;
   loadedAt = 0;
   /** With more blocked keys than fit into memory: of each bucket the last one that was loaded. Empty: all were. */
   readonly loadedUpTo = new Map<number, string>();
@@ -197,7 +197,7 @@ export class ParkedReader {
   /** Something of it is, or may soon be, parked. */
   private block(bucket: number, key: string): void {
     this.keys.add(bucket, key);
-    if (this.keys.overflow) this.blocked.add(key);
+    if (this.keys.overflow) this.blocked?.add(key);
   }
 
   /** Of the buckets that are held keys that can go on, and now and then some more in turn. */
@@ -291,12 +291,11 @@ export class ParkedReader {
   /** Before they are accepted: where more keys are blocked than fit into memory, the store is asked about those at hand. */
   async ask(messages: readonly OutboxMessage[]): Promise<void> {
     const { keys, relay, ledger } = this;
-    this.blocked = new Set(this.beingTaken);
+    const blocked = (this.blocked = new Set(this.beingTaken));
     if (!keys.overflow) return;
     const unknown = messages.flatMap(({ bucket, key }) =>
       key === null || keys.has(bucket, key) ? [] : [{ bucket, key }],
     );
-    const { blocked } = this;
     // What is on its way to the store is not in its answer, even if it is written before the answer is here.
     for (const { bucket, key } of unknown)
       if (ledger.unwritten.pending.has(key) || this.writes.isQuarantined(bucket, key)) blocked.add(key);
@@ -305,7 +304,12 @@ export class ParkedReader {
 
   /** Whether a ready message of this key has to be parked. */
   isBlocked(bucket: number, key: string): boolean {
-    return this.keys.has(bucket, key) || this.blocked.has(key);
+    return this.keys.has(bucket, key) || this.blocked?.has(key) === true;
+  }
+
+  /** What was read is accepted, or given back. */
+  accepted(): void {
+    this.blocked = undefined;
   }
 
   /**

@@ -69,7 +69,7 @@ export class LateRows {
     const read = new Set(positions.map(({ bucket }) => bucket));
     if (narrow) toSweep = toSweep.filter(({ bucket }) => read.has(bucket));
     toSweep = this.withScanned(await this.scanSlice(heads, known), toSweep, heads);
-    const raise = await this.probe((bucket) => !narrow || read.has(bucket));
+    const raise = await this.probe((bucket) => !narrow || read.has(bucket), heads);
     const { places, complete } = toSweep.length === 0 ? NONE : await this.sweep(toSweep, known);
     this.foundInAll = this.all;
     if (complete) this.all = false;
@@ -149,10 +149,10 @@ export class LateRows {
   }
 
   /** Where snapshots tell nothing: asks for uncommitted inserts; the low-water mark rises after the sweep that follows. */
-  private async probe(which: (bucket: number) => boolean): Promise<(() => void) | undefined> {
+  private async probe(which: (bucket: number) => boolean, heads: Heads): Promise<(() => void) | undefined> {
     const mark = this.lowWaterMark;
     if (!(mark instanceof ProbedLowWaterMark)) return undefined;
-    const toProbe = mark.toProbe(which);
+    const toProbe = mark.toProbe(which, heads);
     const unclean = new Set<number>();
     let at: number | undefined;
     await this.inSlices(this.probes, toProbe, async (slice) => {

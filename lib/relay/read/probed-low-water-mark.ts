@@ -53,21 +53,20 @@ export class ProbedLowWaterMark implements LowWaterMark {
     for (const [bucket, seq] of heads) {
       const chain = this.candidates.get(bucket) ?? [];
       const last = chain.at(-1);
-      if (seq === (last?.seq ?? this.of(bucket)) || chain.length >= 2 * STEPS) continue;
+      if (compareSeq(seq, last?.seq ?? this.of(bucket)) <= 0 || chain.length >= 2 * STEPS) continue;
       if (last !== undefined && since - last.since < this.age / STEPS) continue;
       chain.push({ seq, since, created: reached.get(bucket)?.createdAt.getTime(), tryAt: since });
       this.candidates.set(bucket, chain);
     }
   }
 
-  /** What to probe now, of the buckets for which `which` holds. */
-  toProbe(which: (bucket: number) => boolean): ReadRange[] {
+  /** What to probe now, of the buckets for which `which` holds: nothing beyond a head, as the sweep that follows ends there. */
+  toProbe(which: (bucket: number) => boolean, heads: Heads): ReadRange[] {
     this.askedAt = this.now();
     const out: ReadRange[] = [];
     for (const [bucket, [first]] of this.candidates) {
-      if (first !== undefined && which(bucket) && this.mayBeOld(first)) {
-        out.push({ bucket, after: this.of(bucket), upTo: first.seq });
-      }
+      if (first === undefined || !which(bucket) || compareSeq(first.seq, heads.get(bucket) ?? '0') > 0) continue;
+      if (this.mayBeOld(first)) out.push({ bucket, after: this.of(bucket), upTo: first.seq });
     }
     return out;
   }
@@ -106,14 +105,10 @@ export class ProbedLowWaterMark implements LowWaterMark {
     this.candidates.delete(bucket);
   }
 
-  /** What was read above these points was read for nothing. */
+  /** When a head was read stays true, also where reading starts again below it. */
   rewind(points: Heads): void {
     for (const bucket of [...this.marks.keys()]) if (!points.has(bucket)) this.forget(bucket);
-    for (const [bucket, point] of points) {
-      if (compareSeq(this.of(bucket), point) > 0) this.marks.set(bucket, point);
-      const below = this.candidates.get(bucket)?.filter(({ seq }) => compareSeq(seq, point) <= 0);
-      if (below !== undefined) this.candidates.set(bucket, below);
-    }
+    for (const [bucket, point] of points) if (compareSeq(this.of(bucket), point) > 0) this.marks.set(bucket, point);
   }
 
   of(bucket: number): string {

@@ -11,7 +11,6 @@ import type { Deadline } from '../../time/deadline.js';
 import { FirstConnection } from '../publish/first-connection.js';
 import { publisherOf, type TransportRelayDependencies } from '../relay.types.js';
 import { endBrokerSide, statusOf } from '../broker-side.js';
-import { isOfTheRow } from '../../store/database-errors.js';
 import { difference } from '../run-reports.js';
 import { PauseGate } from '../pauses/gate.js';
 import { LookAhead } from './look-ahead.js';
@@ -328,10 +327,7 @@ export class RowLockRelay implements RunningRelay {
     try {
       await store.ready.settle(id, late, options.onPublished);
     } catch (error) {
-      const isOfThem = isOfTheRow(error); // they stay dead
-      if (!isOfThem) this.late.unshift(...late);
-      hooks.emit('error', { operation: 'settle', error, retryIn: isOfThem ? null : options.pollInterval });
-      return;
+      return hooks.emit('error', { operation: 'settle', error, retryIn: null }); // they stay dead
     }
     this.counts.published += late.length;
     tellPublished(this.deps, late);

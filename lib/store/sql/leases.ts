@@ -147,8 +147,9 @@ export class LeaseTable implements LeaseStore {
   }
 
   async beat(instance: Instance, ttlMs: number): Promise<Beat> {
-    await this.run(ttlMs === 0 ? this.sql.leave.bind(instance.owner) : this.sql.beat(instance, ttlMs));
-    return this.living();
+    if (ttlMs > 0) await this.run(this.sql.beat(instance, ttlMs));
+    else await this.run(this.sql.leave.bind(instance.owner));
+    return ttlMs > 0 ? this.living() : { instances: [], now: Date.now() }; // who leaves needs to know of nobody
   }
 
   async living(also?: 'gone'): Promise<Beat> {

@@ -97,6 +97,17 @@ describe('more blocked keys than fit into memory', () => {
     };
     await reader.ask([stored({ key: 'failed' }), stored({ key: 'other' })]);
     expect(['failed', 'other'].map((key) => reader.isBlocked(0, key))).toEqual([true, false]);
+    reader.accepted();
+    expect(reader.isBlocked(0, 'failed')).toBe(false); // what the store says of later ones is asked with them
+  });
+
+  it('keeps none of the keys of due rows while nothing is read', async () => {
+    const { reader, due, pass } = createReader(5);
+    for (let i = 0; i <= 5; i += 1) reader.keys.add(0, `k${i}`);
+    for (let i = 0; i < 50; i += 1) due.push({ parkedId: `${i}`, bucket: 0, key: `due ${i}`, state: 'waiting' });
+    const keys = due.map(({ key }) => key as string);
+    await pass();
+    expect(keys.filter((key) => reader.isBlocked(0, key)).length).toBeLessThanOrEqual(5);
   });
 
   describe('and fewer again', () => {

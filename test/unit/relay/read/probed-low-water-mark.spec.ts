@@ -13,8 +13,8 @@ describe('the floor of probes', () => {
     floor = new ProbedLowWaterMark(() => clock.monotonic());
     floor.add(0);
   });
-  const probe = (clean: boolean): void => {
-    const ranges = floor.toProbe(all);
+  const probe = (clean: boolean, head = 1_000): void => {
+    const ranges = floor.toProbe(all, heads(head));
     floor.probed(
       ranges,
       ranges.map(() => clean),
@@ -61,11 +61,29 @@ describe('the floor of probes', () => {
     floor.passed(undefined, heads(10), NOTHING);
     await clock.advance(60_000);
     probe(false);
-    expect(floor.toProbe(all)).toEqual([]);
+    expect(floor.toProbe(all, heads(10))).toEqual([]);
     await clock.advance(500);
-    expect(floor.toProbe(all)).toEqual([{ bucket: 0, after: '0', upTo: '10' }]);
+    expect(floor.toProbe(all, heads(10))).toEqual([{ bucket: 0, after: '0', upTo: '10' }]);
     probe(true);
     expect(floor.of(0)).toBe('10');
+  });
+
+  it('rises though reading starts again and again, and passes nothing that no sweep reaches', async () => {
+    for (let second = 1; second <= 200; second += 1) {
+      floor.passed(undefined, heads(second), NOTHING);
+      probe(true);
+      if (second % 30 === 0) floor.rewind(heads(Number(floor.of(0))));
+      await clock.advance(1_000);
+    }
+    expect(Number(floor.of(0))).toBeGreaterThan(130);
+    const below = Number(floor.of(0));
+    floor.rewind(heads(below));
+    await clock.advance(60_000);
+    probe(true, below);
+    expect(floor.of(0)).toBe(String(below)); // what lies above is not swept before it is read again
+    floor.passed(undefined, heads(below + 1), NOTHING);
+    probe(true);
+    expect(Number(floor.of(0))).toBeGreaterThan(below + 1); // the head was read 60 s ago, whatever was read since
   });
 
   it('a bucket that is leased again starts at 0, whatever was read in its former life', async () => {
