@@ -107,7 +107,7 @@ export type {
   TransportOption,
 } from './outbox.options.js';
 
-export type { OutboxEventMap, OutboxEventName, OutboxEvents, OutboxOperation } from './observe/events.js';
+export { OutboxEvents, type OutboxEventMap, type OutboxEventName, type OutboxOperation } from './observe/events.js';
 export type { OutboxHealth, TransportHealthReport } from './observe/health.js';
 export type { OutboxReason, ReasonCode } from './observe/reason-codes.js';
 export type { OutboxAwayDestination, OutboxStats, OutboxTransportStats } from './observe/stats.js';

@@ -1,7 +1,7 @@
 import { inCleanScope } from '../time/async-scope.js';
 import { isThenable } from '../message/is-thenable.js';
 import type { Clock } from '../time/clock.js';
-import type { OutboxEventMap, OutboxEventName, OutboxEvents, OutboxHooks } from './events.js';
+import { OutboxEvents, type OutboxEventMap, type OutboxEventName, type OutboxHooks } from './events.js';
 
 /** Events that wait for their listeners; beyond it new ones are dropped and counted. */
 const MAX_QUEUED = 10_000;
@@ -18,7 +18,7 @@ interface Queued {
  * Tells listeners, later and apart from the relay: `emit` only queues, so that a listener that throws, rejects, never
  * ends or is slow cannot break or delay the stage that emitted. Order is kept. What the listener returns is not awaited.
  */
-export class EventStream implements OutboxEvents, OutboxHooks {
+export class EventStream extends OutboxEvents implements OutboxHooks {
   dropped = 0;
   private readonly listeners = new Map<OutboxEventName, Set<Listener>>();
   private queue: Queued[] = [];
@@ -28,7 +28,9 @@ export class EventStream implements OutboxEvents, OutboxHooks {
   constructor(
     private readonly clock: Pick<Clock, 'after'>,
     private readonly onListenerError: (name: OutboxEventName, error: unknown) => void = () => {},
-  ) {}
+  ) {
+    super();
+  }
 
   on<K extends OutboxEventName>(name: K, listener: (event: OutboxEventMap[K]) => unknown): () => void {
     // A wrapper of its own per call: the same function may listen twice and leave once.

@@ -129,13 +129,13 @@ export type OutboxOperation =
   | 'listener';
 
 /** The side of the event stream that applications see: `outbox.events`. */
-export interface OutboxEvents {
+export abstract class OutboxEvents {
   /** Calls `listener` for every event of this name from now on: it can neither break nor slow the outbox. @returns a function that ends it */
-  on<K extends OutboxEventName>(name: K, listener: (event: OutboxEventMap[K]) => unknown): () => void;
+  abstract on<K extends OutboxEventName>(name: K, listener: (event: OutboxEventMap[K]) => unknown): () => void;
   /** The next event of this name. Never rejects; pending for good when none comes: race it with a deadline. */
-  once<K extends OutboxEventName>(name: K): Promise<OutboxEventMap[K]>;
+  abstract once<K extends OutboxEventName>(name: K): Promise<OutboxEventMap[K]>;
   /** Events that no listener got, as more than 10,000 waited. */
-  readonly dropped: number;
+  abstract readonly dropped: number;
 }
 
 /** The side that stages see: tell, never wait, never fail. */

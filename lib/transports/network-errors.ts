@@ -4,7 +4,7 @@
  */
 const OF_THE_NETWORK = [
   /^E(AI_)?[A-Z]+$/, // of the system, and of name resolution: ECONNREFUSED, EAI_AGAIN
-  /^ERR_(SOCKET|STREAM|SSL|OSSL|TLS)_/,
+  /^ERR_(SOCKET|SSL|OSSL|TLS)_|^ERR_STREAM_(DESTROYED|WRITE_AFTER_END)$/,
   /^ABORT_ERR$/, // given up by this side
   /^(CERT_|UNABLE_TO_GET_|UNABLE_TO_VERIFY_|HOSTNAME_MISMATCH$)|SELF_SIGNED_CERT/, // what Node finds wrong with a certificate
 ];

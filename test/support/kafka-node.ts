@@ -37,11 +37,11 @@ export class KafkaNode {
   }
 
   /** Without users nobody logs in, and everybody may do everything. */
-  static async start(users?: Pairs): Promise<KafkaNode> {
+  static async start(users?: Pairs, settings?: Pairs): Promise<KafkaNode> {
     const { startKafkaBroker } = (await import('../../tools/services/kafka-broker.mjs' as string)) as {
-      startKafkaBroker(options: { users?: Pairs | undefined }): Promise<Broker>;
+      startKafkaBroker(options: { users?: Pairs | undefined; settings?: Pairs | undefined }): Promise<Broker>;
     };
-    return new KafkaNode(await startKafkaBroker({ users }));
+    return new KafkaNode(await startKafkaBroker({ users, settings }));
   }
 
   /** For whoever may do everything. */

@@ -106,13 +106,17 @@ export class KafkaProducer {
   /**
    * Resolves when every record is stored but those of the returned indexes: their fixed partition does not exist and they
    * were not sent. Rejects at once when the producer is killed.
+   *
+   * @param forgotten why the broker does not know the id of the producer before this one; thrown if it was another relay's since
    */
-  send(chunk: Chunk, timeout: number): Promise<number[]> {
-    this.sending = chunk;
-    const answers = (this.guard.answers = new ProduceAnswers());
+  send(chunk: Chunk, timeout: number, forgotten?: Error): Promise<number[]> {
     const { transactional } = this.settings;
+    this.sending = chunk;
+    this.guard.answers = new ProduceAnswers();
     return this.orKilled(
-      transactional ? this.sendInTransaction(chunk, timeout) : this.sendToAll(chunk, timeout, answers),
+      transactional
+        ? this.sendInTransaction(chunk, timeout, forgotten)
+        : this.sendToAll(chunk, timeout, this.guard.answers),
     );
   }
 
@@ -156,12 +160,14 @@ export class KafkaProducer {
     }
   }
 
-  private async sendInTransaction(chunk: Chunk, timeout: number): Promise<number[]> {
+  private async sendInTransaction(chunk: Chunk, timeout: number, forgotten: Error | undefined): Promise<number[]> {
     const elapsed = stopwatch(systemClock);
     const transaction = await this.producer.transaction();
     try {
       // The first one asks for the id. With fencing it is another relay's by rights when this process stood still meanwhile.
       if (elapsed() >= timeout) throw timedOut();
+      // Whether this relay may end the other one's producer is for its lease to say, and this publish began before.
+      if (forgotten !== undefined && this.guard.epoch > 0) throw forgotten;
       const result = await this.sendOn(transaction, chunk, timeout);
       await transaction.commit();
       return result;

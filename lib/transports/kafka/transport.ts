@@ -12,7 +12,7 @@ import {
   type TransportLimits,
   type TransportStateListener,
 } from '../transport.js';
-import { blameFor, describe, failure, unavailable, timedOut } from '../kafkajs/blame.js';
+import { blameFor, describe, failure, isForgotten, unavailable, timedOut } from '../kafkajs/blame.js';
 import { Deadline } from '../deadline.js';
 import { diagnose } from './diagnose.js';
 import { findMissing, type KafkaAsker } from './missing.js';
@@ -227,8 +227,18 @@ export class KafkaTransport extends OutboxTransport {
     }
   }
 
-  /** Writes the results of one request; false when the rest of the batch need not be tried. */
-  private async sendChunk(slot: KafkaSlot, chunk: Chunk, work: Work, isApart = false): Promise<boolean> {
+  /**
+   * Writes the results of one request; false when the rest of the batch need not be tried.
+   * @param forgotten why the broker does not know the producer of before any more
+   */
+  private async sendChunk(
+    slot: KafkaSlot,
+    chunk: Chunk,
+    work: Work,
+    isApart = false,
+    forgotten?: Error,
+  ): Promise<boolean> {
+    const { producer: before } = slot;
     let sender: KafkaProducer | undefined;
     try {
       await withProducer(slot, work.deadline, async (producer) => {
@@ -237,7 +247,7 @@ export class KafkaTransport extends OutboxTransport {
         let isSpent = producer.hasSentToWrong;
         if (chunk.size > 0) {
           sender = producer;
-          const nowhere = await producer.send(chunk, work.deadline.left);
+          const nowhere = await producer.send(chunk, work.deadline.left, forgotten);
           this.noteReached();
           this.refused.gotThrough(chunk.topics.keys());
           for (const { indexes } of chunk.topics.values()) for (const i of indexes) work.results[i] = PUBLISHED;
@@ -249,6 +259,9 @@ export class KafkaTransport extends OutboxTransport {
       });
       return true;
     } catch (error) {
+      const wasIdle = isForgotten(error) && sender === before && !work.deadline.passed;
+      if (wasIdle && before?.storedDespite(chunk).length === 0)
+        return this.sendChunk(slot, chunk, work, isApart, error);
       const next = this.chunkFailed(error, sender, chunk, work);
       return next === 'again' ? this.sendChunk(slot, chunk, work, isApart) : next === 'go on';
     }

@@ -36,6 +36,11 @@ export function isOfTopic(name: string | undefined): boolean {
   return (fault === 'destination' && final !== true) || suspect === 'destination';
 }
 
+/** Whether the broker has no memory of the producer: it was idle for too long, or the id is another one's. */
+export function isForgotten(error: unknown): error is Error {
+  return FORGOTTEN.includes(nameOf(error));
+}
+
 interface KafkaErrorLike {
   readonly name?: unknown;
   readonly type?: unknown;
@@ -70,6 +75,7 @@ export function failure({ blame, final, suspect, name }: Known, error: unknown, 
 
 export const MISSING = 'UNKNOWN_TOPIC_OR_PARTITION';
 const DENIED = 'TOPIC_AUTHORIZATION_FAILED';
+const FORGOTTEN = ['INVALID_PRODUCER_ID_MAPPING', 'UNKNOWN_PRODUCER_ID'];
 
 /** @param topics those that it is about */
 export function describe(

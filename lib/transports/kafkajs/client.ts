@@ -57,6 +57,8 @@ export class SocketGuard {
   cluster: Cluster | undefined;
   /** To the send that is under way, or was last, where somebody asks for them. */
   answers: ProduceAnswers | undefined;
+  /** Of the one producer; above 0, its transactional id was a producer's before. */
+  epoch = 0;
   readonly use: GuardedUse;
 
   constructor(use: Partial<GuardedUse> = {}) {

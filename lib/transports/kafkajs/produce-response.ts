@@ -36,6 +36,7 @@ interface TransactionAnswer {
 }
 
 const PRODUCE = 0;
+const INIT_PRODUCER_ID = 22;
 const ADD_PARTITIONS_TO_TXN = 24;
 
 /** What the brokers said to the produce requests of one send: one to each leader, and again what kafkajs tries again. */
@@ -79,6 +80,7 @@ export class ProduceAnswers {
 
 interface Listener {
   readonly answers: ProduceAnswers | undefined;
+  epoch: number;
   readonly use: { onThrottle(ms: number): void };
 }
 
@@ -91,6 +93,8 @@ export function keepAnswers(sender: RequestSender, listener: Listener): void {
   sender.send = (protocol) => {
     const { apiKey } = protocol.request;
     const { answers } = listener;
+    if (apiKey === INIT_PRODUCER_ID)
+      return send(heard(protocol, (answer: { producerEpoch: number }) => (listener.epoch = answer.producerEpoch)));
     if (apiKey === ADD_PARTITIONS_TO_TXN && answers !== undefined)
       return send(heard(protocol, (answer: TransactionAnswer) => answers.hearOfTransaction(answer)));
     if (apiKey !== PRODUCE) return send(protocol);

@@ -18,6 +18,8 @@ export class PublishCall {
   cursor = 0;
   /** Sent, and no result yet. */
   inFlight = 0;
+  /** The broker may close the channel for one of its messages: each goes while nothing else is unconfirmed. */
+  isCareful = false;
   readonly deadline: Deadline;
   readonly done: Promise<readonly PublishResult[]>;
   private readonly results: (PublishResult | undefined)[];

@@ -5,12 +5,11 @@ import type { Aside } from './aside.js';
 import type { PublishCall } from './call.js';
 import type { AmqpChannel, RabbitMqEncoder, RabbitMqPublish } from './client.js';
 import { missingExchange } from '../amqp/errors.js';
-import type { RabbitMqConnection } from './connection.js';
 import type { RabbitMqLink } from './link.js';
 import type { Refusals } from './refusals.js';
 import type { Suspects } from './suspects.js';
 import { Returns, type Returned } from './returns.js';
-import type { RabbitMqDestination, Silence } from './silence.js';
+import { digestOf, MOST_LATE, type RabbitMqDestination, type Silence } from './silence.js';
 import { ConfirmWindow } from './window.js';
 
 /** What the writers of one connection share. */
@@ -29,13 +28,19 @@ export class ChannelWriter {
   readonly window = new ConfirmWindow();
   readonly queue: PublishCall[] = [];
   channel: AmqpChannel | undefined;
-  /** amqplib's buffer is full */ private isHeld = false;
+  /** amqplib's buffer is full */ private full = false;
   private pumping = false;
-  /** That on which the owner is opening a channel for it. */
-  opening: RabbitMqConnection | undefined;
+  /** The owner is opening a channel for it. */
+  opening = false;
   /** why the broker is about to close the channel */ private closeReason: unknown;
   private readonly returns = new Returns(this.window);
+  /** by tag: given up, and the broker has it */
+  private readonly late = new Map<
+    number,
+    { readonly id: string; readonly digest: string; readonly to: RabbitMqDestination }
+  >();
   /** What has a lower tag is in the broker's hands: it answered to a later one. */ private heard = 0;
+  /** Of the last message that was sent. */ private wasCareful = false;
 
   constructor(
     private readonly parts: WriterParts,
@@ -58,7 +63,7 @@ export class ChannelWriter {
 
   open(channel: AmqpChannel): void {
     this.channel = channel;
-    this.isHeld = false;
+    this.full = false;
     this.closeReason = undefined;
     this.heard = 0;
     const on = <Detail>(event: string, handle: (detail: Detail) => void): unknown =>
@@ -76,6 +81,8 @@ export class ChannelWriter {
   abandon(failureOf: (alone: boolean, to: RabbitMqDestination) => PublishFailure): void {
     this.channel = undefined;
     this.returns.clear();
+    for (const { to } of this.late.values()) to.forget();
+    this.late.clear();
     const alone = this.window.size === 1;
     this.window.abandon((call, index, _tag, to) => {
       call.inFlight -= 1;
@@ -99,7 +106,7 @@ export class ChannelWriter {
     try {
       for (let call; (call = this.queue[0]) !== undefined;) {
         if (call.settled || call.cursor === call.batch.length) this.queue.shift();
-        else if (this.channel === undefined || this.isHeld || this.isFull || this.parts.link.isBlocked) return;
+        else if (this.channel === undefined || this.full || !this.hasRoomFor(call) || this.parts.link.isBlocked) return;
         else if (!call.deadline.passed) this.send(this.channel, call, call.cursor);
       }
     } finally {
@@ -107,13 +114,18 @@ export class ChannelWriter {
     }
   }
 
-  private get isFull(): boolean {
-    return this.window.size >= this.maxUnconfirmed;
+  private hasRoomFor({ isCareful }: PublishCall): boolean {
+    const { size } = this.window;
+    return isCareful || this.wasCareful ? size === 0 : size < this.maxUnconfirmed;
   }
 
   private send(channel: AmqpChannel, call: PublishCall, index: number): void {
     if (call.isOvertaking(index)) return this.refuse(call, index, { kind: 'overtaking' });
     const { silence } = this.parts;
+    if (silence.confirmed.size > 0 && silence.wasConfirmed(call.batch[index]!)) {
+      call.cursor = index + 1;
+      return call.set(index, PUBLISHED);
+    }
     let encoded: RabbitMqPublish;
     try {
       encoded = this.parts.encode(call.batch[index]!);
@@ -122,7 +134,8 @@ export class ChannelWriter {
     }
     const to = silence.of(encoded.exchange, encoded.routingKey);
     const now = systemClock.monotonic();
-    const refusal = this.parts.refusals.of(to, this.maxUnconfirmed === 1 ? now : undefined);
+    const mayClose = this.maxUnconfirmed === 1 || call.isCareful;
+    const refusal = this.parts.refusals.of(to, mayClose ? now : undefined);
     if (refusal !== undefined) return this.refuse(call, index, refusal);
     if (to.isGuarded) {
       const answer = to.mayBeAsked(now) ? this.askAside(call, index, to) : 'refused';
@@ -132,7 +145,7 @@ export class ChannelWriter {
     }
     try {
       // amqplib encodes everything before it writes anything: a throw means that nothing was sent and no tag was used.
-      this.isHeld = !channel.publish(encoded.exchange, encoded.routingKey, encoded.content, encoded.properties);
+      this.full = !channel.publish(encoded.exchange, encoded.routingKey, encoded.content, encoded.properties);
     } catch (error) {
       if ((error as Error).name !== 'IllegalOperationError')
         return this.refuse(call, index, { kind: 'not-encodable', error });
@@ -141,6 +154,7 @@ export class ChannelWriter {
     }
     call.cursor = index + 1;
     call.inFlight += 1;
+    this.wasCareful = call.isCareful;
     this.window.push(call, index, to);
     to.sent(now);
     silence.watch();
@@ -164,7 +178,20 @@ export class ChannelWriter {
 
   private onConfirm({ deliveryTag, multiple }: Confirm, settle: typeof this.onAck): void {
     this.heard = Math.max(this.heard, deliveryTag);
+    if (this.late.size > 0) this.onLate(deliveryTag, multiple, settle === this.onAck);
     this.window.confirm(deliveryTag, multiple, settle);
+  }
+
+  /** Of those that were given up: a nack leaves them to their next try. */
+  private onLate(tag: number, multiple: boolean, isAck: boolean): void {
+    for (const at of multiple ? [...this.late.keys()] : [tag]) {
+      const found = at > tag ? undefined : this.late.get(at);
+      if (found === undefined) continue;
+      this.late.delete(at);
+      found.to.answered(systemClock.monotonic());
+      if (isAck && this.returns.troubleOf(found.id, at) === undefined)
+        this.parts.silence.confirmedLate(found.id, found.digest);
+    }
   }
 
   /**
@@ -175,10 +202,12 @@ export class ChannelWriter {
     const { silence } = this.parts;
     const isLost = (to: RabbitMqDestination, tag: number, call: PublishCall): boolean =>
       tag < this.heard && (call === late || silence.isSilent(to, now));
-    this.window.takeIf(isLost, (call, index, _tag, to) => {
+    this.window.takeIf(isLost, (call, index, tag, to) => {
       if (silence.isSilent(to, now)) to.guard(now);
       to.pending -= 1;
       call.inFlight -= 1;
+      const message = call.batch[index]!;
+      if (this.late.size < MOST_LATE) this.late.set(tag, { id: message.id, digest: digestOf(message), to });
       call.set(index, blameFor({ kind: 'not-confirmed', destination: to.name }));
     });
     this.pump();
@@ -206,7 +235,7 @@ export class ChannelWriter {
   }
 
   private resume(): void {
-    this.isHeld = false;
+    this.full = false;
     this.pump();
   }
 

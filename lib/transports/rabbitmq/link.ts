@@ -17,8 +17,8 @@ export type ConnectionSource = (
 ) => Promise<{ model: AmqpConnection; own: boolean }>;
 
 export interface LinkEvents extends ConnectionEvents {
-  /** Connected, topology asserted, both channels open. */
-  onOpen(channels: readonly [AmqpChannel, AmqpChannel]): void;
+  /** Connected, topology asserted, first channel open. */
+  onOpen(channel: AmqpChannel): void;
 }
 
 const CLOSE_TIMEOUT = 3_000;
@@ -32,7 +32,9 @@ export class RabbitMqLink {
   server: string | undefined;
   /** Why the topology could not be asserted again on a connection that lives. */
   refused: unknown;
-  private isAsserting = false;
+  /** No second channel can be had. */
+  hasOneChannel = false;
+  isAsserting = false;
   private connecting: Promise<void> | undefined;
   private attempt = new AbortController();
 
@@ -92,12 +94,14 @@ export class RabbitMqLink {
   }
 
   /**
-   * Makes anew what of the topology was deleted: there is no such exchange, or no queue took a message. One at a time.
+   * Makes anew what of the topology was deleted: there is no such exchange, or no queue took a message. One at a time, and not
+   * where a login may have one channel: the next connection asserts it.
    * @returns why it could not be the last time
    */
   assertAgain(): unknown {
-    const { connection, settings } = this;
-    if (settings.topology === undefined || connection === undefined || this.isAsserting) return this.refused;
+    const { connection, settings, hasOneChannel } = this;
+    if (settings.topology === undefined || connection === undefined || this.isAsserting || hasOneChannel)
+      return this.refused;
     this.isAsserting = true;
     void this.assertOver(connection, this.attempt.signal)
       .then(
@@ -148,14 +152,13 @@ export class RabbitMqLink {
       });
       opened = connection;
       await this.assertOver(opened, signal);
-      const opening = Promise.all([opened.openConfirmChannel(), opened.openConfirmChannel()]);
-      const channels = await this.bounded(opening, signal);
+      const channel = await this.bounded(opened.openConfirmChannel(), signal);
       signal.throwIfAborted();
       if (opened.ended) throw opened.lost;
       this.connection = opened;
       this.lastError = this.refused = undefined;
       this.recovery.connected();
-      this.events.onOpen(channels);
+      this.events.onOpen(channel);
     } catch (error) {
       this.lastError = error;
       const { channel, connection } = closeReason(error);

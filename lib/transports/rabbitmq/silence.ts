@@ -1,4 +1,6 @@
+import { createHash } from 'node:crypto';
 import { systemClock } from '../../time/clock.js';
+import type { OutboxMessage } from '../../outbox-message.js';
 import { nameOf } from '../amqp/names.js';
 
 /** Where messages go: an exchange and a routing key. Known while something is unconfirmed, or nothing is confirmed. */
@@ -47,12 +49,17 @@ export class RabbitMqDestination {
 
 /**
  * Which destinations confirm nothing while the broker answers: a quorum queue without its majority, for one. What the broker
- * has and does not confirm is given up after {@link patience}, without the connection, as the others are on it.
+ * has and does not confirm is given up after {@link patience}, without the connection, as the others are on it. Should the
+ * confirm come later, the message counts as published at its next try, and is not sent a second time.
  */
 export class Silence {
   /** Milliseconds. */
   patience = 0;
   private readonly destinations = new Map<string, RabbitMqDestination>();
+  /** by message id: of what was confirmed late */ readonly confirmed = new Map<
+    string,
+    { digest: string; at: number }
+  >();
   private cancel: (() => void) | undefined;
 
   /** @param look gives up what {@link isSilent}; absent: nobody is guarded */
@@ -116,6 +123,19 @@ export class Silence {
     return pending > 0 && now - silentSince >= this.patience;
   }
 
+  confirmedLate(id: string, digest: string): void {
+    if (this.confirmed.size >= MOST_LATE) this.confirmed.delete(this.confirmed.keys().next().value as string);
+    this.confirmed.set(id, { digest, at: systemClock.monotonic() });
+  }
+
+  /** Whether the broker confirmed this message after it had been given up. Said once. */
+  wasConfirmed(message: OutboxMessage): boolean {
+    const found = this.confirmed.get(message.id);
+    if (found === undefined) return false;
+    this.confirmed.delete(message.id);
+    return systemClock.monotonic() - found.at < REMEMBERED && found.digest === digestOf(message);
+  }
+
   /** Those to which nothing is under way. */
   private prune(): void {
     for (const [at, { pending, isGuarded }] of this.destinations)
@@ -125,8 +145,27 @@ export class Silence {
   }
 }
 
+/** Plain SQL can give two messages one id. */
+export function digestOf({
+  id,
+  bucket,
+  topic,
+  key,
+  createdText,
+  headersJson,
+  optionsJson,
+  payload,
+}: OutboxMessage): string {
+  const hash = createHash('sha256');
+  hash.update(JSON.stringify([id, bucket, topic, key, createdText, headersJson, optionsJson]));
+  return hash.update(payload ?? '').digest('base64');
+}
+
 /** Milliseconds; less than half of the time for a publish. */
 const MOST_PATIENCE = 2_000;
 /** Milliseconds. What is unconfirmed on a channel that lives asks all the time; this is for all else. */
 const ASK_EVERY = 10_000;
 const MOST_DESTINATIONS = 10_000;
+export const MOST_LATE = 10_000;
+/** Milliseconds: longer than a message is put off. */
+const REMEMBERED = 300_000;

@@ -16,6 +16,7 @@ import { Aside } from './aside.js';
 import { blameFor } from '../amqp/blame.js';
 import { PublishCall } from './call.js';
 import type { AmqpChannel, RabbitMqEncoder } from './client.js';
+import { closeReason, replyCodeOf } from '../amqp/errors.js';
 import { ChannelWriter } from './channel-writer.js';
 import { RabbitMqLink, type ConnectionSource } from './link.js';
 import { Recovery } from '../amqp/recovery.js';
@@ -30,8 +31,8 @@ import { isThere, publishApart, Refusals } from './refusals.js';
 import { Suspects } from './suspects.js';
 
 /**
- * Publishes over one connection and one confirm channel. Messages that were unconfirmed when the broker closed a channel
- * are suspects: they are sent one by one over a second channel, where the culprit takes nobody down with it.
+ * Publishes over one connection and, normally, one confirm channel. Messages that were unconfirmed when the broker closed
+ * a channel are suspects: they are sent one by one over a second channel, where the culprit takes nobody down with it.
  */
 export class RabbitMqTransport extends OutboxTransport {
   readonly receipt = 'broker';
@@ -59,7 +60,7 @@ export class RabbitMqTransport extends OutboxTransport {
     this.silence = new Silence(asksFor ? undefined : (now) => this.giveUp(now));
     this.atomicRuns = settings.pipelineKeys;
     const events = {
-      onOpen: (channels: readonly [AmqpChannel, AmqpChannel]) => this.onOpen(...channels),
+      onOpen: (channel: AmqpChannel) => this.onOpen(channel),
       onLost: (error: unknown) => this.onLost(error),
       onWrite: () => this.expireLate(),
       onBlocked: (reason: string) => this.onState?.('blocked', reason),
@@ -103,6 +104,7 @@ export class RabbitMqTransport extends OutboxTransport {
     this.underWay.add(call);
     void call.done.then(() => this.underWay.delete(call));
     if (!isApart && !this.suspects.includesAny(batch)) this.main.add(call);
+    else if (this.link.hasOneChannel) this.addCarefully(call);
     else this.addToProbe(call);
     if (this.link.connection === undefined)
       this.link.ensureConnected().catch((error: unknown) => this.failQueued(unavailable(error)));
@@ -170,9 +172,25 @@ export class RabbitMqTransport extends OutboxTransport {
     return this.main.window.size + this.probe.window.size;
   }
 
-  /** Who gets through there is no suspect any more. */
+  private addCarefully(call: PublishCall): void {
+    call.isCareful = true;
+    this.acquit(call);
+    this.main.add(call);
+  }
+
+  private goOnWithOne(): void {
+    this.link.hasOneChannel = true;
+    for (const call of this.probe.queue.splice(0)) this.addCarefully(call);
+  }
+
   private addToProbe(call: PublishCall): void {
     this.probe.add(call);
+    this.acquit(call);
+    if (this.probe.channel === undefined) void this.reopen(this.probe);
+  }
+
+  /** Those that get through. */
+  private acquit(call: PublishCall): void {
     void call.done.then((results) =>
       results.forEach((result, index) => {
         const message = call.batch[index]!;
@@ -182,27 +200,35 @@ export class RabbitMqTransport extends OutboxTransport {
     );
   }
 
-  private onOpen(main: AmqpChannel, probe: AmqpChannel): void {
-    this.main.open(main);
-    this.probe.open(probe);
+  private onOpen(channel: AmqpChannel): void {
+    this.main.open(channel);
+    if (this.probe.queue.length > 0) void this.reopen(this.probe);
     this.onState?.('up');
   }
 
   private async reopen(writer: ChannelWriter): Promise<void> {
     const { connection } = this.link;
-    if (connection === undefined || writer.opening === connection) return;
-    writer.opening = connection;
+    if (connection === undefined || writer.opening) return;
+    writer.opening = true;
     try {
       const channel = await this.link.openChannel();
       if (this.link.connection === connection) writer.open(channel);
     } catch (error) {
-      if (this.link.connection === connection) this.onLost(error);
+      if (this.link.connection !== connection) return;
+      if (writer === this.probe && closeReason(error).name === 'NO_CHANNELS_LEFT') this.goOnWithOne();
+      else this.onLost(error);
     } finally {
-      if (writer.opening === connection) writer.opening = undefined;
+      writer.opening = false;
+      // Another connection may have come meanwhile and found this attempt in its way.
+      if (this.link.connection !== connection && writer.channel === undefined && writer.queue.length > 0)
+        void this.reopen(writer);
     }
   }
 
   private onLost(error: unknown): void {
+    // A limit that the broker has for its users (530) ends the connection.
+    if ((this.probe.opening || this.link.isAsserting) && (replyCodeOf(error) ?? 0) >= 500)
+      this.link.hasOneChannel = true;
     this.drop(blameFor({ kind: 'connection-closed', error, alone: this.unconfirmed === 1 }));
     this.onState?.('down', error);
   }

@@ -83,7 +83,7 @@ describeWith(['rabbitmq', 'postgres'], 'RabbitMQ destinations that are missing w
 const absent: Service[] = RabbitMqNode.isInstalled ? [] : ['rabbitmq'];
 if (serviceUrl('postgres') === undefined) absent.push('postgres');
 
-describeUnlessMissing(absent, 'a RabbitMQ user of few rights and two channels', () => {
+describeUnlessMissing(absent, 'a RabbitMQ user of few rights and one channel', () => {
   const user = `clerk${randomBytes(4).toString('hex')}`;
   let node: RabbitMqNode;
   let harness: Harness;
@@ -91,7 +91,7 @@ describeUnlessMissing(absent, 'a RabbitMQ user of few rights and two channels', 
     [node, harness] = await Promise.all([RabbitMqNode.start(), createHarness('postgres')]);
     await node.ctl('add_user', user, user);
     await node.ctl('set_permissions', user, '^$', '.*', '^$');
-    await node.ctl('set_user_limits', user, '{"max-channels": 2}');
+    await node.ctl('set_user_limits', user, '{"max-channels": 1}');
   });
   afterAll(async () => {
     await harness?.close();

@@ -66,6 +66,7 @@ it.each([
   ['UNABLE_TO_VERIFY_LEAF_SIGNATURE', true],
   ['ERR_ASSERTION', false], // of an encoder, about a message
   ['ERR_INVALID_ARG_TYPE', false],
+  ['ERR_STREAM_NULL_VALUES', false],
 ])('%s: %s, it is of the network', (code, isOfIt) => {
   expect(isNetworkError(code)).toBe(isOfIt);
 });
