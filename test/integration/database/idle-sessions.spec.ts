@@ -23,9 +23,9 @@ async function sessionsOf(
     return rows.map(({ pid }) => String(pid)).sort();
   }
   const { connections } = (
-    store as unknown as { database: { connections: Map<string, { client?: { threadId: number } }> } }
+    store as unknown as { database: { connections: Map<string, { opened?: { client: { threadId: number } } }> } }
   ).database;
-  const ours = [...connections.values()].map(({ client }) => String(client?.threadId));
+  const ours = [...connections.values()].map(({ opened }) => String(opened?.client.threadId));
   const alive = (await dataSource.query('select id from information_schema.processlist')) as { id: string }[];
   return alive
     .map(({ id }) => String(id))
