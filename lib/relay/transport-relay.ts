@@ -142,9 +142,11 @@ export class TransportRelay implements LeaseListener {
   private async acceptRead(messages: readonly OutboxMessage[], durable: boolean): Promise<void> {
     if (messages.length === 0) return;
     const { restarts } = this.reader;
+    let asked = false;
     try {
       if (!durable) await this.deps.store.ready.flush(this.reader.session);
-      await this.parked.ask(messages);
+      asked = this.parked.keys.overflow;
+      if (asked) await this.parked.ask(messages);
     } catch (error) {
       this.parked.accepted();
       this.reader.rewind(messages);
@@ -155,7 +157,7 @@ export class TransportRelay implements LeaseListener {
       this.reader.rewind(messages);
       this.wakeUps.ready();
     } else this.accept(this.reader.stillOurs(messages));
-    this.parked.accepted();
+    if (asked) this.parked.accepted();
   }
 
   /** Step 2, of the key gate: it waits for its turn; behind a parked one of its key it is parked itself. */
@@ -164,10 +166,11 @@ export class TransportRelay implements LeaseListener {
     const messages = accepted.filter(({ bucket }) => this.open.has(bucket));
     this.ledger.enter(messages);
     if (this.gate.isClosed) return this.run(this.results.release(messages)); // it was read or taken while a pause began
-    const isKeyed = this.deps.options.ordering === 'key';
+    const { keys } = this.parked;
+    const isSomeBlocked = this.deps.options.ordering === 'key' && (keys.size > 0 || keys.overflow);
     for (const message of messages) {
       const { bucket, key, parkedId } = message;
-      if (isKeyed && parkedId === null && key !== null && this.parked.isBlocked(bucket, key))
+      if (isSomeBlocked && parkedId === null && key !== null && this.parked.isBlocked(bucket, key))
         this.run(this.results.behindParked(message, key));
       else {
         this.trial.meet(message);

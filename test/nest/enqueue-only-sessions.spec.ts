@@ -1,5 +1,5 @@
 import { DataSource } from 'typeorm';
-import { IdleClose } from '../../lib/data-layers/drivers/idle-close.js';
+import { IdleClose } from '../../lib/data-layers/drivers/own-connection.js';
 import { OutboxModule, OutboxService } from '../../lib/index.js';
 import { FakeClock } from '../../lib/testing/index.js';
 import { systemClock } from '../../lib/time/clock.js';

@@ -1,6 +1,6 @@
 import type { SqlConnection, SqlExecutor, SqlResult } from '../../store/executor.js';
 import type { Sql } from '../../store/sql.js';
-import { IdleClose } from './idle-close.js';
+import { systemClock } from '../../time/clock.js';
 
 /** A session of ours, whose client tells of its end. */
 export interface Opened {
@@ -94,6 +94,30 @@ export abstract class OwnConnection<O extends Opened> implements SqlConnection {
     );
     this.opening = opening;
     return opening;
+  }
+}
+
+/** Closes a connection that nobody has asked anything for a while; the next question opens another. */
+export class IdleClose {
+  /** Questions that are not answered yet. */
+  private pending = 0;
+  cancel: () => void = () => undefined;
+
+  /** @param after milliseconds; `undefined`: never */
+  constructor(
+    readonly after: number | undefined,
+    readonly close: () => void,
+  ) {}
+
+  async during<T>(work: Promise<T>): Promise<T> {
+    this.pending += 1;
+    this.cancel();
+    try {
+      return await work;
+    } finally {
+      this.pending -= 1;
+      if (this.pending === 0 && this.after !== undefined) this.cancel = systemClock.after(this.after, this.close);
+    }
   }
 }
 

@@ -288,11 +288,10 @@ export class ParkedReader {
     this.relay.leases.changeEpoch(this.relay.id, [...buckets]);
   }
 
-  /** Before they are accepted: where more keys are blocked than fit into memory, the store is asked about those at hand. */
+  /** More keys are blocked than fit into memory: before messages are accepted, the store is asked about theirs. */
   async ask(messages: readonly OutboxMessage[]): Promise<void> {
     const { keys, relay, ledger } = this;
     const blocked = (this.blocked = new Set(this.beingTaken));
-    if (!keys.overflow) return;
     const unknown = messages.flatMap(({ bucket, key }) =>
       key === null || keys.has(bucket, key) ? [] : [{ bucket, key }],
     );
