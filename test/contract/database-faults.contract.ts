@@ -173,7 +173,7 @@ export function describeDatabaseFaults(kind: DatabaseKind): void {
     const { lowWaterMark, heads } = (dispatcher.relays[0] as RelayLoops).relay.reader;
     // What is below is read no more. Where no snapshot tells it, the mark rises after a minute.
     if (lowWaterMark instanceof ProbedLowWaterMark)
-      for (const [bucket, head] of heads) lowWaterMark.marks.set(bucket, head);
+      for (const [bucket, head] of heads) lowWaterMark.lower.marks.set(bucket, head);
     await until(() => [0, 1, 2, 3].some((bucket) => lowWaterMark.of(bucket) !== '0'));
     for (const table of ['ready', 'parked'])
       await harness.dataSource.query(`drop table outbox_${table}${sql(' cascade', '')}`);

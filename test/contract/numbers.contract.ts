@@ -251,7 +251,7 @@ export function describeNumbers(kind: DatabaseKind): void {
     const clock = new FakeClock();
     const EVERY = 50;
     const floor = kind === 'postgres' ? new SnapshotLowWaterMark() : new ProbedLowWaterMark(() => clock.monotonic());
-    const marks = floor instanceof ProbedLowWaterMark ? floor.marks : floor.lowWaterMarks;
+    const marks = floor instanceof ProbedLowWaterMark ? floor.lower.marks : floor.lowWaterMarks;
     const told: string[] = [];
     const reader = new Reader(store.ready, 0, floor, clock, { fullScanEvery: EVERY, warn: (why) => told.push(why) });
     reader.add(0);

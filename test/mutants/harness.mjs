@@ -30,11 +30,10 @@ export const HARNESS = [
     breaks:
       'MariaDB: the low-water mark passes the numbers of an INSERT that waits for a lock, and nobody looks at everything',
     file: 'lib/relay/read/probed-low-water-mark.ts',
-    from: 'return ranges((bucket) => this.of(bucket), heads);',
-    to: `return ranges(
-      (bucket) => this.candidates.get(bucket)?.findLast(({ since }) => this.now() - since >= 2_000)?.seq ?? this.of(bucket),
-      heads,
-    );`,
+    from: `    const mark = this.deep ? this.lower : this.upper;
+    return`,
+    to: `    const mark = this.upper;
+    return`,
     chaos: { store: 'mariadb', faults: ['insert-held'], noScan: true },
   },
   {

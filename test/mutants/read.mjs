@@ -19,7 +19,7 @@ export const READ = [
   {
     name: 'probe-floor-too-early',
     breaks: 'MySQL: the low-water mark rises past uncommitted inserts, by time alone',
-    file: 'lib/relay/read/probed-low-water-mark.ts',
+    file: 'lib/relay/read/probed-mark.ts',
     from: 'if (clean[i] === true && old)',
     to: 'if (old)',
     contract: 'test/unit/relay/read/probed-low-water-mark.spec.ts',
@@ -29,11 +29,8 @@ export const READ = [
     name: 'mark-passes-held-inserts',
     breaks: 'MariaDB: the low-water mark passes the numbers of an INSERT that waits for a lock, after 2 s',
     file: 'lib/relay/read/probed-low-water-mark.ts',
-    from: 'return ranges((bucket) => this.of(bucket), heads);',
-    to: `return ranges(
-      (bucket) => this.candidates.get(bucket)?.findLast(({ since }) => this.now() - since >= 2_000)?.seq ?? this.of(bucket),
-      heads,
-    );`,
+    from: 'const mark = this.deep ? this.lower : this.upper;',
+    to: 'const mark = this.upper;',
     contract: 'test/integration/mysql/held-inserts.spec.ts',
   },
   {

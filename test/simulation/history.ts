@@ -44,6 +44,8 @@ export class Fate {
   parkedAt = -Infinity;
   /** When its row was marked there as being sent, the last time. */
   markedAt = -Infinity;
+  /** Milliseconds from its number to its row. */
+  insertTook = 0;
 
   constructor(
     readonly id: string,
@@ -105,6 +107,10 @@ export class History {
   readonly requeued = new Set<string>();
   /** A failover lost leases and verdicts as well: until each holds what it believes, only loss and standstill are judged. */
   failedOver = false;
+  /** A relay said that a message may have been overtaken. */
+  overtaken = false;
+  /** When a relay began to read anew, a bucket or all: what left before it does not know. */
+  readonly begun: number[] = [];
   /** Whose statement is taking effect. */
   actor = '';
   /** Milliseconds that sweeps walked between two fetches of a process, at most. */
@@ -171,6 +177,16 @@ export function precedes(a: Fate, b: Fate): boolean {
   if (a.seq !== undefined && b.seq !== undefined && compareSeq(a.seq, b.seq) > 0) return false;
   if (a.transaction === b.transaction) return a.index < b.index;
   return a.committed !== undefined && a.committed < b.began;
+}
+
+/**
+ * Where sweeps cost too much, an INSERT has 2 s: the others of its key do not wait for longer. That is told, unless whoever finds its
+ * row began to read anew meanwhile.
+ */
+export function mayBePassed({ faults, overtaken, begun }: History, late: Fate, other: Fate): boolean {
+  if (!faults.has('snapshot held') || late.insertTook <= 2_000) return false;
+  const [from, to] = [other.attempted ?? 0, late.attempted ?? Infinity];
+  return overtaken || begun.some((at) => at >= from && at <= to);
 }
 
 /** So many may be taken for one failure of its own. */

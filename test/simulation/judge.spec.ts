@@ -17,6 +17,24 @@ describe('the judge of a simulated history', () => {
     expect(orderOf([second, first])).toEqual(['invariant 3: 2 was published before 1']);
   });
 
+  it('lets a long INSERT be passed while a snapshot is held, where it was told or its relay began anew', () => {
+    const [first, second] = [fate('1', 0), fate('2', 1)];
+    Object.assign(first, { insertTook: 11_000, attempted: 9 });
+    second.attempted = 5;
+    const passed = (tell: (history: History) => void): readonly string[] =>
+      orderOf([second, first], (history) => {
+        history.faults.set('snapshot held', 1);
+        tell(history);
+      });
+    const broken = ['invariant 3: 2 was published before 1'];
+    expect(passed((history) => (history.overtaken = true))).toEqual([]);
+    expect(passed((history) => history.begun.push(7))).toEqual([]);
+    expect(passed((history) => history.begun.push(3))).toEqual(broken);
+    expect(orderOf([second, first], (history) => (history.overtaken = true))).toEqual(broken);
+    first.insertTook = 1_500;
+    expect(passed((history) => (history.overtaken = true))).toEqual(broken);
+  });
+
   it('asks for promptness where destinations are missing and nothing else goes wrong, also for hours', () => {
     const late = fate('00000000-0000-7000-8000-000000000003', 0);
     late.taken.splice(0, 1, 60_000);
@@ -49,10 +67,14 @@ function fate(name: string, index: number): Fate {
   return made;
 }
 
-function orderOf(sightings: readonly Fate[]): readonly string[] {
+function orderOf(
+  sightings: readonly Fate[],
+  happened: (history: History) => unknown = () => undefined,
+): readonly string[] {
   const history = new History(() => 10, false, undefined);
   for (const one of sightings) history.fates.set(one.id, one);
   history.sightings.push(...sightings);
+  happened(history);
   judge(history, new MemoryDatabase({ now: () => 10 }), options());
   return history.violations;
 }

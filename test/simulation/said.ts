@@ -57,10 +57,13 @@ export class Said {
 
   /** @internal */ warned(name: string, text: string): void {
     if (!this.numbersGoBack && AGAIN.test(text)) this.history.violated(8, `${name} took positions for wrong: ${text}`);
+    if (OVERTAKEN.test(text)) this.history.overtaken = true;
   }
 }
 
 /** Of the warning that everything is read again. */
 const AGAIN = /everything is read again/;
+/** Of the one that a message may have been passed by later ones of its key. */
+const OVERTAKEN = /whose INSERT took more than/;
 const skipErrors = (name: string, value: unknown): unknown =>
   value instanceof Error ? value.message : name === 'runId' ? undefined : value;

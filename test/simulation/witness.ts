@@ -1,6 +1,6 @@
 import type { OutboxMessage } from '../../lib/index.js';
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
-import { ownFailures, precedes, STRIKES, type Fate, type History } from './history.js';
+import { mayBePassed, ownFailures, precedes, STRIKES, type Fate, type History } from './history.js';
 import type { SimulatedProcess } from './process.js';
 import type { MemoryDatabase } from './store/memory-database.js';
 import { blockingRows } from './store/memory-keys.js';
@@ -199,7 +199,7 @@ export class Witness implements MemoryWatch {
 
   /** The other was parked after this one had been marked as being sent, and its place in the order is not promised. @internal */
   cameLate(other: Fate, fate: Fate): boolean {
-    return other.parkedAt > fate.markedAt && this.database.caughtUp;
+    return other.parkedAt > fate.markedAt && (this.database.caughtUp || mayBePassed(this.history, other, fate));
   }
 
   /** Decided, and perhaps not written yet. @internal */
@@ -212,11 +212,16 @@ export class Witness implements MemoryWatch {
 
   /** Invariant 18. */
   leased(row: LeaseRow, before: Readonly<LeaseRow>): void {
+    this.reconnected();
     if (row.epoch <= before.epoch) this.history.violated(18, `epoch ${row.epoch} follows ${before.epoch}`);
     if (before.owner !== null && before.expiresAt > this.database.now())
       this.history.violated(18, `${String(row.owner)} takes bucket ${row.bucket} from ${before.owner} before its time`);
     const onTrial = this.history.fates.get(row.trial ?? '');
     if (onTrial !== undefined) onTrial.poison += 1;
+  }
+
+  reconnected(): void {
+    this.history.begun.push(this.history.now());
   }
 
   read(rows: readonly (ReadyRow | ParkedRow)[]): void {

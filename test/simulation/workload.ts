@@ -57,7 +57,9 @@ export class Workload {
     for (const [index, message] of planned.messages.entries()) {
       const fate = this.fate(destination, message, { began, index, transaction: number, writer });
       fates.push(fate);
+      const before = world.now;
       if (!(await this.insert(writer, this.message(destination, fate, message), message.insert))) return;
+      fate.insertTook = world.now - before;
       if (!fate.scheduled) fate.seq = writer.rows.at(-1)?.seq;
       if (message.pause > 0) await world.pause(message.pause);
     }

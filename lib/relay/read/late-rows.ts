@@ -6,12 +6,15 @@ import type { LowWaterMark, Heads } from './low-water-mark.js';
 import { everything, FullScan } from './full-scan.js';
 import type { KnownRows } from './known-rows.js';
 import { ProbedLowWaterMark } from './probed-low-water-mark.js';
+import type { ProbedMark } from './probed-mark.js';
 import { Reach } from './reach.js';
 import type { ReadCost } from './snapshot-watch.js';
 
 export interface FoundRows extends SweepResult {
   /** Raises the low-water mark, once what was found is in hand. */
   readonly raise: (() => void) | undefined;
+  /** Says of which message that later ones of its key may have left before it. */
+  readonly overtaken: string | undefined;
 }
 type Known = Pick<KnownRows, 'size' | 'has'>;
 
@@ -45,6 +48,12 @@ export class LateRows {
   /** What the last sweep found was not published: what no low-water mark leads to is swept once more. */
   lost(): void {
     this.all ||= this.foundInAll;
+    this.probed?.depth.again();
+  }
+
+  /** The low-water mark where snapshots tell nothing. */
+  private get probed(): ProbedLowWaterMark | undefined {
+    return this.lowWaterMark instanceof ProbedLowWaterMark ? this.lowWaterMark : undefined;
   }
 
   /**
@@ -69,12 +78,17 @@ export class LateRows {
     const read = new Set(positions.map(({ bucket }) => bucket));
     if (narrow) toSweep = toSweep.filter(({ bucket }) => read.has(bucket));
     toSweep = this.withScanned(await this.scanSlice(heads, known), toSweep, heads);
-    const raise = await this.probe((bucket) => !narrow || read.has(bucket), heads);
-    const { places, complete } = toSweep.length === 0 ? NONE : await this.sweep(toSweep, known);
+    const raise = await this.probe((bucket) => !narrow || read.has(bucket));
+    const { places, complete } = toSweep.length === 0 ? NONE : await this.timed(() => this.sweep(toSweep, known));
     this.foundInAll = this.all;
     if (complete) this.all = false;
     else this.lost(); // what is left of it is as late
-    return { places, complete, raise };
+    return { places, complete, raise, overtaken: this.overtaken(places) };
+  }
+
+  private overtaken(places: readonly Place[]): string | undefined {
+    const place = this.probed?.overtaken(places);
+    return place && `a message stood at number ${place.seq}, ${HELD}`;
   }
 
   /** Of the full scan what is due, without what is known. */
@@ -105,6 +119,14 @@ export class LateRows {
       .filter(({ bucket }) => met.has(bucket))
       .map((range) => ({ ...range, after: this.lowWaterMark.of(range.bucket) }));
     return [...toSweep.filter(({ bucket }) => !met.has(bucket)), ...again];
+  }
+
+  /** A sweep of everything says nothing of what others cost. */
+  private async timed(sweep: () => Promise<SweepResult>): Promise<SweepResult> {
+    const began = this.clock.monotonic();
+    const result = await sweep();
+    if (!this.all) this.probed?.swept(this.clock.monotonic() - began);
+    return result;
   }
 
   private async sweep(ranges: readonly ReadRange[], known: Known): Promise<SweepResult> {
@@ -149,26 +171,32 @@ export class LateRows {
   }
 
   /** Where snapshots tell nothing: asks for uncommitted inserts; the low-water mark rises after the sweep that follows. */
-  private async probe(which: (bucket: number) => boolean, heads: Heads): Promise<(() => void) | undefined> {
-    const mark = this.lowWaterMark;
-    if (!(mark instanceof ProbedLowWaterMark)) return undefined;
-    const toProbe = mark.toProbe(which, heads);
+  private async probe(which: (bucket: number) => boolean): Promise<(() => void) | undefined> {
+    const raises: (() => void)[] = [];
+    for (const mark of this.probed?.toRaise() ?? []) raises.push(...(await this.probeMark(mark, mark.toProbe(which))));
+    return raises.length === 0 ? undefined : () => raises.forEach((raise) => raise());
+  }
+
+  private async probeMark(mark: ProbedMark, toProbe: readonly ReadRange[]): Promise<(() => void)[]> {
+    if (toProbe.length === 0) return [];
     const unclean = new Set<number>();
     let at: number | undefined;
     await this.inSlices(this.probes, toProbe, async (slice) => {
       const probed = await this.store.probe?.(this.transport, slice);
       at ??= probed?.now;
-      mark.waits(probed?.lockWait);
+      this.probed?.waits(probed?.lockWait);
       slice.forEach(({ bucket }, i) => probed?.clean[i] !== true && unclean.add(bucket));
     });
     const now = at;
-    if (now === undefined) return undefined;
+    if (now === undefined) return [];
     const clean = toProbe.map(({ bucket }) => !unclean.has(bucket));
-    return () => mark.probed(toProbe, clean, now);
+    return [() => mark.probed(toProbe, clean, now)];
   }
 }
 
 const NONE: SweepResult = { places: [], complete: true };
+/** Of a row that was found by one of the sweeps that have to be rare. */
+const HELD = 'whose INSERT took more than 2 s: later messages of its key may have been published before it';
 /** Milliseconds that a read waits for the answers to our own writes before it sweeps for them. */
 const OWN_WRITES = 20;
 /** Milliseconds that a statement of a sweep should take at most. */

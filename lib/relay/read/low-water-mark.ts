@@ -34,6 +34,8 @@ export interface LowWaterMark {
   /** Reading starts again at these points, as something was given back; what lies below the low-water mark still does. */
   rewind(points: Heads): void;
   of(bucket: number): string;
+  /** Where a bucket of which something is given back is read from again, unless that lies below. */
+  rewindTo(bucket: number): string;
 }
 
 /** `(lower, head]` of each bucket where that is not empty. */

@@ -136,12 +136,13 @@ export class Reader {
     this.session ??= fetched.session;
     const ended = this.contradicted(fetched, restarts);
     if (ended !== undefined) return ended;
-    const { places, complete, raise } = await lateRows.find(fetched.snapshot, this.heads, positions, known);
+    const { places, complete, raise, overtaken } = await lateRows.find(fetched.snapshot, this.heads, positions, known);
     if (this.restarts !== restarts) return this.lose(); // what was found is of a range that has moved
     this.backlog = places.filter(({ bucket, seq }) => !known.has(seq) && this.isOurs(bucket));
     this.backlogSeen = fetched.snapshot;
     const below = this.backlog.find(({ bucket, seq }) => compareSeq(seq, this.lowWaterMark.of(bucket)) <= 0);
     if (below !== undefined) return this.startOver(`a message stood at number ${below.seq}, ${BELOW}`);
+    if (overtaken !== undefined) this.settings.warn?.(overtaken);
     // The head fetch is made again when all that became visible behind it is read.
     if (this.backlog.length > limit || !complete) return await this.readBacklog(limit, restarts);
     const late = this.backlog.splice(0);
@@ -233,7 +234,7 @@ export class Reader {
   rewind(messages: Iterable<OutboxMessage>): void {
     const points = new Map<number, string>();
     // A bucket that is read from its start again may still be below a low-water mark that holds all the same.
-    for (const [bucket, head] of this.heads) points.set(bucket, lowerSeq(head, this.lowWaterMark.of(bucket)));
+    for (const [bucket, head] of this.heads) points.set(bucket, lowerSeq(head, this.lowWaterMark.rewindTo(bucket)));
     for (const message of messages) {
       const { bucket, seq } = message;
       this.known.delete(message);

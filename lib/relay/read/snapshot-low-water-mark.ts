@@ -104,6 +104,10 @@ export class SnapshotLowWaterMark implements LowWaterMark {
     this.asksFence ||= [...this.lowWaterMarks.values()].includes('0');
   }
 
+  rewindTo(bucket: number): string {
+    return this.of(bucket);
+  }
+
   of(bucket: number): string {
     return this.lowWaterMarks.get(bucket) ?? '0';
   }

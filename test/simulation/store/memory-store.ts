@@ -64,6 +64,7 @@ export class MemoryStore implements OutboxStore {
   /** The connections were lost: what they had locked is free, and readers start over. */
   reconnect(): void {
     this.session += 1;
+    this.database.watch?.reconnected();
     for (const rows of this.locked) rows.rollback();
   }
   async close(): Promise<void> {

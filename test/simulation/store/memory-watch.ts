@@ -5,6 +5,8 @@ export interface MemoryWatch {
   /** Shown to somebody who may publish them: fetched, or taken from the parked table. */
   read(rows: readonly (ReadyRow | ParkedRow)[]): void;
   leased(row: LeaseRow, before: Readonly<LeaseRow>): void;
+  /** Somebody has other connections, and begins to read anew. */
+  reconnected(): void;
   /** Success: it left the outbox. */
   settled(row: ReadyRow): void;
   /** Whoever wrote that these left was told that it is written. */

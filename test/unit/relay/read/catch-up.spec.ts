@@ -54,6 +54,22 @@ describe('Reader above whose heads rows are gone', () => {
     expect(floor.of(0)).toBe('5000000000'); // by the id that came with the first read
   });
 
+  it('Q5: a bucket that is ours already is read meanwhile', async () => {
+    open(1, GONE);
+    table.last = String(GONE + 1);
+    reader.heads.set(1, String(GONE));
+    table.live.push({ bucket: 1, seq: String(GONE + 1) }, { bucket: 0, seq: String(GONE + 1) });
+    const found: string[] = [];
+    let at = 0;
+    for (let reads = 0; found.length < 2; reads += 1) {
+      found.push(...seqs((await reader.read(100)).messages));
+      if (found.length === 0) at = reads;
+      expect(reads).toBeLessThan(1_000);
+    }
+    expect(found).toEqual([`1 ${GONE + 1}`, `0 ${GONE + 1}`]);
+    expect(at).toBeLessThan(5);
+  });
+
   it('Q7: past five billion numbers of which nothing is left in few reads; one that grew too wide is given up, and asks for less', async () => {
     const last = 5_000_000_000;
     open(last - GONE, last, [0, 1]);
@@ -62,6 +78,14 @@ describe('Reader above whose heads rows are gone', () => {
     expect(cancelled()).toBeLessThan(15);
     expect(longest()).toBeLessThanOrEqual(GIVEN_UP);
     expect(reader.heads.get(0)).toBe(String(last));
+  });
+
+  it('Q7: a backlog is read in as few statements as its rows need, also from a server that is far', async () => {
+    open(0, 0, ...Array.from({ length: 20_000 }, (_, i): [number, number] => [i % 2, i * 16 + 1]));
+    table.last = '320000';
+    table.slow = 25;
+    expect(await readAll(500)).toHaveLength(20_000);
+    expect(table.asked.length).toBeLessThan(60);
   });
 
   it('Q7: what is given back below them is read again, and the floor stays where it is', async () => {
@@ -97,6 +121,19 @@ describe('Reader above whose heads rows are gone', () => {
     for (let n = 0; n < 4; n += 1) found.push(...(await read()));
     expect(found).toEqual(['0 1', `1 ${14 * GONE}`]);
     expect(Object.fromEntries(reader.heads)).toEqual({ 0: '1', 1: '1' });
+  });
+
+  it('Q5: where the server is so busy that the smallest part takes too long, it gets more time', async () => {
+    open(GONE - 40, GONE);
+    table.slow = 300;
+    expect(await readAll(100)).toEqual([]);
+    expect(reader.heads.get(0)).toBe(String(GONE));
+  });
+
+  it('Q5: what the server refuses for another reason is an error', async () => {
+    open(0, GONE);
+    table.fetch = () => Promise.reject(new Error('deadlock detected'));
+    await expect(reader.read(100)).rejects.toThrow('deadlock');
   });
 });
 

@@ -9,7 +9,7 @@ import { stored } from '../../../support/transport-relay.js';
 /** One bucket whose rows and answers the test decides. */
 class Table implements Pick<ReadyStore, 'fetch' | 'sweep' | 'readPlaces' | 'probe'> {
   readonly rows = new Map<string, OutboxMessage>();
-
+  /** Runs, and may throw, before the next answer of this method. */
   /** Places that a sweep returns, but for as many more as the reader knows. */
   page = Infinity;
   session = 1;
@@ -76,10 +76,49 @@ describe('Reader', () => {
     throw new Error('deadlock detected');
   };
 
+  it('raises the mark to what was read long ago, where no insert is under way', async () => {
+    table.isClean = true;
+    table.put(1, 2);
+    await reader.read(100);
+    await clock.advance(61_000);
+    await reader.read(100);
+    expect(floor.of(0)).toBe('2');
+  });
+
+  it('forgets what a sweep found above the place to which it was wound back meanwhile, also when reading that fails', async () => {
+    table.put(1, 2, 3, 10);
+    const { messages } = await reader.read(100);
+    expect(seqs(messages)).toEqual([1, 2, 3, 10]);
+    floor.lower.marks.set(0, '3'); // proved: nothing appears at or below it
+    table.put(5, 6, 7, 8);
+    table.before.sweep = () => reader.rewind(messages); // given back while the sweep of (3, 10] is answered
+    table.before.readPlaces = fails;
+    await reader.read(2).catch(() => undefined);
+    expect(seqs((await reader.read(100)).messages)).toEqual([1, 2, 3, 5, 6, 7, 8, 10]);
+  });
+
+  it.each(['rows in front of it are given back', 'its bucket is lost, and leased again'])(
+    'forgets what is left of a sweep when %s',
+    async (how) => {
+      table.put(1, 2, 3, 10);
+      const { messages } = await reader.read(100);
+      floor.lower.marks.set(0, '3');
+      table.put(5, 6, 7, 8);
+      expect(seqs((await reader.read(2)).messages)).toEqual([5, 6]);
+      if (how.startsWith('rows')) reader.rewind(messages.slice(2));
+      else {
+        for (const message of messages.slice(2)) reader.known.delete(message);
+        reader.forget(0);
+        reader.add(0);
+      }
+      expect(seqs((await reader.read(100)).messages)).toEqual([3, 7, 8, 10]);
+    },
+  );
+
   it('looks again for what a sweep had found when it could not be read', async () => {
     table.put(1, 10);
     await reader.read(100);
-    floor.marks.set(0, '3');
+    floor.lower.marks.set(0, '3');
     table.put(4);
     table.before.readPlaces = fails;
     await expect(reader.read(100)).rejects.toThrow('deadlock');
@@ -90,7 +129,7 @@ describe('Reader', () => {
     table.last = '100';
     table.put(1, 100);
     await reader.read(100);
-    floor.marks.set(0, '3');
+    floor.lower.marks.set(0, '3');
     table.put(10, 20, 30, 40);
     expect(seqs((await reader.read(2)).messages)).toEqual([10, 20]);
     table.last = '5';
@@ -102,11 +141,11 @@ describe('Reader', () => {
   it('P3: nothing is told of what is read again, was given back, or belongs to a bucket that is leased anew', async () => {
     table.put(1, 2, 3);
     const { messages } = await reader.read(100);
-    floor.marks.set(0, '3');
+    floor.lower.marks.set(0, '3');
     reader.rewind(messages.slice(1));
     await clock.advance(FULL_SCAN);
     expect(seqs((await reader.read(100)).messages)).toEqual([2, 3]);
-    floor.marks.set(0, '3');
+    floor.lower.marks.set(0, '3');
     for (const message of messages) reader.known.delete(message);
     reader.forget(0);
     reader.add(0);
@@ -164,5 +203,24 @@ describe('Reader', () => {
     table.put(5);
     table.last = '5';
     expect(await read()).toEqual([5]);
+  });
+
+  it('goes on, from the start on a new connection, past more rows that cannot leave than one sweep returns', async () => {
+    const drain = async (passes: number): Promise<number[]> => {
+      const all: number[] = [];
+      for (let pass = 0; pass < passes; pass += 1) all.push(...seqs((await reader.read(25)).messages));
+      return all;
+    };
+    const stuck = Array.from({ length: 60 }, (_, i) => i + 1);
+    table.put(...stuck);
+    expect(await drain(10)).toEqual(stuck);
+    floor.lower.marks.set(0, '60');
+    table.page = 50;
+    table.put(70); // below the floor nothing is swept
+    expect(await drain(2)).toEqual([70]);
+    table.session = 2; // which takes the floor back
+    expect(await drain(10)).toEqual([]);
+    table.put(65, 80);
+    expect(await drain(10)).toEqual([65, 80]);
   });
 });
