@@ -114,7 +114,7 @@ export interface StoredMessage {
 }
 
 /** Where a message stands in the memory of a relay: see `Ledger`. */
-export type MemoryState = 'read' | 'waiting' | 'out' | 'leaseLost' | 'reported' | 'dead' | 'again' | 'gone';
+export type MemoryState = 'idle' | 'waiting' | 'out' | 'leaseLost' | 'dead';
 
 /** One message on its way out, as transports and `@OnOutboxEvent` handlers see it. */
 export class OutboxMessage {
@@ -151,7 +151,7 @@ export class OutboxMessage {
 
   constructor(row: StoredMessage) {
     this.behind = undefined;
-    this.state = 'read';
+    this.state = 'idle';
     this.batch = 0;
     this.id = row.id;
     this.type = row.type;

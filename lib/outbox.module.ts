@@ -148,7 +148,7 @@ function partProviders(
       OutboxAdmin,
       ({ store, options, enqueue, pausesChanged }) =>
         new OutboxAdmin({
-          ...{ store, options, numberOf, changed: (where) => enqueue.committed(where) },
+          ...{ store, options, numberOf, changed: (where) => enqueue.workAppeared(where) },
           pausesChanged,
           rewrite: (...edit) => rewrite(enqueue, ...edit),
         }),

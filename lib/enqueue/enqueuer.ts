@@ -9,7 +9,8 @@ import { refuseUnknown } from '../options/refuse.js';
 import { ENQUEUE_OPTION_NAMES, type EnqueueOptions } from './options.js';
 import { EventRegistry } from './events/event-registry.js';
 import type { EnqueueRuntime } from './runtime.js';
-import { isScheduled, whenDue } from './scheduled.js';
+import { isScheduled } from '../message/is-scheduled.js';
+import { whenDue } from './scheduled.js';
 import { encryptPayloads } from './encrypt-payloads.js';
 import { ID_PREFIX, toMessage, type MessageRules } from './to-message.js';
 import { uuidV7 } from '../message/uuid-v7.js';
@@ -40,11 +41,11 @@ export class Enqueuer {
     const rolledBack = (ids: readonly string[]): void => runtime.onRolledBack?.(ids);
     this.listener = {
       committed: (ids) => {
-        runtime.committed();
+        runtime.workAppeared();
         enqueued(ids);
       },
       rolledBack,
-      perhaps: () => runtime.committed(),
+      perhaps: () => runtime.workAppeared(),
     };
     this.laterListener = { committed: enqueued, rolledBack };
     this.knownListener = {
@@ -55,7 +56,7 @@ export class Enqueuer {
     };
   }
 
-  /** The first message's id for a repeated `dedupKey`. */
+  /** Writes them in this session's transaction. @returns their ids; for a repeated `dedupKey`, the id of the first message that had it */
   async write(session: Session, inputs: readonly unknown[], options: EnqueueOptions = NO_OPTIONS): Promise<Ids> {
     const trace = this.runtime.tracing?.();
     try {

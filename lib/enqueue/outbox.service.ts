@@ -54,7 +54,7 @@ export class OutboxService<TEvent extends object = AnyEvent> {
     const { dataLayer, options, hooks, store } = runtime;
     this.current = new CurrentTransaction(dataLayer, TransactionScope.of(dataLayer), options.currentManager);
     this.enqueuer = new Enqueuer(runtime);
-    this.actions = new OperatorActions({ store, options, numberOf, changed: (where) => runtime.committed(where) });
+    this.actions = new OperatorActions({ store, options, numberOf, changed: (where) => runtime.workAppeared(where) });
     dataLayer.watchTransactions(
       () => this.current.scope.current(),
       (text) => hooks.emit('warning', { text }),

@@ -27,7 +27,7 @@ export interface EnqueueRuntime {
    * Messages may be waiting: after a commit, and after an operator's action. Must return at once.
    * @param ms milliseconds until the first of them falls due, by this process's clock
    */
-  committed(where?: 'ready' | 'parked', ms?: number): void;
+  workAppeared(where?: 'ready' | 'parked', ms?: number): void;
   /** For tests: what was written in a transaction that is still open. */
   onEnqueued?(messages: readonly NewMessage[]): void;
   /** Ids of `onEnqueued` that are gone again, with their savepoint or their transaction. */

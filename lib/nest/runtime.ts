@@ -180,7 +180,7 @@ function enqueueOf(parts: Parts, dispatcher: OutboxDispatcher, wrappers: Transpo
     events,
     report: reportOf({ store, dispatcher, options, transportIds, clock }),
     wrappers,
-    committed(where, ms = 0) {
+    workAppeared(where, ms = 0) {
       if (ms > options.pollInterval * PARKED_POLLS) return; // a look before that hears of it
       dispatcher.nudge(where, ms);
       if (!dispatcher.holdsAll) notifier.notify(where);

@@ -10,14 +10,13 @@ import { Unwritten } from './settle/unwritten.js';
 /**
  * What is in memory of one transport. The entry of a message is the message itself; its `state` says where it stands:
  *
- *   read ─▶ waiting ─▶ out ─▶ reported ─▶ gone
- *    ▲        │  ▲      │ ▲     │
- *    │        │  └──────┼─┴─────┘ goes once more, by itself or behind what failed of its run
- *    └─ again ◀─────────┘         (leaseLost: its lease was lost while it was out)
+ *   idle ─▶ waiting ─▶ out ─▶ idle: published, or its failure is decided; in memory until the database has written it
+ *    ▲        │  ▲      │
+ *    │        │  └──────┤ goes once more, by itself or behind what failed of its run
+ *    └────────┴─────────┘ given up without blame, to be read again; or its row is somebody else's
  *
- * When its result is reported, it is in memory until the database has written what became of it. One that is dead is `dead`: its last
- * try may still end well. The ledger does no I/O and tells nobody:
- * what follows from a step is what the step returns.
+ * `leaseLost`: its lease was lost while it was out. `dead`: its failure was its last, and that try may still end well. The ledger does
+ * no I/O and tells nobody: what follows from a step is what the step returns.
  */
 export class Ledger {
   /** Rows of the ready table that were read and are not settled. */
@@ -79,7 +78,7 @@ export class Ledger {
   forget(messages: readonly OutboxMessage[]): void {
     this.held -= messages.length;
     for (const message of messages) {
-      message.state = 'gone';
+      message.state = 'idle';
       if (message.parkedId === null) this.known.delete(message);
       this.trial.clear(message);
     }
@@ -87,13 +86,18 @@ export class Ledger {
 
   /** A ready row is given up without blame, to be read again. */
   giveUp(message: OutboxMessage): void {
-    message.state = 'again';
+    message.state = 'idle';
     this.held -= 1;
+  }
+
+  /** The broker has it; its row is still to be deleted. */
+  published(message: OutboxMessage): void {
+    message.state = 'idle';
   }
 
   /** Something was decided about it, which is to be written. What is kept of it until then may be less than the message. */
   decide(message: OutboxMessage, decided: Decided): void {
-    message.state = decided.state === 'dead' ? 'dead' : 'reported';
+    message.state = decided.state === 'dead' ? 'dead' : 'idle';
     this.trial.suspects.delete(message.id);
     this.unwritten.add(decided);
   }

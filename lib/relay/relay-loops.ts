@@ -30,18 +30,18 @@ export class RelayLoops implements RunningRelay {
     this.readLoop = new Loop(
       clock,
       () => this.read(),
-      (error) => this.told('fetch', error),
+      (error) => this.loopFailed('fetch', error),
     );
     this.parkedLoop = new Loop(
       clock,
       () => this.take(),
-      (error) => this.told('take', error),
+      (error) => this.loopFailed('take', error),
     );
     relay.wakeUps.wake(this.readLoop, this.parkedLoop);
   }
 
   /** What a stop broke off past its deadline is nobody's error. */
-  private told(operation: 'fetch' | 'take', error: unknown): number {
+  private loopFailed(operation: 'fetch' | 'take', error: unknown): number {
     return this.relay.kill.signal.aborted ? Infinity : this.failed(operation, error);
   }
 

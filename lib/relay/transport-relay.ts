@@ -1,4 +1,4 @@
-import type { LeaseListener } from './leases/bucket-leases.js';
+import type { LeaseListener } from './leases/lease-listener.js';
 import { Reader } from './read/reader.js';
 import { ProbedLowWaterMark } from './read/probed-low-water-mark.js';
 import { readProbe } from './read/read-probe.js';
@@ -7,7 +7,7 @@ import type { OutboxMessage } from '../outbox-message.js';
 import { counted } from '../observe/plural.js';
 import { Ledger } from './ledger.js';
 import type { Publisher } from './publish/publisher.js';
-import { Settler, isRetry, type Decided, type Transition, type WriteReport } from './settle/settler.js';
+import { Settler, isRetry, type Decided, type SettlerReport, type Transition } from './settle/settler.js';
 import type { Acquired, Lease } from '../store/lease-store.js';
 import { inOneOrder } from '../store/parked-store.js';
 import type { Pause } from '../store/pauses/pause-store.js';
@@ -16,7 +16,7 @@ import type { Clock } from '../time/clock.js';
 import type { LowWaterMark } from './read/low-water-mark.js';
 import { GlobalOrderGate } from './order/global-order-gate.js';
 import { Batcher } from './publish/batcher.js';
-import type { Batch, Result, Told, ToldFailure, Unit } from './publish/batch.types.js';
+import type { Answer, Batch, Result, Failure, Unit } from './publish/batch.types.js';
 import { Delivery } from './publish/delivery.js';
 import { LargePayloads } from './publish/large-payloads.js';
 import { RunResults, type RunEnd } from './publish/run-results.js';
@@ -41,12 +41,13 @@ import { WakeUps } from './wake-ups.js';
  *   2 gate              keys in memory and parked          Ledger                      -
  *   3 batch             key gate, leases, bounds           Batcher                     a batch
  *   4 publish           poison message, large payloads     Delivery, the transport     for each message what is said of it
- *   5 decide            `decide`, Outage                   Results                     effects: what follows for each key
+ *   5 decide a failure  `decide`, Outage                   Results                     effects: what follows for each key
+ *     or free the key   -                                  Ledger                      -
  *   6 write             -                                  Settler                     a report of each write
- *   7 apply             -                                  Ledger, Reader              room and free keys: back to 1
+ *   7 apply             -                                  Ledger, Reader              room, and keys of failures: back to 1
  *
  * What is parked comes in at step 2: ParkedReader finds and takes it (`parkedOnce`). Parts return what happened, and this calls
- * the next one; it alone sees them all. It does one step when told (`readOnce`, `parkedOnce`); the loops that repeat them are the dispatcher's.
+ * the next one; it alone sees them all. It does one step when told (`readOnce`, `parkedOnce`); `RelayLoops` repeat them.
  */
 export class TransportRelay implements LeaseListener {
   readonly ledger: Ledger;
@@ -96,7 +97,7 @@ export class TransportRelay implements LeaseListener {
       clock,
       settings,
       (bucket) => leases.lease(id, bucket),
-      () => this.reader.reads,
+      () => this.reader.headReads,
       (report) => this.written(report),
     );
     this.publisher = publisherOf(deps, (...said) => this.outage.transportState(...said));
@@ -198,27 +199,31 @@ export class TransportRelay implements LeaseListener {
     return true;
   };
 
-  /** Step 4, by the delivery: one batch, until all its messages were told. */
+  /** Step 4, by the delivery: one batch, until all its messages were answered. */
   private async send(batch: Batch): Promise<void> {
     this.ledger.begin(batch);
-    await this.delivery.publish(batch, (index, told) => this.told(batch, index, told));
+    await this.delivery.publish(batch, (index, answer) => this.answered(batch, index, answer));
     this.flight.end(batch);
     this.batcher.ended(batch);
     this.batchEnded();
   }
 
   /** Step 5: what was said about a message is decided. */
-  private told(batch: Batch, index: number, told: Told): void {
+  private answered(batch: Batch, index: number, answer: Answer): void {
     const message = batch.messages[index] as OutboxMessage;
-    if (told === 'late') return void this.gotThroughLate(message);
-    this.flight.told();
-    if (told === 'withdrawn') return this.withdrawn(message);
+    if (answer === 'late') return void this.gotThroughLate(message);
+    this.flight.answered();
+    if (answer === 'withdrawn') return this.run(this.results.withdrawn(message, this.open.has(message.bucket)));
     const run = batch.units?.get(index);
-    if (run === undefined) this.resolve(message, told);
-    else this.resolveRun(run.unit, this.runs.told(run.unit, run.index, told));
+    if (run === undefined) this.resolve(message, answer);
+    else this.resolveRun(run.unit, this.runs.answered(run.unit, run.index, answer));
     if (this.batcher.isOneByOne) this.pumpSoon();
   }
 
+  /**
+   * The key of what is published is free at once, before its row is deleted. Of what a process that dies had published and not
+   * deleted, at most what `Room` holds, the next owner publishes all again, in order.
+   */
   private resolve(message: OutboxMessage, result: Result): void {
     this.trial.clear(message);
     if (!result.ok) return this.failed(message, result);
@@ -235,7 +240,7 @@ export class TransportRelay implements LeaseListener {
 
   private published(message: OutboxMessage): void {
     this.counts.published += 1;
-    message.state = 'reported';
+    this.ledger.published(message);
     if (this.outage.isTroubled) this.outage.succeeded(message);
     this.settler.succeed(message);
   }
@@ -245,16 +250,12 @@ export class TransportRelay implements LeaseListener {
     if (barred.length > 0) this.run(this.results.barred(barred));
   }
 
-  private failed(message: OutboxMessage, failure: ToldFailure): void {
+  private failed(message: OutboxMessage, failure: Failure): void {
     const isOurs = this.open.has(message.bucket);
     if (!isOurs || message.state === 'leaseLost') return this.run(this.results.lost(message, isOurs, failure));
     const { outcome, charged } = outcomeOf(message, failure, this.outage, this.deps);
     this.failures.note(message, charged.blame, failure.text);
     this.run(this.results.failed(message, outcome, charged));
-  }
-
-  private withdrawn(message: OutboxMessage): void {
-    this.run(this.results.withdrawn(message, this.open.has(message.bucket)));
   }
 
   /**
@@ -264,7 +265,7 @@ export class TransportRelay implements LeaseListener {
    */
   private async gotThroughLate(message: OutboxMessage): Promise<void> {
     if (message.state !== 'dead') return;
-    message.state = 'reported';
+    this.ledger.published(message);
     await this.settler.transitions.quiet(); // that it is dead is told before that it is not
     this.counts.published += 1;
     this.ledger.enter([message]);
@@ -317,8 +318,8 @@ export class TransportRelay implements LeaseListener {
     this.wakeUps.parked();
   }
 
-  /** Step 7: the database has written what became of them; memory and keys are free again, and everybody hears of it. */
-  private written(report: WriteReport): void {
+  /** Step 7: the database has written what became of them; room and the keys of failures are free again, and everybody hears of it. */
+  private written(report: SettlerReport): void {
     if (report.kind === 'settled') return this.settled(report);
     if (report.kind === 'transitioned') return this.transitioned(report);
     const { operation, error, retryIn } = report;
@@ -326,7 +327,7 @@ export class TransportRelay implements LeaseListener {
   }
 
   /** Gone from the database. */
-  private settled({ messages, fence, readsBefore }: Extract<WriteReport, { kind: 'settled' }>): void {
+  private settled({ messages, fence, readsBefore }: Extract<SettlerReport, { kind: 'settled' }>): void {
     const { reader } = this;
     reader.lowWaterMark.wrote(fence, readsBefore);
     this.ledger.settled(messages);
@@ -339,7 +340,7 @@ export class TransportRelay implements LeaseListener {
     tellPublished(this.deps, messages);
   }
 
-  private transitioned({ transitions, overtaken, written }: Extract<WriteReport, { kind: 'transitioned' }>): void {
+  private transitioned({ transitions, overtaken, written }: Extract<SettlerReport, { kind: 'transitioned' }>): void {
     const { reader, deps } = this;
     reader.lowWaterMark.wrote(written.fence, written.readsBefore);
     let soonest = Infinity;

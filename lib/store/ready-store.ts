@@ -35,7 +35,7 @@ export interface NumberSource {
   readonly last: string | undefined;
 }
 export interface FetchResult {
-  /** Per bucket ascending by `seq`; buckets in any order. */
+  /** Bucket after bucket, in any order of them; the rows of each together, ascending by `seq`. */
   readonly messages: OutboxMessage[];
   readonly snapshot: Snapshot | undefined;
   /** Whether every message read is known to be on the primary's disk. If not, call `flush` with `session` before publishing. */

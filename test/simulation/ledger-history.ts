@@ -1,6 +1,6 @@
 import { Ledger } from '../../lib/relay/ledger.js';
 import { RunResults, type RunEnd } from '../../lib/relay/publish/run-results.js';
-import type { Batch, Result, ToldFailure, Unit } from '../../lib/relay/publish/batch.types.js';
+import type { Batch, Result, Failure, Unit } from '../../lib/relay/publish/batch.types.js';
 import { decide } from '../../lib/relay/settle/decide.js';
 import { Results, type Effect } from '../../lib/relay/settle/results.js';
 import type { Decided, Transition } from '../../lib/relay/settle/settler.js';
@@ -30,7 +30,7 @@ interface Sent {
 
 const KEYS = ['a', 'a', 'b', null];
 const bucketOf = (key: string | null): number => (key === 'a' ? 0 : 1);
-const failure = (blame: ToldFailure['blame']): ToldFailure => ({ ok: false, blame, error: 'no', text: 'no' });
+const failure = (blame: Failure['blame']): Failure => ({ ok: false, blame, error: 'no', text: 'no' });
 const [REFUSED, KILLED, AWAY] = [failure('message'), failure('collateral'), failure('transport')];
 const POLICY: RetryPolicy = {
   ...{ initial: 1, max: 1, min: 1, backoff: 'exponential', jitter: 'full' },
@@ -200,14 +200,14 @@ export class LedgerHistory {
     const message = batch.messages[index] as OutboxMessage;
     if (result.ok) this.row(message).wasPublished = true;
     if (message.state === 'leaseLost') this.meet(result.ok ? 'orphan is published' : 'orphan fails');
-    this.ledger.flight.told();
+    this.ledger.flight.answered();
     const part = batch.units?.get(index);
     if (part === undefined) {
       this.resolve(message, result);
       this.sentUnder.delete(message);
     } else {
       if (!result.ok) this.meet('run breaks');
-      this.resolveRun(part.unit, this.runs.told(part.unit, part.index, result));
+      this.resolveRun(part.unit, this.runs.answered(part.unit, part.index, result));
       if (part.unit.left === 0) for (const each of part.unit.messages) this.sentUnder.delete(each);
     }
     if (left.length > 0) return;
@@ -238,12 +238,11 @@ export class LedgerHistory {
       if (!isOurs || message.state === 'leaseLost') this.run(this.results.lost(message, isOurs, result));
       else this.run(this.results.failed(message, decide(message, result, POLICY, 0, 0.5), result));
       if (message.state === 'waiting') this.meet('alone');
-      if (message.state === 'again') this.meet('again');
     }
   }
 
   published(message: OutboxMessage): void {
-    message.state = 'reported';
+    message.state = 'idle';
     this.successes.push(message);
   }
 
@@ -255,7 +254,10 @@ export class LedgerHistory {
   /** Here what is given up is read again by the next read. */
   run(effects: readonly Effect[]): void {
     for (const effect of effects) {
-      if (effect.do === 'reread') this.ledger.known.delete(effect.message);
+      if (effect.do === 'reread') {
+        this.ledger.known.delete(effect.message);
+        this.meet('again');
+      }
       if (effect.do === 'fail') this.giveUpWaiting();
       if (effect.do !== 'park') continue;
       const { message } = effect.transition;

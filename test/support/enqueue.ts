@@ -58,7 +58,7 @@ export function enqueueRuntime(
     hooks: { emit: () => undefined, has: () => false },
     events: { on: unused, once: unused, dropped: 0 },
     report: { stats: unused, health: unused },
-    committed: () => undefined,
+    workAppeared: () => undefined,
     ...parts,
   };
 }

@@ -1,5 +1,5 @@
-import { BucketLeases, type LeaseListener } from '../../lib/relay/leases/bucket-leases.js';
-import type { LeaseHooks } from '../../lib/relay/leases/lease-listener.js';
+import { BucketLeases } from '../../lib/relay/leases/bucket-leases.js';
+import type { LeaseHooks, LeaseListener } from '../../lib/relay/leases/lease-listener.js';
 import type { Instance, Lease } from '../../lib/store/lease-store.js';
 import { FakeClock } from '../../lib/testing/index.js';
 import { StubStore, turn } from './transport-relay.js';

@@ -17,7 +17,7 @@ const LISTENERS = 1;
 /** Sessions for one piece of work: the maintainer of partitions has one. */
 const LONE = 1;
 
-/** One for each role: `settle` shares with nobody that must be durable, and a renewal never waits for a batch. */
+/** One for each role: a renewal never waits for a batch. */
 const ROLES = 4;
 
 export function openPostgresDatabase(application: DataSource, settings: StoreSettings): SqlDatabase {

@@ -7,8 +7,6 @@ import { LiveInstances } from './live-instances.js';
 import { Pauses } from '../pauses/pauses.js';
 import { withTroubles } from '../../store/instance-info.js';
 
-export type { LeaseListener } from './lease-listener.js';
-
 /**
  * Which buckets this instance may read and publish. All transports of the relay share one heartbeat and one renewal, on
  * their own connection and timer.

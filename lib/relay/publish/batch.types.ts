@@ -1,13 +1,13 @@
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { PublishFailure, PublishOk } from '../../transports/transport.js';
 
-/** A failure, and what may be said of its error, which is for the application's own functions alone. */
-export interface ToldFailure extends PublishFailure {
+/** A failure, and the text of its error that may leave the process: the error itself is for the application's own functions alone. */
+export interface Failure extends PublishFailure {
   readonly text: string;
 }
-export type Result = PublishOk | ToldFailure;
+export type Result = PublishOk | Failure;
 /** May go; not now, and nobody is to blame; or what became of it already. */
-export type Verdict = 'go' | 'later' | ToldFailure;
+export type Verdict = 'go' | 'later' | Failure;
 
 /** Messages of one key that the transport publishes all or nothing. */
 export interface Unit {
@@ -15,11 +15,10 @@ export interface Unit {
   readonly results: (Result | undefined)[];
   left: number;
 }
-/** `late`: it got through after its failure was told, by a call that nobody waited for any more. */
+/** Of a message that was out. `late`: it got through after its failure was reported; `withdrawn`: it was not sent after all. */
+export type Answer = Result | 'late' | 'withdrawn';
+export type OnAnswer = (index: number, answer: Answer) => void;
 export type OnResult = (index: number, result: Result | 'late') => void;
-/** What is said about a message that was out. `withdrawn`: it was not sent after all, and nobody is to blame. */
-export type Told = Result | 'late' | 'withdrawn';
-export type OnTold = (index: number, told: Told) => void;
 export interface Batch {
   readonly messages: readonly OutboxMessage[];
   /** By index, for messages that are part of a run; absent for single ones. */

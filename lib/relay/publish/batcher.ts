@@ -8,7 +8,7 @@ import type { TransportRelayDependencies } from '../relay.types.js';
 
 /**
  * From waiting messages to batches: fills them across keys within the bounds, and keeps at most one unresolved unit per key over
- * all batches that are out. It sends nothing and decides nothing.
+ * all batches that are out. It sends nothing, and decides nothing but whose turn it is: what may not go is put off by whoever asks.
  */
 export class Batcher {
   readonly empty = { ready: false, parked: false };

@@ -4,7 +4,7 @@ import { isUnread } from '../../message/unread-payload.js';
 import { pause } from '../../time/clock.js';
 import type { Roles } from '../../store/outbox-store.js';
 import type { TransportRelayDependencies } from '../relay.types.js';
-import type { Batch, OnTold, Verdict } from './batch.types.js';
+import type { Batch, OnAnswer, Verdict } from './batch.types.js';
 import type { LargePayloads } from './large-payloads.js';
 import type { Publisher } from './publisher.js';
 import type { Trial } from './trial.js';
@@ -22,35 +22,35 @@ export class Delivery {
     setMaxListeners(0, kill); // one for each batch
   }
 
-  /** Resolves when all its messages were told. Never rejects. */
-  async publish(batch: Batch, onTold: OnTold): Promise<void> {
+  /** Resolves when all its messages were answered. Never rejects. */
+  async publish(batch: Batch, onAnswer: OnAnswer): Promise<void> {
     const { trial } = this;
-    if (trial.noted || trial.isSuspect(batch.messages[0] as OutboxMessage)) await this.try(batch, onTold);
-    else await this.deliver(batch, onTold);
+    if (trial.noted || trial.isSuspect(batch.messages[0] as OutboxMessage)) await this.try(batch, onAnswer);
+    else await this.deliver(batch, onAnswer);
   }
 
-  private async deliver(batch: Batch, onTold: OnTold): Promise<void> {
+  private async deliver(batch: Batch, onAnswer: OnAnswer): Promise<void> {
     const verdict = batch.messages.some(isUnread) ? await this.complete(batch) : 'go';
-    if (verdict === 'go') await this.publisher.publish(batch.messages, onTold, this.kill);
-    else if (verdict === 'later') withdraw(batch, onTold);
-    else onTold(0, verdict);
+    if (verdict === 'go') await this.publisher.publish(batch.messages, onAnswer, this.kill);
+    else if (verdict === 'later') withdraw(batch, onAnswer);
+    else onAnswer(0, verdict);
   }
 
   /** A suspect, and what it does is known even if nobody is left to tell; or the first batch after one. */
-  private async try(batch: Batch, onTold: OnTold): Promise<void> {
+  private async try(batch: Batch, onAnswer: OnAnswer): Promise<void> {
     const message = batch.messages[0] as OutboxMessage;
     let published = false;
-    const onVerdict: OnTold = (index, told) => {
-      if (told !== 'late') published = told !== 'withdrawn' && told.ok;
-      onTold(index, told);
+    const onVerdict: OnAnswer = (index, answer) => {
+      if (answer !== 'late') published = answer !== 'withdrawn' && answer.ok;
+      onAnswer(index, answer);
     };
     const { trial } = this;
     trial.running = true;
     const isCharged = trial.isCharged(message);
     // Before its payload is read: that may end the process, too.
     const isNoted = await this.note(message, isCharged || !trial.isSuspect(message) ? null : message.id);
-    if (!isNoted || !this.may(batch)) withdraw(batch, onTold);
-    else if (isCharged) onTold(0, trial.charge(message));
+    if (!isNoted || !this.may(batch)) withdraw(batch, onAnswer);
+    else if (isCharged) onAnswer(0, trial.charge(message));
     else await this.deliver(batch, onVerdict);
     // Should the process end before its next try, it was not by this message.
     if (!published && trial.noted) await this.note(message, null);
@@ -89,8 +89,8 @@ export class Delivery {
 }
 
 /** It was not sent after all, none of it. */
-function withdraw({ messages }: Batch, onTold: OnTold): void {
-  messages.forEach((_, index) => onTold(index, 'withdrawn'));
+function withdraw({ messages }: Batch, onAnswer: OnAnswer): void {
+  messages.forEach((_, index) => onAnswer(index, 'withdrawn'));
 }
 
 /** Milliseconds. */

@@ -6,7 +6,7 @@ import type { ExpectedMessages, MissingDestination, PublishFailure } from '../..
 import { agedOut, timeLeft, type Outcome } from '../settle/decide.js';
 import type { TransportRelayDependencies } from '../relay.types.js';
 import type { WakeUps } from '../wake-ups.js';
-import type { ToldFailure } from './batch.types.js';
+import type { Failure } from './batch.types.js';
 import { Circuit } from './circuit.js';
 import { Freeing } from './freeing.js';
 
@@ -79,7 +79,7 @@ export class Destinations {
   }
 
   /** A message failed. Over its destination: health names that, and so does an event. */
-  failed(message: OutboxMessage, { destination, suspect, certain = false, text }: ToldFailure): void {
+  failed(message: OutboxMessage, { destination, suspect, certain = false, text }: Failure): void {
     const { clock, random } = this.deps;
     const now = clock.monotonic();
     if (destination === undefined) return this.failedOfItself(message, now);
@@ -128,7 +128,7 @@ export class Destinations {
   }
 
   /** What becomes of a message that is put off without a try. However old it gets, where an operator holds it back. */
-  untried(message: OutboxMessage, away: PutOffFor): Settled {
+  untried(message: OutboxMessage, away: PutOffFor): RetryOrDead {
     const { options, leases, random } = this.deps;
     if (!isPause(away) || away.pause.key === null) this.freeing.without(message.topic);
     // Only what has no attempt yet is freed with the others.
@@ -254,7 +254,7 @@ export class Destinations {
   }
 }
 
-type Settled = Exclude<Outcome, { readonly kind: 'release' }>;
+type RetryOrDead = Exclude<Outcome, { readonly kind: 'release' }>;
 
 /** One more was put off. */
 function note(one: Destination, { topic }: OutboxMessage): void {

@@ -19,8 +19,8 @@ export class InFlight {
     }
   }
 
-  /** One message of a batch has its result. */
-  told(): void {
+  /** One message of a batch has its answer. */
+  answered(): void {
     this.messages -= 1;
   }
 

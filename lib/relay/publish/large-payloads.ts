@@ -6,7 +6,7 @@ import { STATEMENT_TIMEOUT, subjectOf } from '../../store/database-errors.js';
 import { TOO_LARGE } from '../../store/limits.js';
 import { pause } from '../../time/clock.js';
 import type { TransportRelayDependencies } from '../relay.types.js';
-import type { ToldFailure, Verdict } from './batch.types.js';
+import type { Failure, Verdict } from './batch.types.js';
 import { readLargePayloads } from './read-large-payloads.js';
 
 /**
@@ -83,7 +83,7 @@ export class LargePayloads {
   }
 }
 
-function failed(error: Error, final = false): ToldFailure {
+function failed(error: Error, final = false): Failure {
   return { ok: false, blame: 'message', error, text: errorText(error), ...(final && { final }) };
 }
 

@@ -3,7 +3,7 @@ import { inCleanScope } from '../../time/async-scope.js';
 import type { Probe } from '../read/read-probe.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import { errorText } from '../../observe/redact/error-text.js';
-import type { ToldFailure } from './batch.types.js';
+import type { Failure } from './batch.types.js';
 import { Circuit } from './circuit.js';
 import type { InFlight } from './in-flight.js';
 import type { PublishFailure } from '../../transports/transport.js';
@@ -111,7 +111,7 @@ export class Outage {
   }
 
   /** Turns the failure of a message that keeps killing the connection into its own. */
-  charge(message: OutboxMessage, failure: ToldFailure): ToldFailure {
+  charge(message: OutboxMessage, failure: Failure): Failure {
     // What ended the connection ended the wait for the broker's word: nobody says `up` of a new one.
     const { blame, suspect } = failure;
     if (this.circuit.state === 'blocked' && blame === 'transport' && suspect !== 'destination' && suspect !== 'handler')
@@ -123,7 +123,7 @@ export class Outage {
   }
 
   /** What becomes of a message that would stay where it is: one that only itself cannot get through is put off, without an attempt. */
-  insteadOf(release: Release, message: OutboxMessage, failure: ToldFailure): Outcome {
+  insteadOf(release: Release, message: OutboxMessage, failure: Failure): Outcome {
     const { leases, options } = this.deps;
     const { suspect, text } = failure;
     const dead = this.ages(failure) ? agedOut(message, options.retry, leases.now) : undefined;

@@ -5,7 +5,7 @@ import type { OutboxMessage } from '../../outbox-message.js';
 import { errorText } from '../../observe/redact/error-text.js';
 import { OutboxError } from '../../outbox.errors.js';
 import { counted } from '../../observe/plural.js';
-import type { OnResult, Result, ToldFailure } from './batch.types.js';
+import type { OnResult, Result, Failure } from './batch.types.js';
 import {
   MAX_PROGRESS,
   type OutboxTransport,
@@ -49,7 +49,7 @@ export class Publisher {
     const sent = [...batch]; // where what is decrypted takes the place of what was read
     let left = batch.length;
     let open = true;
-    const settle = (index: number, result: Result): void => {
+    const answer = (index: number, result: Result): void => {
       reported[index] = result.ok ? PASSED : FAILED;
       left -= 1;
       onResult(index, result);
@@ -61,11 +61,11 @@ export class Publisher {
       }
       // What is no result is none: the batch then ends with too few of them.
       if (!open || reported[index] !== 0 || typeof result?.ok !== 'boolean') return;
-      settle(index, result.ok ? result : told(bounded(result), [sent[index]]));
+      answer(index, result.ok ? result : quotable(bounded(result), [sent[index]]));
     };
-    const failRest = (failure: ToldFailure): void => {
+    const failRest = (failure: Failure): void => {
       for (let index = 0; left > 0 && index < batch.length; index += 1)
-        if (reported[index] === 0) settle(index, failure);
+        if (reported[index] === 0) answer(index, failure);
       open = false;
     };
     let deadline: AbortSignal | undefined;
@@ -83,7 +83,7 @@ export class Publisher {
       // It was not the connecting that failed, nor time: the transport broke over something in this batch, perhaps.
       const broke = this.connected && deadline?.aborted === false;
       await this.reset();
-      failRest(told({ ok: false, blame: 'transport', error, ...(broke && { suspect: 'message' }) }, sent));
+      failRest(quotable({ ok: false, blame: 'transport', error, ...(broke && { suspect: 'message' }) }, sent));
     }
   }
 
@@ -127,6 +127,7 @@ export class Publisher {
     // The process stood still, or slept, while it connected; the lease may be over, and the timer comes too late.
     const timeout = this.timeout - elapsed();
     if (timeout <= 0) throw this.timedOut();
+    // With encryption this decrypts first (`encryption/decrypt-payloads`).
     return this.transport.publish(batch, { signal, timeout, report });
   }
 
@@ -183,8 +184,8 @@ export class Publisher {
   }
 }
 
-/** The one place where an error of a transport or a handler gets the text by which it is told: no later part needs to know what it may quote. */
-function told(failure: PublishFailure, about: readonly unknown[]): ToldFailure {
+/** The one place where an error of a transport or a handler gets the text that may leave the process: no later part needs to know what it may quote. */
+function quotable(failure: PublishFailure, about: readonly unknown[]): Failure {
   return { ...failure, text: errorText(failure.error, about) };
 }
 

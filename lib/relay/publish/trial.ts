@@ -1,6 +1,6 @@
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { Acquired } from '../../store/lease-store.js';
-import type { ToldFailure } from './batch.types.js';
+import type { Failure } from './batch.types.js';
 
 /**
  * Which messages are published alone, as one of them may be a poison message, and which one is charged.
@@ -119,7 +119,7 @@ export class Trial {
     return named?.id === id && !named.charged;
   }
 
-  charge({ bucket, id }: OutboxMessage): ToldFailure {
+  charge({ bucket, id }: OutboxMessage): Failure {
     this.named.set(bucket, { id, charged: true });
     return { ok: false, blame: 'message', error: new Error(DIED), text: DIED };
   }

@@ -43,8 +43,8 @@ export interface ReaderSettings {
 export class Reader {
   readonly heads = new Map<number, string>();
   private reading = false;
-  /** Reads that went out; a write that is sent later than a read is newer than all that it saw. */
-  reads = 0;
+  /** Reads at the heads that have returned: a write that is sent later is newer than all that they saw. */
+  headReads = 0;
   /** Buckets that were given up since the last read began: what it returns of them is void, also when they were leased again. */
   private readonly forgotten = new Set<number>();
   /** Found by a sweep beyond what may be read at once: a large transaction that committed late. */
@@ -52,7 +52,7 @@ export class Reader {
   /** What the fetch saw that the backlog was found for. */
   private backlogSeen: Snapshot | undefined;
   session: number | undefined;
-  /** Reads that had gone out when its connection was another one. */
+  /** Of these, those from before its connection was another one. */
   private readsBeforeSession = -1;
   /** How often heads went back. A read that was under way meanwhile tells nothing of what is behind them now. */
   restarts = 0;
@@ -161,7 +161,7 @@ export class Reader {
     }
     for (const message of this.fresh(fetched.messages)) messages.push(message);
     this.lowWaterMark.passed(fetched, this.heads, reached);
-    this.reads += 1;
+    this.headReads += 1;
     for (const message of messages) known.add(message);
     const more = fetched.messages.length >= limit || this.full.size > 0 || this.catchUp.isOn;
     return { messages, durable: fetched.durable && (found?.durable ?? true), more };
@@ -223,7 +223,7 @@ export class Reader {
   }
 
   /**
-   * Whether a write, before which so many reads had gone out, was sent before the connection was another one. After a failover its
+   * Whether a write, before which so many reads had returned, was sent before the connection was another one. After a failover its
    * answer may be that of a server that is gone, and what it wrote be lost.
    */
   isOfOtherServer(readsBefore: number): boolean {
@@ -260,7 +260,7 @@ export class Reader {
     const isSession = typeof why === 'number';
     if (isSession) {
       this.session = why;
-      this.readsBeforeSession = this.reads;
+      this.readsBeforeSession = this.headReads;
       this.numbers.newSession();
     } else {
       this.readAgain += 1;

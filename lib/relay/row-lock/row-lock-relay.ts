@@ -4,7 +4,7 @@ import { isUnread, withoutLargePayload } from '../../message/unread-payload.js';
 import type { Publisher } from '../publish/publisher.js';
 import type { Pause } from '../../store/pauses/pause-store.js';
 import type { LockedReport, LockSession } from '../../store/parked-store.js';
-import type { Batch, OnResult, ToldFailure } from '../publish/batch.types.js';
+import type { Batch, OnResult, Failure } from '../publish/batch.types.js';
 import { InFlight } from '../publish/in-flight.js';
 import { LargePayloads } from '../publish/large-payloads.js';
 import type { Deadline } from '../../time/deadline.js';
@@ -249,14 +249,14 @@ export class RowLockRelay implements RunningRelay {
     messages: readonly OutboxMessage[],
     results: LockedResults,
     ended: AbortSignal,
-    failure?: ToldFailure,
+    failure?: Failure,
   ): Promise<void> {
     const batch: Batch = { messages, units: undefined };
     this.flight.begin(batch);
     const onResult: OnResult = (index, result) => {
       const message = messages[index] as OutboxMessage;
       if (result === 'late') return this.gotThroughLate(message);
-      this.flight.told();
+      this.flight.answered();
       if (!result.ok) {
         // Broken off by us: that is no outage of the broker, and nothing can be written.
         if (!ended.aborted) this.failed(message, result, results);
@@ -271,7 +271,7 @@ export class RowLockRelay implements RunningRelay {
     this.flight.end(batch);
   }
 
-  private failed(message: OutboxMessage, failure: ToldFailure, results: LockedResults): void {
+  private failed(message: OutboxMessage, failure: Failure, results: LockedResults): void {
     const { outcome, charged } = outcomeOf(message, failure, this.outage, this.deps);
     results.failures.note(message, charged.blame, charged.text);
     if (outcome.kind !== 'release') this.park(transitionTo(message, outcome, false, whyFailed(charged)), results);
@@ -314,7 +314,7 @@ export class RowLockRelay implements RunningRelay {
   /** A call that nobody waited for any more ended well, after it was decided that its message is dead. */
   private gotThroughLate(message: OutboxMessage): void {
     if (message.state !== 'dead' || this.late.length >= MOST_LATE) return;
-    message.state = 'reported';
+    message.state = 'idle';
     this.late.push(withoutLargePayload(message));
     this.wakeUps.ready();
   }

@@ -1,6 +1,6 @@
 import { errorCopy } from '../../observe/redact/error-text.js';
 import type { OutboxMessage } from '../../outbox-message.js';
-import type { ToldFailure } from '../publish/batch.types.js';
+import type { Failure } from '../publish/batch.types.js';
 import type { Outage } from '../publish/outage.js';
 import type { TransportRelayDependencies } from '../relay.types.js';
 import { decide, type Outcome } from './decide.js';
@@ -9,13 +9,13 @@ import { decide, type Outcome } from './decide.js';
 export interface Failed {
   readonly outcome: Outcome;
   /** The failure, with whom it is charged to. */
-  readonly charged: ToldFailure;
+  readonly charged: Failure;
 }
 
 /** The same in both relays: who is charged, what the policy says, and what an outage makes of that. */
 export function outcomeOf(
   message: OutboxMessage,
-  failure: ToldFailure,
+  failure: Failure,
   outage: Outage,
   deps: TransportRelayDependencies<unknown>,
 ): Failed {
@@ -26,7 +26,7 @@ export function outcomeOf(
 }
 
 /** A `classify` or `backoff` that throws has no say, and is told. Thrown on, it would undo a whole batch, published or not. */
-function decideFor(message: OutboxMessage, failure: ToldFailure, deps: TransportRelayDependencies<unknown>): Outcome {
+function decideFor(message: OutboxMessage, failure: Failure, deps: TransportRelayDependencies<unknown>): Outcome {
   const { options, leases, random, hooks } = deps;
   const [now, chance] = [leases.now, random()];
   const tell = (error: unknown): void => {

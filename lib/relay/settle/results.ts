@@ -2,7 +2,7 @@ import type { OutboxMessage } from '../../outbox-message.js';
 import type { Ledger } from '../ledger.js';
 import type { TransportRelayOptions } from '../relay.types.js';
 import type { PutOffFor } from '../publish/destinations.js';
-import type { ToldFailure } from '../publish/batch.types.js';
+import type { Failure } from '../publish/batch.types.js';
 import type { Outcome } from './decide.js';
 import type { Transition } from './settler.js';
 
@@ -17,9 +17,9 @@ export type Effect =
   /** In a global order: all wait until the store says that nothing blocks. */
   | { readonly do: 'hold' }
   /** Its failure may be an outage of the transport. */
-  | { readonly do: 'fail'; readonly failure: ToldFailure; readonly message?: OutboxMessage };
+  | { readonly do: 'fail'; readonly failure: Failure; readonly message?: OutboxMessage };
 
-type Settled = Exclude<Outcome, { kind: 'release' }>;
+type RetryOrDead = Exclude<Outcome, { kind: 'release' }>;
 type Why = Pick<Transition, 'error' | 'progress' | 'putOffFor'>;
 
 /** What a result does to the message, to its key and to those that wait behind it. Knows the ledger; the verdict is `decide`'s. */
@@ -33,9 +33,9 @@ export class Results {
    * It failed. It is dead, or waits for its next try; nobody's failure leaves it where it is.
    * @param failure with whom it is charged to
    */
-  failed(message: OutboxMessage, outcome: Outcome, failure: ToldFailure): readonly Effect[] {
+  failed(message: OutboxMessage, outcome: Outcome, failure: Failure): readonly Effect[] {
     const { ledger } = this;
-    if (outcome.kind !== 'release') return this.settled(message, outcome, whyFailed(failure));
+    if (outcome.kind !== 'release') return this.wait(message, outcome, whyFailed(failure));
     if (outcome.alone && !ledger.flight.onlyOne) {
       ledger.trial.markAlone(message);
       ledger.putBack(message);
@@ -45,12 +45,12 @@ export class Results {
   }
 
   /** It goes to what takes nothing now, or is paused: it waits without a try, unless it is too old for that. */
-  putOff(message: OutboxMessage, outcome: Settled, away: PutOffFor): readonly Effect[] {
-    return this.settled(message, outcome, whyPutOff(outcome, away));
+  putOff(message: OutboxMessage, outcome: RetryOrDead, away: PutOffFor): readonly Effect[] {
+    return this.wait(message, outcome, whyPutOff(outcome, away));
   }
 
-  /** Where its key waits for it, what came behind it does so, too. */
-  private settled(message: OutboxMessage, outcome: Settled, why: Why): readonly Effect[] {
+  /** It waits for its next try, or is dead. Where its key waits for it, so does what came behind it. */
+  private wait(message: OutboxMessage, outcome: RetryOrDead, why: Why): readonly Effect[] {
     const blocks = this.isOrdered(message) && (outcome.kind === 'retry' || outcome.blocks);
     const behind = blocks ? this.ledger.queues.cut(message) : [];
     const barred = blocks ? [] : this.ledger.queues.resolve(message);
@@ -60,7 +60,7 @@ export class Results {
   }
 
   /** It failed after its lease was lost: whoever has it now decides. If that is us, others may have published it, and more, in between. */
-  lost(message: OutboxMessage, isOurs: boolean, failure: ToldFailure): readonly Effect[] {
+  lost(message: OutboxMessage, isOurs: boolean, failure: Failure): readonly Effect[] {
     const effects = this.withdrawn(message, isOurs);
     return failure.blame === 'transport' ? [...effects, { do: 'fail', failure }] : effects;
   }
@@ -120,17 +120,17 @@ export class Results {
 }
 
 /** What is written of a message by its verdict. @param blocks whether its key waits for it */
-export function transitionTo(message: OutboxMessage, outcome: Settled, blocks: boolean, why: Why): Transition {
+export function transitionTo(message: OutboxMessage, outcome: RetryOrDead, blocks: boolean, why: Why): Transition {
   const { kind, attempts } = outcome;
   const [state, delay] = kind === 'dead' ? (['dead', null] as const) : (['waiting', outcome.delay] as const);
   return { message, state, blocks, attempts, delay, ...why };
 }
 
-export const whyFailed = ({ text: error, progress }: ToldFailure): Why =>
+export const whyFailed = ({ text: error, progress }: Failure): Why =>
   progress === undefined ? { error } : { error, progress };
 
 /** One that is too old to be put off is dead of what it waited for. */
-export const whyPutOff = ({ kind }: Settled, away: PutOffFor): Why =>
+export const whyPutOff = ({ kind }: RetryOrDead, away: PutOffFor): Why =>
   kind === 'dead' ? { error: away.error } : { error: away.error, putOffFor: away };
 
 const park = (transition: Transition): Effect => ({ do: 'park', transition });

@@ -40,7 +40,7 @@ export interface Decided extends Transition {
 }
 
 /** What became of one write. */
-export type WriteReport =
+export type SettlerReport =
   /** The database has it: these rows are gone, whoever holds the lease. */
   | {
       readonly kind: 'settled';
@@ -71,8 +71,8 @@ export type WriteReport =
 const WRITE_BYTES = 2 ** 24;
 
 /**
- * The one place that writes what happened to messages. Successes go out on their own connection, whoever holds the lease;
- * everything else is fenced by the lease's row and goes out in order.
+ * The one place that writes what happened to messages. Successes are written whoever holds the lease; everything else is fenced by
+ * the lease's row and goes out in order. Both share one connection.
  */
 export class Settler {
   readonly successes: BatchWriter<OutboxMessage>;
@@ -88,10 +88,10 @@ export class Settler {
       readonly batch: number;
     },
     readonly leaseOf: (bucket: number) => Lease | undefined,
-    /** Reads of the ready table that have returned so far. */
-    readonly reads: () => number,
+    /** See `Reader.headReads`. */
+    readonly headReads: () => number,
     /** Told of each write when it is answered: the writers go on by themselves, and nobody waits for one message. */
-    readonly reported: (report: WriteReport) => void,
+    readonly reported: (report: SettlerReport) => void,
   ) {
     const bounds = { items: settings.batch, bytes: WRITE_BYTES };
     this.successes = new BatchWriter(
@@ -159,7 +159,7 @@ export class Settler {
 
   private async writeSuccesses(batch: readonly OutboxMessage[]): Promise<void> {
     const { transport, onPublished } = this.settings;
-    const readsBefore = this.reads();
+    const readsBefore = this.headReads();
     const { fence } = await this.store.ready.settle(transport, batch, onPublished);
     this.reported({ kind: 'settled', messages: batch, fence, readsBefore });
   }
@@ -167,7 +167,7 @@ export class Settler {
   private async writeTransitions(batch: readonly Decided[]): Promise<void> {
     const { owner } = this.settings;
     const leases = this.leasesOf(batch);
-    const readsBefore = this.reads();
+    const readsBefore = this.headReads();
     const isOurs = ({ message, epoch }: Decided): boolean =>
       epoch !== undefined && leases.get(message.bucket)?.epoch === epoch;
     const ours = batch.filter(isOurs);

@@ -3,8 +3,8 @@ import type { Blame } from '../../transports/transport.js';
 import type { TransportRelayDependencies } from '../relay.types.js';
 import { isRetry, type Transition } from './settler.js';
 
-/** Transport relays whose first message was told, for as long as they live. */
-const told = new WeakSet<object>();
+/** Transport relays that have published something, for as long as they live. */
+const begun = new WeakSet<object>();
 
 /** The database knows that the broker has them. The first of a transport has an event of its own: somebody waits for it. */
 export function tellPublished(
@@ -14,8 +14,8 @@ export function tellPublished(
   const { name: transport, hooks } = deps;
   const [first] = messages;
   if (first === undefined) return;
-  if (!told.has(deps)) {
-    told.add(deps);
+  if (!begun.has(deps)) {
+    begun.add(deps);
     const { id, type, topic } = first;
     hooks.emit('firstPublished', { transport, id, type, topic });
   }

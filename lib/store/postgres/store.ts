@@ -112,7 +112,6 @@ function connectionsOf(database: SqlDatabase): Connections {
   return {
     read: () => database.connection('read'),
     settle: () => database.connection('settle'),
-    write: () => database.connection('settle'), // where each write that must last says so itself
   };
 }
 

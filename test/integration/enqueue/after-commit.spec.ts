@@ -15,7 +15,7 @@ describeWith('postgres', 'after the commit', () => {
 
   beforeAll(async () => {
     outbox = db.outbox({
-      committed: () => void nudges++,
+      workAppeared: () => void nudges++,
       hooks: { has: () => true, emit: (_, event) => void announced.push((event as { ids: readonly string[] }).ids) },
       onRolledBack: (ids) => void dropped.push(ids),
     });
@@ -150,7 +150,7 @@ describeWith('postgres', 'after the commit', () => {
 
   it('two outboxes on one transaction are both told', async () => {
     let others = 0;
-    const second = db.outbox({ committed: () => void others++ });
+    const second = db.outbox({ workAppeared: () => void others++ });
     await db.dataSource.transaction(async (manager) => {
       await outbox.enqueue(plain('a'), { manager });
       await second.enqueue(plain('b'), { manager });
@@ -160,7 +160,7 @@ describeWith('postgres', 'after the commit', () => {
 
   it('a listener that throws breaks nothing', async () => {
     const broken = db.outbox({
-      committed: () => {
+      workAppeared: () => {
         throw new Error('relay');
       },
     });

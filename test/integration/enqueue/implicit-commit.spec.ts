@@ -11,7 +11,7 @@ describeOnEach([], 'H13: a commit that no COMMIT tells of', (kind) => {
     work: (runner: QueryRunner, enqueue: () => Promise<unknown>) => Promise<unknown>,
   ): Promise<number> => {
     const outbox = db.outbox({
-      committed: () => void nudges++,
+      workAppeared: () => void nudges++,
       hooks: { has: () => true, emit: (_, event) => void announced.push(event) },
     });
     await db.clear();

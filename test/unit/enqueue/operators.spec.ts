@@ -40,7 +40,7 @@ function setup(changed: string[] = []) {
   const parts = {
     options: enqueueOptions({ transports }),
     store: { operators, inspect, setup: transportsThere } as never,
-    committed: () => void nudges++,
+    workAppeared: () => void nudges++,
   };
   return {
     outbox: new OutboxService(enqueueRuntime({ source: {}, watchTransactions: () => undefined } as never, parts)),

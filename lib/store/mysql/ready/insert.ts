@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { keyBytes } from '../../../message/key-bytes.js';
 import { OutboxMessageError, OutboxTransactionConflictError } from '../../../outbox.errors.js';
 import type { NewMessage } from '../../../outbox-message.js';
+import { isScheduled } from '../../../message/is-scheduled.js';
 import type { SqlExecutor } from '../../executor.js';
 import type { InsertReport, MessageWriter } from '../../outbox-store.js';
 import type { TableNames } from '../../names.js';
@@ -128,7 +129,6 @@ function insertStatements({ ready, parked, dedup }: TableNames) {
 }
 
 const MAX_PACKET = statement(undefined, 'select @@session.max_allowed_packet');
-const isScheduled = ({ delay, deliverAt }: NewMessage): boolean => delay !== null || deliverAt !== null;
 
 /** An INSERT waits for whoever has locked the gap in which its rows come: on MySQL, who went back to a savepoint. */
 async function write(tx: SqlExecutor, sql: Sql): Promise<void> {

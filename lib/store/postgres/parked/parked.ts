@@ -1,4 +1,4 @@
-import type { SqlConnection, SqlResult } from '../../executor.js';
+import type { SqlResult } from '../../executor.js';
 import type { Lease } from '../../lease-store.js';
 import type {
   DeadLetter,
@@ -19,6 +19,7 @@ import { plainArray, storableText, textArray } from '../arrays.js';
 import { readParked, type RowsAs } from '../columns.js';
 import { stateName, stateNumber } from '../../parked-state.js';
 import { leaseArrays } from '../ops/leases.js';
+import type { Connections } from '../ready/ready.js';
 import { parkedStatements, type ParkedStatements } from './statements.js';
 import { untilNonePassedOver } from './passed-over.js';
 import { eachWay, type RowsRead } from '../ready/rows-read.js';
@@ -33,7 +34,7 @@ export class PostgresParked implements ParkedStore {
   private readonly reading: Readonly<Record<RowsAs, ReadSql>>;
 
   constructor(
-    readonly connections: { read(): SqlConnection; write(): SqlConnection },
+    readonly connections: Connections,
     names: TableNames,
     { ordering, errorHistory }: Pick<StoreSettings, 'ordering' | 'errorHistory'>,
     readonly rowsRead: RowsRead,
@@ -68,7 +69,7 @@ export class PostgresParked implements ParkedStore {
   }
 
   hasten(transport: number, buckets: readonly number[], request: HastenRequest): Promise<Hastened> {
-    const write = this.connections.write();
+    const write = this.connections.settle();
     return hastenPart(
       buckets,
       request,
@@ -80,13 +81,13 @@ export class PostgresParked implements ParkedStore {
 
   take(request: TakeRequest): Promise<TakeResult> {
     return this.rowsRead.read(request.transport, (as) =>
-      this.connections.write().transaction((tx) => this.taker.take(tx, request, this.reading[as])),
+      this.connections.settle().transaction((tx) => this.taker.take(tx, request, this.reading[as])),
     );
   }
 
   async repark(owner: string, leases: readonly Lease[], entries: readonly ReparkEntry[]): Promise<WriteReport> {
     const write = this.sql.repark.bind(...leaseArrays(leases), owner, ...reparkArrays(entries));
-    return untilNonePassedOver(() => this.connections.write().run(write));
+    return untilNonePassedOver(() => this.connections.settle().run(write));
   }
 
   async blockingKeys(
@@ -113,14 +114,14 @@ export class PostgresParked implements ParkedStore {
     return this.rowsRead.read('letters', async (as) => {
       const from = transports.map((transport) => (transport === after?.transport ? after.parkedId : 0));
       const values = [plainArray(transports), plainArray(from), limit, limit];
-      return readLetters(await this.connections.write().run(this.sql.unannounced[as].bind(...values)), as);
+      return readLetters(await this.connections.settle().run(this.sql.unannounced[as].bind(...values)), as);
     });
   }
 
   async markAnnounced(deaths: readonly Death[]): Promise<void> {
     if (deaths.length === 0) return;
     const ids = plainArray(deaths.map(({ parkedId }) => parkedId));
-    await this.connections.write().run(this.sql.markAnnounced.bind(ids, plainArray(deaths.map(({ died }) => died))));
+    await this.connections.settle().run(this.sql.markAnnounced.bind(ids, plainArray(deaths.map(({ died }) => died))));
   }
 }
 

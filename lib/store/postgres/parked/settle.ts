@@ -19,7 +19,7 @@ export class PostgresParkedSettle {
   private readonly sql: Readonly<Record<'delete' | 'archive', Statement>>;
 
   constructor(
-    readonly connections: { settle(): SqlConnection; write(): SqlConnection },
+    readonly connections: { settle(): SqlConnection },
     names: TableNames,
     ordering: StoreSettings['ordering'],
   ) {
@@ -34,8 +34,7 @@ export class PostgresParkedSettle {
     messages: readonly SettledMessage[],
     onPublished: 'delete' | 'archive',
   ): Promise<WriteReport> {
-    const connection = onPublished === 'archive' ? this.connections.write() : this.connections.settle();
-    return untilNonePassedOver(() => connection.run(this.settleSql(transport, messages, onPublished)));
+    return untilNonePassedOver(() => this.connections.settle().run(this.settleSql(transport, messages, onPublished)));
   }
 
   settleSql(transport: number, messages: readonly SettledMessage[], onPublished: 'delete' | 'archive'): Sql {

@@ -1,12 +1,14 @@
 import { createHash } from 'node:crypto';
 import { OutboxError } from '../../../outbox.errors.js';
 import type { NewMessage } from '../../../outbox-message.js';
+import { isScheduled } from '../../../message/is-scheduled.js';
 import type { SqlExecutor } from '../../executor.js';
 import type { InsertReport } from '../../outbox-store.js';
 import type { TableNames } from '../../names.js';
 import { Statement } from '../../sql.js';
 import { plainArray, textArray } from '../arrays.js';
 
+/** Not `seq`: the table gives it out with each row (`schema/tables`), and it is the order of a key. */
 const COLUMNS = 'transport, bucket, id, topic, key, type, version, content_type, headers, options, payload';
 const PARAMETERS = 11;
 /** 65,535 is the protocol's limit; rows of both kinds fit 5,000 times. */
@@ -207,10 +209,6 @@ function chunks(rows: readonly NewMessage[]): readonly (readonly NewMessage[])[]
     size += bytes;
   }
   return all;
-}
-
-function isScheduled({ delay, deliverAt }: NewMessage): boolean {
-  return delay !== null || deliverAt !== null;
 }
 
 function values(rows: readonly NewMessage[], target: Target, keyed: boolean): unknown[] {

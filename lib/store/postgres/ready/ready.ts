@@ -33,9 +33,8 @@ const SWEEP_PAGE = 10_000;
 
 export interface Connections {
   read(): SqlConnection;
+  /** What was published is deleted on it, and a crash may undo that; each write that must be durable sets `DURABLE` for itself. */
   settle(): SqlConnection;
-  /** For writes that must be durable when they return; each sets `DURABLE` for itself. */
-  write(): SqlConnection;
 }
 
 /** The hot table: read by place, emptied by place. */
@@ -120,10 +119,8 @@ export class PostgresReady implements ReadyStore {
   ): Promise<WriteReport> {
     if (messages.length === 0) return { fence: undefined, affected: 0 };
     const archive = onPublished === 'archive';
-    const connection = archive ? this.connections.write() : this.connections.settle();
-    const written = await connection.run(
-      (archive ? this.sql.archive : this.sql.settle).bind(...placeArrays(messages), transport),
-    );
+    const sql = archive ? this.sql.archive : this.sql.settle;
+    const written = await this.connections.settle().run(sql.bind(...placeArrays(messages), transport));
     return readReport(written);
   }
 
@@ -131,7 +128,7 @@ export class PostgresReady implements ReadyStore {
     let fence: string | undefined;
     let affected = 0;
     for (const [transport, held] of byTransport(leases)) {
-      const report = readReport(await this.connections.write().run(this.parkSql(transport, owner, held, entries)));
+      const report = readReport(await this.connections.settle().run(this.parkSql(transport, owner, held, entries)));
       fence ??= report.fence;
       affected += report.affected;
     }

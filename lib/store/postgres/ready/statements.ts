@@ -59,6 +59,7 @@ export function readyStatements(names: TableNames, errorHistory: number) {
   };
 }
 
+/** No ORDER BY at the end: a nested loop over `unnest` returns bucket after bucket, each in order of `seq`. */
 function fetch(names: TableNames, as: RowsAs): Statement {
   const { ready } = names;
   return statement(

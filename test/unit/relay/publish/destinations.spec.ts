@@ -4,13 +4,13 @@ import type { Pause } from '../../../../lib/store/pauses/pause-store.js';
 import { WakeUps } from '../../../../lib/relay/wake-ups.js';
 import { Destinations, type PutOffFor } from '../../../../lib/relay/publish/destinations.js';
 import type { TransportRelayDependencies } from '../../../../lib/relay/relay.types.js';
-import type { ToldFailure } from '../../../../lib/relay/publish/batch.types.js';
+import type { Failure } from '../../../../lib/relay/publish/batch.types.js';
 import type { HastenRequest } from '../../../../lib/store/parked-store.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
 import { stored } from '../../../support/transport-relay.js';
 import { RecordedHooks } from '../../../support/scripted.js';
 
-const missing = (destination: string): ToldFailure => {
+const missing = (destination: string): Failure => {
   const text = `There is no ${destination}.`;
   const error = new Error(text);
   return { ok: false, blame: 'transport', suspect: 'destination', certain: true, destination, error, text };

@@ -5,7 +5,7 @@ import { Outage } from '../../../../lib/relay/publish/outage.js';
 import { Trial } from '../../../../lib/relay/publish/trial.js';
 import { WakeUps } from '../../../../lib/relay/wake-ups.js';
 import type { TransportRelayDependencies } from '../../../../lib/relay/relay.types.js';
-import type { ToldFailure } from '../../../../lib/relay/publish/batch.types.js';
+import type { Failure } from '../../../../lib/relay/publish/batch.types.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
 import { stored } from '../../../support/transport-relay.js';
 import { RecordedHooks } from '../../../support/scripted.js';
@@ -52,7 +52,7 @@ function createConnection(...answers: Answer[]) {
 }
 
 /** There is no such destination, for certain. */
-const NOT_THERE: ToldFailure = {
+const NOT_THERE: Failure = {
   ok: false,
   blame: 'transport',
   suspect: 'destination',

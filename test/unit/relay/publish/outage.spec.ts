@@ -4,19 +4,25 @@ import { WakeUps } from '../../../../lib/relay/wake-ups.js';
 import { Outage } from '../../../../lib/relay/publish/outage.js';
 import { Trial } from '../../../../lib/relay/publish/trial.js';
 import type { TransportRelayDependencies } from '../../../../lib/relay/relay.types.js';
-import type { ToldFailure } from '../../../../lib/relay/publish/batch.types.js';
+import type { Failure } from '../../../../lib/relay/publish/batch.types.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
 import { stored } from '../../../support/transport-relay.js';
 import { RecordedHooks } from '../../../support/scripted.js';
 
-const gone: ToldFailure = { ok: false, blame: 'transport', suspect: 'message', error: new Error('gone'), text: 'gone' };
-const late: ToldFailure = {
+const gone: Failure = {
+  ok: false,
+  blame: 'transport',
+  suspect: 'message',
+  error: new Error('gone'),
+  text: 'gone',
+};
+const late: Failure = {
   ok: false,
   blame: 'transport',
   error: new Error('no answer in time'),
   text: 'no answer in time',
 };
-const leaderless: ToldFailure = {
+const leaderless: Failure = {
   ok: false,
   blame: 'transport',
   suspect: 'destination',
@@ -55,7 +61,7 @@ function createOutage(transport: Pick<OutboxTransport, 'destinationOf'> = {}) {
     return blame;
   };
   /** What becomes of it, if it is nobody's. @returns for how long it is put off */
-  const putOff = (message: OutboxMessage, failure: ToldFailure): number | undefined => {
+  const putOff = (message: OutboxMessage, failure: Failure): number | undefined => {
     expect(outage.charge(message, failure).blame).toBe('transport');
     const outcome = outage.insteadOf(RELEASE, message, failure);
     if (outcome.kind === 'retry') expect(outcome.attempts).toBe(message.attempts);
@@ -125,7 +131,7 @@ describe('an outage', () => {
   });
 
   describe('M1: of a destination that has a name', () => {
-    const named = (destination: string): ToldFailure => ({ ...leaderless, destination });
+    const named = (destination: string): Failure => ({ ...leaderless, destination });
 
     it('any number of messages are put off once others got through, and the circuit stays closed', () => {
       const { outage, flight, putOff } = createOutage({ destinationOf: ({ topic }) => topic });
