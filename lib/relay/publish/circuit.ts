@@ -27,7 +27,7 @@ export class Circuit {
   fail(error: unknown, now: number, random: number, maxDelay = this.maxDelay): number | undefined {
     this.lastError = error;
     if (this.state === 'open') return undefined;
-    if (this.state === 'closed' || this.state === 'blocked') this.openedAt = now;
+    if (this.state === 'closed') this.openedAt = now;
     if (this.state === 'closed' && now - this.closedAt > this.maxDelay) this.failures = 0; // that was another outage
     this.state = 'open';
     this.failures += 1;

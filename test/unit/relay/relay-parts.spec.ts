@@ -54,6 +54,7 @@ describe('the circuit', () => {
     expect(circuit.unblock(26)).toBeUndefined();
     circuit.block('alarm', 30);
     expect(circuit.fail('gone', 40, 0)).toBe(250);
+    expect(circuit.openFor(50)).toBe(20); // since it asked to wait
     circuit.block('alarm', 50);
     expect(circuit.unblock(60)).toBeUndefined();
     expect(circuit.state).toBe('open');
