@@ -83,6 +83,7 @@ export class Destinations {
     const { clock, random } = this.deps;
     const now = clock.monotonic();
     if (destination === undefined) return this.failedOfItself(message, now);
+    if (this.away.size >= MOST && !this.away.has(destination)) return; // its messages are put off one by one
     const one = this.away.get(destination) ?? this.add(destination, text);
     Object.assign(one, { lastAt: now, error: text });
     note(one, message);
@@ -231,8 +232,6 @@ export class Destinations {
   private add(name: string, error: string): Destination {
     const { hooks, name: transport, clock } = this.deps;
     const now = clock.monotonic();
-    const [oldest] = this.away.keys();
-    if (oldest !== undefined && this.away.size >= MOST) this.away.delete(oldest);
     const one: Destination = {
       ...{ name, error, since: now, lastAt: now, nextTry: now, passedBefore: this.passed },
       ...{ putOff: 0, isGuarded: false, isMissing: false, place: undefined, topics: new Set<string>() },
