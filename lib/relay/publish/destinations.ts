@@ -205,7 +205,7 @@ export class Destinations {
   private review(): void {
     const now = this.deps.clock.monotonic();
     for (const one of [...this.away.values()]) {
-      if (now - one.lastAt > FORGOTTEN && !one.isMissing) this.end(one, false);
+      if (now - one.lastAt > FORGOTTEN && (one.place !== undefined || !one.isMissing)) this.end(one, false);
       else if (one.isGuarded && now > one.nextTry + OVERDUE) {
         one.nextTry = now;
         this.freeing.add(one.topics);

@@ -99,6 +99,7 @@ describe('a destination that is missing', () => {
   it('R1: that nobody asks for any more is forgotten: its messages are freed, and it is not called back', async () => {
     const { destinations, clock, hooks, failed } = createDestinations();
     destinations.untried(stored({ topic: 'a' }), failed('a'));
+    destinations.looked([{ destination: 'a', error: new Error('Nobody made it.') }]);
     await clock.advance(181_000);
     expect(destinations.list(clock.monotonic())).toEqual([]);
     expect(hooks.of('destinationBack')).toEqual([]);
