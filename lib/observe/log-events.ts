@@ -187,7 +187,7 @@ export function logEvents(events: EventStream, logger: LoggerService, level: Log
     events.on(name, (event) => {
       const line = LINES[name](event);
       if (line === undefined || RANK[line.level] < RANK[level]) return;
-      const skipped = line.repeatKey === undefined ? 0 : repeated.check(`${name} ${line.repeatKey}`);
+      const skipped = line.repeatKey === undefined ? 0 : repeated.check(`${name} ${line.repeatKey}`, name);
       if (skipped === undefined) return;
       const { runId } = event as { runId?: string };
       const fields = {
@@ -230,16 +230,15 @@ class Repetition {
   readonly seen = new Map<string, { since: number; skipped: number }>();
   constructor(readonly clock: Clock) {}
 
-  /** How many were left out since the last line, or `undefined`: leave this one out too. */
-  check(key: string): number | undefined {
+  /** Left out since the last line; `undefined`: this one, too. `rest`: for what comes while too many others are young. */
+  check(key: string, rest: string): number | undefined {
     const now = this.clock.monotonic();
     const last = this.seen.get(key);
-    if (last !== undefined && now - last.since < REPEAT_AFTER) {
-      last.skipped++;
-      return undefined;
-    }
+    if (last !== undefined && now - last.since < REPEAT_AFTER) return void (last.skipped += 1);
     this.seen.delete(key);
-    if (this.seen.size >= MAX_REMEMBERED) this.seen.delete(this.seen.keys().next().value as string);
+    const [oldest] = this.seen.size < MAX_REMEMBERED ? [] : this.seen;
+    if (oldest !== undefined && key !== rest && now - oldest[1].since < REPEAT_AFTER) return this.check(rest, rest);
+    if (oldest !== undefined) this.seen.delete(oldest[0]);
     this.seen.set(key, { since: now, skipped: 0 });
     return last?.skipped ?? 0;
   }
