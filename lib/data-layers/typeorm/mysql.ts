@@ -3,8 +3,10 @@ import { OutboxConfigurationError } from '../../outbox.errors.js';
 import { capabilitiesOf, PLAIN, type TransactionBounds } from '../../store/mysql/capabilities.js';
 import type { StoreSettings } from '../../store/names.js';
 import { StoreClosed, type ConnectionRole, type SqlConnection, type SqlDatabase } from '../../store/executor.js';
+import { systemClock, within } from '../../time/clock.js';
 import { MysqlConnection, query, type MysqlClient, type MysqlSession } from '../drivers/mysql-connection.js';
 import { once } from '../drivers/once.js';
+import { lost } from '../drivers/own-connection.js';
 import { MOST_PUBLISHING, ownDataSource } from './own-data-source.js';
 
 /** How much longer than the server's statement timeout the client waits before it drops the connection. */
@@ -89,11 +91,10 @@ class TypeOrmMysqlDatabase implements SqlDatabase {
 
   private open(): Promise<DataSource> {
     if (this.closed) return Promise.reject(new StoreClosed());
-    this.opening ??= openDataSource(this.application, this.settings).catch((error: unknown) => {
+    return (this.opening ??= openDataSource(this.application, this.settings).catch((error: unknown) => {
       this.opening = undefined;
       throw error;
-    });
-    return this.opening;
+    }));
   }
 }
 
@@ -109,16 +110,17 @@ async function openDataSource(application: DataSource, settings: StoreSettings):
     dateStrings: true,
     decimalNumbers: false,
     typeCast: true,
-    rowsAsArray: false,
-    nestTables: false,
-    namedPlaceholders: false,
-    multipleStatements: false,
+    ...{ rowsAsArray: false, nestTables: false, namedPlaceholders: false, multipleStatements: false },
     queryFormat: undefined,
     flags: ['FOUND_ROWS'], // "affected" counts rows that matched, also when nothing changed in them
     enableKeepAlive: true,
     waitForConnections: true,
   });
-  return dataSource.initialize();
+  // TypeORM asks for the version without a limit of its own: a server that dies after the login would be waited for without end.
+  const opening = dataSource.initialize();
+  if (await within(systemClock, settings.connectTimeout + CLIENT_GRACE, opening)) return dataSource;
+  opening.then(() => dataSource.destroy()).catch(() => undefined);
+  throw lost();
 }
 
 /** Statements mean the same, and touch as many rows, whatever the server gives to all sessions. */

@@ -1,4 +1,5 @@
 import { withoutStatement } from '../../../../lib/data-layers/drivers/mysql-connection.js';
+import { openMysqlDatabase } from '../../../../lib/data-layers/typeorm/mysql.js';
 
 const SECRET = `it's 'a "secret"' for key 'x'`;
 it.each([
@@ -22,4 +23,10 @@ it.each([
   expect([error.message, error.sqlMessage]).toEqual([told, told]);
   expect(error.stack?.startsWith(`Error: ${error.message}\n    at `)).toBe(true);
   expect(error).not.toHaveProperty('sql');
+});
+
+it('a server that says nothing more while the first connection is opened is left, and asked again', async () => {
+  const driver = { createPool: () => ({ getConnection: () => undefined }) };
+  const database = openMysqlDatabase({ options: { type: 'mysql', driver } } as never, { connectTimeout: 1 } as never);
+  await expect(database.connection('lease').run({} as never)).rejects.toThrow('lost');
 });

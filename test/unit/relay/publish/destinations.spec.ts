@@ -4,16 +4,15 @@ import type { Pause } from '../../../../lib/store/pauses/pause-store.js';
 import { WakeUps } from '../../../../lib/relay/wake-ups.js';
 import { Destinations, type PutOffFor } from '../../../../lib/relay/publish/destinations.js';
 import type { TransportRelayDependencies } from '../../../../lib/relay/relay.types.js';
-import type { Failure } from '../../../../lib/relay/publish/batch.types.js';
 import type { HastenRequest } from '../../../../lib/store/parked-store.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
 import { stored } from '../../../support/transport-relay.js';
 import { RecordedHooks } from '../../../support/scripted.js';
 
-const missing = (destination: string): Failure => {
+const missing = (destination: string) => {
   const text = `There is no ${destination}.`;
   const error = new Error(text);
-  return { ok: false, blame: 'transport', suspect: 'destination', certain: true, destination, error, text };
+  return { ok: false, blame: 'transport', suspect: 'destination', certain: true, destination, error, text } as const;
 };
 
 function createDestinations(maxAge: number | null = null) {
@@ -109,17 +108,10 @@ describe('a destination that is missing', () => {
   it('R4: retry.maxAge ends the wait of its messages', () => {
     const { destinations, failed, leases } = createDestinations(600_000);
     const away = failed('a');
-    expect(destinations.untried(stored({ topic: 'a', key: 'k' }), away)).toEqual({
-      kind: 'retry',
-      attempts: 0,
-      delay: 600_000,
-    });
+    const message = stored({ topic: 'a', key: 'k' });
+    expect(destinations.untried(message, away)).toEqual({ kind: 'retry', attempts: 0, delay: 600_000 });
     leases.now += 600_000;
-    expect(destinations.untried(stored({ topic: 'a', key: 'k' }), away)).toEqual({
-      kind: 'dead',
-      attempts: 0,
-      blocks: true,
-    });
+    expect(destinations.untried(message, away)).toEqual({ kind: 'dead', attempts: 0, blocks: true });
   });
 });
 
