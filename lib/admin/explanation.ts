@@ -57,16 +57,16 @@ function waiting(row: StoredRow, transport: string, say: Say): ExplanationReason
   const { dueAt, attempts, lastAttemptAt, lastError } = row;
   const after = `after ${counted(attempts, 'attempt')} to '${transport}'${because(lastError)}`;
   const facts = { dueAt, attempts, lastAttemptAt, lastError: shown(lastError) };
-  return say('waiting', `It waits for its next attempt at ${at(dueAt)}, ${after}.`, facts);
+  return say('waiting', `It ${waitsUntil(dueAt, attempts)}, ${after}.`, facts);
 }
 
+/** What was put off without an attempt is tried as soon as its destination is back. */
+const waitsUntil = (dueAt: Date | null, attempts: number): string =>
+  `waits for its next attempt at ${at(dueAt)}${attempts === 0 ? ' at the latest' : ''}`;
+
 function behind({ id, state, dueAt, diedAt, lastError, attempts }: StoredRow, say: Say): ExplanationReason {
-  const what =
-    state === 'dead'
-      ? `is dead since ${at(diedAt)}`
-      : state === 'waiting'
-        ? `waits for its next attempt at ${at(dueAt)}`
-        : `is ${state}`;
+  const held = state === 'waiting' ? waitsUntil(dueAt, attempts) : `is ${state}`;
+  const what = state === 'dead' ? `is dead since ${at(diedAt)}` : held;
   return say('blocked', `It is blocked behind message ${id} of its key, which ${what}${because(lastError)}.`, {
     behind: id,
     behindState: state,

@@ -49,11 +49,10 @@ export class PostgresPool {
 
   private open(): Promise<DataSource> {
     if (this.closed) return Promise.reject(new StoreClosed());
-    this.opening ??= this.initialize().catch((error: unknown) => {
+    return (this.opening ??= this.initialize().catch((error: unknown) => {
       this.opening = undefined;
       throw error;
-    });
-    return this.opening;
+    }));
   }
 
   private initialize(): Promise<DataSource> {

@@ -77,8 +77,8 @@ describe('why a message is not sent', () => {
     ],
     [
       'blocked',
-      of({}, { blocker: row({ ...waiting, id: 'x' }) }),
-      'It is blocked behind message x of its key, which waits for its next attempt at 2026-01-01T13:00:00.000Z: no.',
+      of({}, { blocker: row({ ...waiting, attempts: 0, id: 'x' }) }),
+      'It is blocked behind message x of its key, which waits for its next attempt at 2026-01-01T13:00:00.000Z at the latest: no.',
     ],
     [
       'blocked',
