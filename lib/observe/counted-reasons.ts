@@ -68,19 +68,17 @@ const lastOf = (relays: readonly SeenRelay[]): SeenRelay | undefined =>
   relays.reduce<SeenRelay | undefined>((a, b) => (a === undefined || b.heardAt > a.heardAt ? b : a), undefined);
 
 const cut = ({ atLeast = [] }: OutboxTransportStats, count: BoundedCount): boolean => atLeast.includes(count);
-const atLeast = (stats: OutboxTransportStats, count: BoundedCount, one: string): string =>
-  cut(stats, count) ? `${stats[count]} or more ${one}s` : counted(stats[count], one);
+const atLeast = (stats: OutboxTransportStats, count: BoundedCount, one: string, found = stats[count]): string =>
+  cut(stats, count) ? `${found} or more ${one}s` : counted(found, one);
 
 /** What is tried again and again: without a limit of attempts nothing else would tell of it. */
-function oftenFailed(name: string, { failingOften = 0, mostAttempts = 0 }: OutboxTransportStats): OutboxReason[] {
+function oftenFailed(name: string, stats: OutboxTransportStats): OutboxReason[] {
+  const { failingOften = 0, mostAttempts: most = 0 } = stats;
   if (failingOften === 0) return [];
-  const most = failingOften === 1 ? `${mostAttempts} times` : `${OFTEN} times or more, the most ${mostAttempts} times`;
-  return [
-    reason(
-      'failing_often',
-      `${counted(failingOften, 'message')} for '${name}' ${failingOften === 1 ? 'has' : 'have'} failed ${most}: \`last_error\` says why.`,
-    ),
-  ];
+  const count = atLeast(stats, 'waiting', 'message', failingOften); // as many of those that were looked at
+  const failed =
+    count === '1 message' ? `has failed ${most} times` : `have failed ${OFTEN} times or more, the most ${most} times`;
+  return [reason('failing_often', `${count} for '${name}' ${failed}: \`last_error\` says why.`)];
 }
 
 /** Whether anything lies there nobody knows: it is not published, and not counted. */

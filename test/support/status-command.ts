@@ -23,13 +23,7 @@ export async function runStatus(harness: Harness): Promise<Said> {
     transportIds,
     clock: systemClock,
   });
-  const lines: string[] = [];
-  const terminal = { out: (line: string) => lines.push(line), colors: false, width: Infinity };
-  const outbox = { service, answer: (work: unknown) => work };
-  const exitCode = await STATUS.run({ terminal, json: false, open: async () => outbox } as never, {
-    args: [],
-    options: {},
-  });
+  const { exitCode, lines } = await printed(service);
   const status = (/^status: (\w+)$/.exec(lines[0] ?? '')?.[1] ?? '') as Said['status'];
   const row = lines.find((line) => line.startsWith('default')) ?? '';
   return {
@@ -38,4 +32,13 @@ export async function runStatus(harness: Harness): Promise<Said> {
     lines: lines.slice(1, lines.indexOf('')).map((line) => line.trim()),
     relays: Number(row.trim().split(/ +/).at(-1)),
   };
+}
+
+/** What it prints of this service. */
+export async function printed(service: object): Promise<{ exitCode: number; lines: string[] }> {
+  const lines: string[] = [];
+  const terminal = { out: (line: string) => lines.push(line), colors: false, width: Infinity };
+  const outbox = { service, answer: (work: unknown) => work };
+  const context = { terminal, json: false, open: async () => outbox } as never;
+  return { exitCode: await STATUS.run(context, { args: [], options: {} }), lines };
 }

@@ -70,11 +70,12 @@ function told({ code, text, since, relay }: OutboxReason): string {
 }
 
 type Row = readonly [string, OutboxTransportStats];
-const count = (title: string, of: (stats: OutboxTransportStats) => number, style?: Style): Column<Row> => ({
+type Counted = NonNullable<OutboxTransportStats['atLeast']>[number] | 'instances';
+const count = (title: string, of: Counted, style?: Style): Column<Row> => ({
   title,
-  cell: ([, stats]) => number(of(stats)),
+  cell: ([, stats]) => `${number(stats[of])}${stats.atLeast?.some((one) => one === of) === true ? '+' : ''}`,
   align: 'right',
-  style: ([, stats]) => (of(stats) > 0 ? style : undefined),
+  style: ([, stats]) => (stats[of] > 0 ? style : undefined),
 });
 
 const COLUMNS: readonly Column<Row>[] = [
@@ -85,10 +86,10 @@ const COLUMNS: readonly Column<Row>[] = [
     align: 'right',
   },
   { title: 'OLDEST', cell: ([, { oldestReadyAge }]) => span(oldestReadyAge), align: 'right' },
-  count('SCHEDULED', ({ scheduled }) => scheduled),
-  count('WAITING', ({ waiting }) => waiting, 'yellow'),
-  count('BLOCKED', ({ blocked }) => blocked, 'yellow'),
-  count('DEAD', ({ dead }) => dead, 'red'),
-  count('BLOCKED KEYS', ({ blockedKeys }) => blockedKeys, 'yellow'),
-  count('RELAYS', ({ instances }) => instances),
+  count('SCHEDULED', 'scheduled'),
+  count('WAITING', 'waiting', 'yellow'),
+  count('BLOCKED', 'blocked', 'yellow'),
+  count('DEAD', 'dead', 'red'),
+  count('BLOCKED KEYS', 'blockedKeys', 'yellow'),
+  count('RELAYS', 'instances'),
 ];

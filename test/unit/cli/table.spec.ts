@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { displayWidth, fit } from '../../../lib/cli/display-width.js';
 import { tableLines, type Column } from '../../../lib/cli/table.js';
+import { printed } from '../../support/status-command.js';
 
 interface Row {
   readonly id: string;
@@ -16,15 +17,16 @@ const lines = (rows: readonly Row[], width: number, colors = false) => tableLine
 
 describe('a table', () => {
   it('has columns as wide as what is in them, numbers at their right', () => {
-    expect(
-      lines(
-        [
-          { id: 'a', text: 'x', count: 5 },
-          { id: 'bcd', text: 'yyyyyy', count: 50 },
-        ],
-        Infinity,
-      ),
-    ).toEqual(['ID   TEXT    COUNT', 'a    x           5', 'bcd  yyyyyy     50']);
+    const rows = [{ id: 'a', text: 'x', count: 5 }].concat({ id: 'bcd', text: 'yyyyyy', count: 50 });
+    expect(lines(rows, Infinity)).toEqual(['ID   TEXT    COUNT', 'a    x           5', 'bcd  yyyyyy     50']);
+  });
+
+  it('of status has a + at each count that stopped at its limit', async () => {
+    const exact = { ready: 7, readyIsExact: true, oldestReadyAge: 0, scheduled: 0, waiting: 1, dead: 5, instances: 0 };
+    const counts = { ...exact, blocked: 31_250, blockedKeys: 3, atLeast: ['blocked', 'blockedKeys'] };
+    const stats = async () => ({ transports: { default: counts } });
+    const { lines: told } = await printed({ health: async () => ({ status: 'up', reasons: [] }), stats });
+    expect(told.at(-1)).toMatch(/^default +7 +\S+ +0 +1 +31,250\+ +5 +3\+ +0$/);
   });
 
   it('cuts what may be cut, then leaves out what may be left out', () => {

@@ -7,19 +7,9 @@ import { codesOf, textsOf } from '../../support/reasons.js';
 import { REASON_CODES } from '../../../lib/observe/reason-codes.js';
 import { StoreClosed } from '../../../lib/store/executor.js';
 
-const counts = {
-  configured: true,
-  ready: 0,
-  readyIsExact: true,
-  scheduled: 0,
-  waiting: 0,
-  blocked: 0,
-  dead: 0,
-  blockedKeys: 0,
-  oldestReadyAge: null,
-  leasedBuckets: 32,
-  instances: 1,
-};
+const parked = { scheduled: 0, waiting: 0, blocked: 0, dead: 0, blockedKeys: 0 };
+const ready = { ready: 0, readyIsExact: true, oldestReadyAge: null };
+const counts = { configured: true, ...ready, ...parked, leasedBuckets: 32, instances: 1 };
 const view = { transport: 'a', receipt: 'broker', circuit: 'closed', lastError: null } as const;
 const relay = { running: true, storeDownFor: null, transports: [view] };
 const away = { name: 'queue "q"', awayFor: 5_000, error: 'gone' };
@@ -264,10 +254,12 @@ describe('health', () => {
     expect([
       said({ ...relayWith({ transports: [] }), ...counted({ ready: 1, instances: 0 }) })[1],
       said(counted({ failingOften: 1, mostAttempts: 36 }))[1],
+      said(counted({ waiting: 7, failingOften: 1, mostAttempts: 36, atLeast: ['waiting'] }))[1],
       said(counted({ missingLeases: 1 }))[1],
     ]).toEqual([
       "1 message for 'a', which no live relay publishes.",
       "1 message for 'a' has failed 36 times: `last_error` says why.",
+      "1 or more messages for 'a' have failed 10 times or more, the most 36 times: `last_error` says why.",
       expect.stringMatching(/^1 lease row of 'a' is missing, .* lies in its bucket\./),
     ]);
   });
