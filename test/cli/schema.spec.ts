@@ -107,9 +107,10 @@ describeWith('postgres', 'the command line and the schema of the connection', ()
     expect(await cli.run(['migrate', 'status', '--schema', 'Tenant-1'])).toMatchObject({ code: 0, stderr: '' });
     // What an application of that schema has left to do.
     await makeOutbox(database, 'Tenant-1', 'of_tenant');
-    const { lines, stderr } = await cli.json(['status', '--schema', 'Tenant-1']);
-    expect(stderr).toBe('');
-    expect(Object.keys(lines[0]?.['transports'] as object)).toEqual(['of_tenant']);
+    for (const named of [['--schema', 'Tenant-1'], []]) {
+      const { lines, stderr } = await cli.json(['status', ...named]);
+      expect([stderr, Object.keys(lines[0]?.['transports'] as object)]).toEqual(['', ['of_tenant']]);
+    }
   });
 });
 

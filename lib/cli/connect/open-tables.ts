@@ -39,14 +39,17 @@ export async function openDataSource({ options, folder }: DatabaseSource): Promi
 /** An outbox as its tables say it is. */
 export async function openTables(source: DatabaseSource, name: string, checked: boolean): Promise<Opened> {
   const outbox = await loadPackage<typeof Outbox>('nestjs-outbox', source.folder);
-  const dataSource = await openDataSource(source);
+  let dataSource = await openDataSource(source);
   try {
-    const options = await optionsOf(dataSource, await placed(dataSource, source), checked);
+    const schema = await placed(dataSource, source);
+    if (schema !== undefined) {
+      await dataSource.destroy();
+      dataSource = await openDataSource({ ...source, options: { ...source.options, schema } }); // whatever its name
+    }
+    const options = await optionsOf(dataSource, source, checked);
     const declared = outbox.OutboxModule.forRoot({ ...options, name, dataSource: dataSource as never });
-    const app = await createUnstarted(
-      { module: class CliModule {}, imports: [declared] } satisfies DynamicModule,
-      source.folder,
-    );
+    const module = { module: class CliModule {}, imports: [declared] } satisfies DynamicModule;
+    const app = await createUnstarted(module, source.folder);
     return {
       outbox,
       get: (token) => findIn(app, token),
@@ -59,13 +62,13 @@ export async function openTables(source: DatabaseSource, name: string, checked: 
 }
 
 /** Nobody names a schema, and the database has one outbox of this prefix: it is meant, whatever schema it is in. PostgreSQL. */
-async function placed(dataSource: TablesDataSource, source: DatabaseSource): Promise<DatabaseSource> {
-  const isNamed = source.schema !== undefined || source.options['schema'] !== undefined;
-  if (isNamed || dialectOf(dataSource) !== 'postgres') return source;
+async function placed(dataSource: TablesDataSource, source: DatabaseSource): Promise<string | undefined> {
+  if ((source.schema ?? source.options['schema']) !== undefined || dialectOf(dataSource) !== 'postgres')
+    return undefined;
   const outboxes = await outboxesOf(dataSource);
   const names = outboxes.filter(({ prefix }) => prefix === source.prefix).map(({ place }) => place);
-  if (names.length === 0 || names.includes(String(connectionSchema(dataSource)))) return source;
-  if (names.length === 1) return { ...source, schema: names[0] };
+  if (names.length === 0 || names.includes(String(connectionSchema(dataSource)))) return undefined;
+  if (names.length === 1) return names[0];
   return refuseUsage(`Several schemas have an outbox: ${names.slice(0, 10).join(', ')}. Give --schema.`);
 }
 
@@ -111,11 +114,8 @@ async function rowsOf(dataSource: TablesDataSource, table: string): Promise<Reco
     const found = (await outboxesOf(dataSource)).slice(0, 3);
     const others = found.map(({ place, prefix }) => `--schema ${place} --prefix ${prefix}`);
     const way = others.length === 0 ? 'Make' : `There are such tables with ${others.join(', with ')}. Or make`;
-    throw new CliError(
-      EXIT.failed,
-      `The table ${table} is not there. ${way} it with npx nestjs-outbox migrate upgrade.`,
-      { cause: error },
-    );
+    const text = `The table ${table} is not there. ${way} it with npx nestjs-outbox migrate upgrade.`;
+    throw new CliError(EXIT.failed, text, { cause: error });
   }
 }
 
