@@ -1,5 +1,6 @@
 import { refuse } from '../../options/refuse.js';
 import { MAX_CHARACTERS, MAX_KEY_BYTES, textProblem } from '../../options/text-checks.js';
+import { redact } from '../../observe/redact/error-text.js';
 import { printable } from '../../observe/redact/printable.js';
 import type { ActReport, OperatorStore, PauseStep } from '../../store/operator-store.js';
 import { isWhole, type PauseScope } from '../../store/pauses/pause-store.js';
@@ -66,7 +67,7 @@ export async function pause(sources: PauseSources, request: PauseRequest): Promi
   const parts = (await sources.operators.pauses()).filter((one) => !isWhole(one));
   if (!isWhole(scope) && parts.length >= MOST_PARTS && !parts.some((one) => isSame(one, scope)))
     refuse('pause', `${parts.length} topics and keys are paused already; pause their transport, or resume some`);
-  const kept = [...printable(reason)].slice(0, MAX_CHARACTERS).join('');
+  const kept = [...printable(redact(reason))].slice(0, MAX_CHARACTERS).join('');
   return written(sources, { do: 'pause', scope, actor, reason: kept }, { ...subject, reason: kept });
 }
 
