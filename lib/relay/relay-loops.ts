@@ -64,6 +64,7 @@ export class RelayLoops implements RunningRelay {
   async stop(deadline: Deadline): Promise<void> {
     const { relay } = this;
     relay.stopping = true;
+    relay.deps.leases.withdraw(relay.deps.id);
     const finish = async (): Promise<void> => {
       await Promise.all([this.readLoop.stop(), this.parkedLoop.stop()]);
       relay.giveUpWaiting();
@@ -72,8 +73,8 @@ export class RelayLoops implements RunningRelay {
     await endBrokerSide(relay, this.firstConnection, finish(), deadline);
   }
 
-  drain(): Promise<void> {
-    return this.relay.drain([...this.relay.open]);
+  async drain(): Promise<void> {
+    while (this.relay.open.size > 0) await this.relay.drain([...this.relay.open]);
   }
 
   status(): TransportStatus {

@@ -503,12 +503,15 @@ export class TransportRelay implements LeaseListener {
     this.deps.hooks.emit('leasesLost', { transport: this.deps.name, buckets });
   }
 
-  async drain(buckets: readonly number[]): Promise<void> {
+  async drain(buckets: readonly number[]): Promise<readonly number[]> {
     const which = new Set(buckets);
     this.giveUpWaiting((bucket) => which.has(bucket));
-    while (this.flight.unresolved((bucket) => which.has(bucket)).next().done !== true) await this.nextBatchEnd();
+    const out = () => new Set([...this.flight.unresolved((bucket) => which.has(bucket))].map(({ bucket }) => bucket));
+    while (out().size === which.size) await this.nextBatchEnd();
+    for (const bucket of out()) which.delete(bucket);
     await this.settler.quiet();
     this.forget(which);
+    return [...which];
   }
 
   get participates(): boolean {

@@ -21,8 +21,8 @@ export class Holder implements LeaseListener {
   lost(buckets: readonly number[]): void {
     this.losses.push(...buckets);
   }
-  drain(): Promise<void> {
-    return this.drained();
+  drain(buckets: readonly number[]): Promise<readonly number[]> {
+    return this.drained().then(() => buckets);
   }
 }
 

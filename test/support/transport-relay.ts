@@ -90,7 +90,10 @@ export class StubStore implements StoreParts {
   beat: OutboxStore['leases']['beat'] = async (instance) => ({ instances: [instance], now: 0 });
   /** Nobody: whoever looks says that it is there. */
   living: OutboxStore['leases']['living'] = async () => ({ instances: [], now: 0 });
-  heldLeases: OutboxStore['leases']['heldLeases'] = async () => [];
+  heldLeases: OutboxStore['leases']['heldLeases'] = async () =>
+    [...this.leases].flatMap(([bucket, { owner, epoch }]) =>
+      owner === null ? [] : { transport: 0, bucket, epoch: String(epoch), owner, remaining: 30_000, until: '' },
+    );
   endLeases: OutboxStore['leases']['endLeases'] = async () => [];
   expire: OutboxStore['leases']['expire'] = async () => [];
 

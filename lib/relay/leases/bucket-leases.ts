@@ -63,6 +63,12 @@ export class BucketLeases {
     this.present.set(transport, holder);
   }
 
+  /** It publishes to this one no more: others take what it has, each bucket as soon as nothing of that is out. */
+  withdraw(transport: number): void {
+    this.present.delete(transport);
+    this.tellNow();
+  }
+
   of(transport: number): ReadonlyMap<number, { readonly epoch: string }> {
     return this.held.get(transport) ?? new Map<number, Held>();
   }
@@ -114,8 +120,7 @@ export class BucketLeases {
     for (const [transport, holder] of this.holders) hungry = (await this.balance(transport, holder)) || hungry;
     this.hungrySince = hungry ? (this.hungrySince ?? this.clock.monotonic()) : undefined;
     const freeIn = await this.abandoned.look(this.living.list, hungry, this.holders);
-    const dueIn = Math.max(SOON, this.living.dueIn(this.lookEvery));
-    return Math.min(this.renewEvery, freeIn, dueIn);
+    return Math.min(this.renewEvery, freeIn, Math.max(SOON, this.living.dueIn(this.lookEvery)));
   }
 
   /** Milliseconds between two looks. What is wanted is mostly about to be freed: the first looks follow fast. */
@@ -145,12 +150,11 @@ export class BucketLeases {
 
   /** Asks twice when need be: after a restart of the database, the first statement finds a connection that has ended. */
   async releaseAll(): Promise<void> {
-    const leases = [...this.held].flatMap(([transport, buckets]) =>
-      [...buckets].map(([bucket, { epoch }]) => ({ transport, bucket, epoch })),
-    );
     for (const buckets of this.held.values()) buckets.clear();
     const release = async (): Promise<void> => {
-      if (leases.length > 0) await this.store.giveBack(this.owner, leases);
+      // As the database knows them: what was to be given back or taken before may have failed, and have happened all the same.
+      const mine = (await this.store.heldLeases()).filter(({ owner }) => owner === this.owner);
+      if (mine.length > 0) await this.store.giveBack(this.owner, mine);
       await this.living.leave();
     };
     await release().catch(release);
@@ -175,8 +179,7 @@ export class BucketLeases {
     }
     this.answers += renewed.size > 0 || unexpected.length > 0 ? 1 : 0;
     this.renewedAt = this.clock.monotonic();
-    const { need } = this.settings;
-    this.slowRenewal = renewed.size > 0 && this.remaining({ age }) <= need ? age() : null;
+    this.slowRenewal = renewed.size > 0 && this.remaining({ age }) <= this.settings.need ? age() : null;
     for (const [transport, buckets] of this.held) {
       const lost: number[] = [];
       for (const [bucket, held] of buckets) {
@@ -235,7 +238,8 @@ export class BucketLeases {
   /** @returns whether this instance still wants more than it has */
   private async balance(transport: number, holder: LeaseListener): Promise<boolean> {
     const mine = this.held.get(transport) as Map<number, Held>;
-    const share = this.share(transport, holder);
+    const { settings, owner, living, present } = this;
+    const share = present.has(transport) ? fairShare(settings, owner, living.list, transport, holder, mine.size) : 0;
     if (mine.size > share) {
       this.giveBack(transport, holder, [...mine.keys()].slice(share));
       return false;
@@ -252,21 +256,12 @@ export class BucketLeases {
     return mine.size < share;
   }
 
-  /** In a global order all messages are in one bucket, and any other one would be leased in vain. */
-  private get used(): readonly number[] | undefined {
-    return this.settings.buckets === 1 ? [0] : undefined;
-  }
-
-  /** How many buckets of this transport should be ours. */
-  share(transport: number, holder: LeaseListener): number {
-    const held = this.held.get(transport)?.size ?? 0;
-    return fairShare(this.settings, this.owner, this.living.list, transport, holder, held);
-  }
-
-  private async acquire(transport: number, holder: LeaseListener, limit: number, only = this.used): Promise<void> {
+  private async acquire(transport: number, holder: LeaseListener, limit: number, places?: number[]): Promise<void> {
     const age = stopwatch(this.clock); // from before the statement was sent
     await this.sayAlive();
     const request = { owner: this.owner, leaseMs: this.settings.lease, transport, limit };
+    // In a global order all messages are in one bucket, and any other one would be leased in vain.
+    const only = this.settings.buckets === 1 ? [0] : places;
     const leases = await this.store.acquire({ ...request, ...(only && { only }) });
     if (leases.length === 0) return;
     const mine = this.held.get(transport) as Map<number, Held>;
@@ -290,17 +285,18 @@ export class BucketLeases {
     const fresh = buckets.filter((bucket) => !this.draining.has(`${transport}/${bucket}`));
     if (fresh.length === 0) return;
     for (const bucket of fresh) this.draining.add(`${transport}/${bucket}`);
-    const free = async (): Promise<void> => {
-      await holder.drain(fresh);
-      const leases = fresh.map((bucket) => this.lease(transport, bucket)).filter((lease) => lease !== undefined);
+    const free = async (left: readonly number[]): Promise<void> => {
+      const drained = await holder.drain(left);
+      const leases = drained.map((bucket) => this.lease(transport, bucket)).filter((lease) => lease !== undefined);
       // First here: whatever becomes of the statement, these buckets are not read again under this epoch. Rows of the
       // parked table that were marked as sent under it and forgotten would never be taken again.
       for (const { bucket } of leases) this.held.get(transport)?.delete(bucket);
       if (leases.length > 0) await this.store.giveBack(this.owner, leases);
       if (leases.length > 0) this.hooks.changed();
+      if (drained.length < left.length) await free(left.filter((bucket) => !drained.includes(bucket)));
     };
     // A failure leaves a lease that nobody uses: the renewal of the next pass finds it.
-    void free()
+    void free(fresh)
       .catch(() => (this.isUnsure = true))
       .finally(() => {
         for (const bucket of fresh) this.draining.delete(`${transport}/${bucket}`);

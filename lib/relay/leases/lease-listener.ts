@@ -10,8 +10,8 @@ export interface LeaseListener {
   renewed(): void;
   /** No longer ours: expired, or taken over. Nothing may be written for them but success. */
   lost(buckets: readonly number[]): void;
-  /** Asked to hand over: resolves when nothing of these buckets is unresolved. */
-  drain(buckets: readonly number[]): Promise<void>;
+  /** Asked to hand over: resolves to those of these buckets of which nothing is unresolved, as soon as there are some. */
+  drain(buckets: readonly number[]): Promise<readonly number[]>;
   /** False while the transport's circuit stays open: this may be the only instance that cannot reach the broker. */
   readonly participates: boolean;
 }

@@ -17,7 +17,7 @@ const HOLDER: LeaseListener = {
   gained: () => undefined,
   renewed: () => undefined,
   lost: () => undefined,
-  drain: async () => undefined,
+  drain: async (buckets) => buckets,
   participates: true,
 };
 const told = (lease: number) => `host pid 1 lease ${lease}ms`;

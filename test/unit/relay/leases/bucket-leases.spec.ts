@@ -1,6 +1,5 @@
-import { BucketLeases } from '../../../../lib/relay/leases/bucket-leases.js';
 import { gate, turn } from '../../../support/transport-relay.js';
-import { Holder, LEASE, LeaseFleet, sizes } from '../../../support/lease-fleet.js';
+import { LEASE, LeaseFleet, sizes } from '../../../support/lease-fleet.js';
 
 describe('bucket leases', () => {
   it.each([
@@ -25,10 +24,8 @@ describe('bucket leases', () => {
   it.each(['giveBack', 'beat'] as const)(
     'asks a second time at its end when the database has just ended the connection (%s)',
     async (method) => {
-      const { store, clock } = new LeaseFleet();
-      const settings = { lease: LEASE, buckets: 32, leader: false, every: 1_000, need: 17_000 };
-      const leases = new BucketLeases(store, clock, 'a', 'a', settings);
-      leases.register(0, new Holder());
+      const fleet = new LeaseFleet();
+      const [{ store }, { leases }] = [fleet, fleet.join('a')];
       await leases.runOnce();
       const ended = jest.spyOn(store, method).mockRejectedValueOnce(new Error('Connection terminated unexpectedly'));
       await leases.releaseAll();
