@@ -67,9 +67,8 @@ export class LiveInstances {
   async beat(word: Omit<Instance, 'owner'>): Promise<boolean> {
     const said = JSON.stringify(word);
     this.isNews = false;
-    const answer = await this.store.beat({ owner: this.owner, ...word }, this.alive);
     const isNews = said !== this.said;
-    await this.take(answer);
+    await this.take(await this.store.beat({ owner: this.owner, ...word }, this.alive));
     [this.said, this.writtenAt] = [said, this.lookedAt]; // what fails before is news the next time
     return isNews;
   }
@@ -81,6 +80,7 @@ export class LiveInstances {
 
   private async take({ instances, now, pauses }: Beat): Promise<void> {
     this.pauses?.heard(pauses);
+    if (instances.length === 0) return this.lookAgain(); // its own word has run out, and nobody says what time it is
     this.list = instances;
     this.lookedAt = this.clock.monotonic();
     // Taken after the answer: what is measured by it seems younger than it is, never older.

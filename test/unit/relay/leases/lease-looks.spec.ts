@@ -65,24 +65,24 @@ describe('B17: others that come, free and leave', () => {
     expect(fleet.alive.size).toBe(0);
   });
 
+  it('one whose word ran out before it was read looks again at once', async () => {
+    const fleet = new LeaseFleet();
+    const { leases } = fleet.join('a');
+    jest.spyOn(fleet.store, 'beat').mockResolvedValueOnce({ instances: [], now: Number.NaN });
+    expect(await leases.runOnce()).toBe(20);
+  });
+
   it('S4: one that finds nothing free says once, at its start, whose leases it waits for, and for how long', async () => {
     const fleet = new LeaseFleet();
-    await fleet.join('host pid 7').leases.runOnce();
+    const owner = 'host pid 7';
+    await fleet.join(owner).leases.runOnce();
     fleet.store.heldLeases = async () =>
-      [1, 2].map((bucket) => ({
-        transport: 0,
-        bucket,
-        epoch: '1',
-        owner: 'host pid 7',
-        until: 'then',
-        remaining: 900,
-      }));
+      [1, 2].map((bucket) => ({ transport: 0, bucket, epoch: '1', owner, until: 'then', remaining: 900 }));
     const told: unknown[] = [];
     const { leases } = fleet.join('b', false, { emit: (...news) => void told.push(news) });
     await leases.runOnce();
     await fleet.clock.advance(1_001);
     await leases.runOnce();
-    const owner = 'host pid 7';
     expect(told).toEqual([['leasesHeld', { buckets: 2, owners: [owner], places: [owner], runOutIn: 900 }]]);
   });
 
