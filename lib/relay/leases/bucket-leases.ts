@@ -150,6 +150,7 @@ export class BucketLeases {
 
   /** Asks twice when need be: after a restart of the database, the first statement finds a connection that has ended. */
   async releaseAll(): Promise<void> {
+    this.isUnsure = true; // what fails is found by the renewal of the next pass, if there is one
     for (const buckets of this.held.values()) buckets.clear();
     const release = async (): Promise<void> => {
       // As the database knows them: what was to be given back or taken before may have failed, and have happened all the same.

@@ -65,6 +65,18 @@ describe('B17: others that come, free and leave', () => {
     expect(fleet.alive.size).toBe(0);
   });
 
+  it('one that could not give its leases back, in a pass by hand, has them again with the next pass', async () => {
+    const fleet = new LeaseFleet();
+    const { leases } = fleet.join('a');
+    await fleet.settle([{ leases }]);
+    const { giveBack } = fleet.store;
+    fleet.store.giveBack = () => Promise.reject(new Error('away'));
+    await expect(leases.releaseAll()).rejects.toThrow('away');
+    fleet.store.giveBack = giveBack;
+    await fleet.settle([{ leases }]);
+    expect(leases.of(0).size).toBe(32);
+  });
+
   it('one whose word ran out before it was read looks again at once', async () => {
     const fleet = new LeaseFleet();
     const { leases } = fleet.join('a');
