@@ -54,14 +54,15 @@ export class CleanTable implements CleanStore {
     return removed;
   }
 
-  private deadOf(transport: unknown, age: number, limit: number, announcedOnly: boolean): Promise<number> {
-    return this.database.transaction(async (tx) => {
+  private async deadOf(transport: unknown, age: number, limit: number, announcedOnly: boolean): Promise<number> {
+    const removed = await this.database.transaction(async (tx) => {
       const { rows } = await tx.run(this.sql.dead(age, limit, announcedOnly, transport));
-      if (rows.length === 0) return 0;
-      await tx.run(this.sql.removeParked(rows.map(([number]) => number)));
+      if (rows.length > 0) await tx.run(this.sql.removeParked(rows.map(([number]) => number)));
       await this.parts.wake.wakeKeys(tx, rows);
-      return rows.length;
+      return rows;
     });
+    await this.parts.wake.wakeKeys(this.database, removed); // an operator may have removed their neighbours beside us
+    return removed.length;
   }
 }
 

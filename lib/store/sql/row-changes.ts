@@ -66,12 +66,14 @@ export class RowChanges {
     if (change === 'requeue') await tx.run(this.sql.requeue(rowIds));
     else {
       await tx.run(this.sql.removeParked(rowIds));
-      await this.wake.wake(
-        tx,
-        changed.filter(({ isBlocking }) => isBlocking),
-      );
+      await this.wakeBehind(tx, changed);
     }
     return changed;
+  }
+
+  /** Again once that is committed: of two who remove neighbours side by side, neither sees before that the other's row goes. */
+  wakeBehind(tx: SqlExecutor, removed: readonly RowPlace[]): Promise<void> {
+    return this.wake.wake(tx, removed.filter(isBlocking));
   }
 
   /** Only the owner of a bucket publishes from it, and not past the end of its lease. */
@@ -110,10 +112,8 @@ export class RowChanges {
     let released = 0;
     for (const transport of transports)
       released += (await tx.run(this.sql.unblock.bind(transport, bucket, this.dialect.key(key)))).affected;
-    await this.wake.wakeAtOnce(
-      tx,
-      transports.map((transport) => ({ transport, bucket, key })),
-    );
+    const keys = transports.map((transport) => ({ transport, bucket, key }));
+    await this.wake.wakeAtOnce(tx, keys);
     return released;
   }
 
@@ -151,6 +151,8 @@ export class RowChanges {
     };
   }
 }
+
+const isBlocking = (row: RowPlace | Locked): row is Locked => 'isBlocking' in row && row.isBlocking;
 
 function placesOf(rows: readonly Pick<StoredRow, 'transport' | 'bucket'>[]): Place[] {
   const places = new Map(rows.map(({ transport, bucket }) => [`${transport} ${bucket}`, [transport, bucket] as const]));

@@ -46,17 +46,13 @@ export class KeyWake {
     );
   }
 
-  /** If it only waited for the ones before it: one that waits for its next try has its time. */
-  wake(tx: SqlExecutor, keys: readonly KeyOfTransport[]): Promise<void> {
-    return this.wakeIn([BLOCKED], tx, keys);
-  }
-
   /** Also if it waits for its next try. */
   wakeAtOnce(tx: SqlExecutor, keys: readonly KeyOfTransport[]): Promise<void> {
-    return this.wakeIn([WAITING, BLOCKED], tx, keys);
+    return this.wake(tx, keys, [WAITING, BLOCKED]);
   }
 
-  private async wakeIn(states: readonly number[], tx: SqlExecutor, all: readonly KeyOfTransport[]): Promise<void> {
+  /** If it only waited for the ones before it: one that waits for its next try has its time. */
+  async wake(tx: SqlExecutor, all: readonly KeyOfTransport[], states: readonly number[] = [BLOCKED]): Promise<void> {
     const keys = [...new Map(all.map((key) => [`${key.transport} ${key.bucket} ${key.key}`, key])).values()];
     if (keys.length === 0) return;
     const heads = (await this.sql.first(tx, keys, 1))

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { OutboxMessage } from '../../outbox-message.js';
+import type { OutboxStore } from '../../store/outbox-store.js';
 import type { ReparkEntry } from '../../store/parked-store.js';
-import { idsOf, parkEntry, repark, type OwnedTransport, type StoreRun } from './harness.js';
+import { idsOf, parkEntry, repark, settled, type OwnedTransport, type StoreRun } from './harness.js';
 
 /** Rounds per race: each starts both sides at once and asserts what must hold whoever was first. */
 const ROUNDS = 40;
@@ -15,17 +16,10 @@ export function describeRaces(run: StoreRun): void {
     it('gives no bucket to two acquirers', async () => {
       for (let round = 0; round < ROUNDS / 4; round++) {
         const owned = await run.owned({ leased: false });
-        const owners = [randomUUID(), randomUUID()];
-        const acquire = (i: number) =>
-          [run.store, run.other][i]?.leases.acquire({
-            owner: owners[i] as string,
-            transport: owned.transport,
-            leaseMs: 60_000,
-            limit: 1000,
-          });
-        const taken = (await Promise.all([acquire(0), acquire(1)])).flatMap(
-          (leases) => leases?.map(({ bucket }) => bucket) ?? [],
-        );
+        const acquire = ({ leases }: OutboxStore) =>
+          leases.acquire({ owner: randomUUID(), transport: owned.transport, leaseMs: 60_000, limit: 1000 });
+        const all = await Promise.all([run.store, run.other].map(acquire));
+        const taken = all.flatMap((leases) => leases.map(({ bucket }) => bucket));
         assert.equal(new Set(taken).size, taken.length);
       }
     });
@@ -105,15 +99,11 @@ export function describeRaces(run: StoreRun): void {
       for (let round = 0; round < ROUNDS; round++) {
         await owned.insert({}, {});
         const messages = await owned.ready();
-        const [parked, settled] = await Promise.all([
+        const [parked, gone] = await Promise.all([
           owned.park(messages, { state: 'blocked', delay: null }),
-          run.other.ready.settle(
-            owned.transport,
-            messages.map(({ id, bucket, seq }) => ({ id, bucket, seq, attempts: 0, parkedId: null })),
-            round % 2 ? 'archive' : 'delete',
-          ),
+          run.other.ready.settle(owned.transport, messages.map(settled), round % 2 ? 'archive' : 'delete'),
         ]);
-        assert.equal(settled.affected, 2, `parked ${parked.affected}`);
+        assert.equal(gone.affected, 2, `parked ${parked.affected}`);
         assert.deepEqual(await owned.ready(), []);
         assert.deepEqual(await run.store.parked.blockingKeys(owned.transport, owned.allBuckets, 10), []);
       }
@@ -124,20 +114,11 @@ export function describeRaces(run: StoreRun): void {
       while ((await run.store.cleaner.clean('archive', 0, 100)).removed > 0);
       for (let round = 0; round < ROUNDS / 2; round++) {
         await owned.insert({}, {}, {});
-        const messages = (await owned.ready()).map(({ id, bucket, seq }) => ({
-          id,
-          bucket,
-          seq,
-          attempts: 0,
-          parkedId: null,
-        }));
-        const reports = await Promise.all(
+        const messages = (await owned.ready()).map(settled);
+        const [one, other] = await Promise.all(
           [run.store, run.other].map((store) => store.ready.settle(owned.transport, messages, 'archive')),
         );
-        assert.equal(
-          reports.reduce((sum, { affected }) => sum + affected, 0),
-          3,
-        );
+        assert.equal((one?.affected ?? 0) + (other?.affected ?? 0), 3);
         assert.equal((await run.store.cleaner.clean('archive', 0, 100)).removed, 3);
       }
     });

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
-import type { OutboxMessage } from '../../outbox-message.js';
-import { settled, type OwnedTransport, type StoreRun } from './harness.js';
+import type { OutboxMessage, ParkedState } from '../../outbox-message.js';
+import { idsOf, Operator, settled, type OwnedTransport, type StoreRun } from './harness.js';
 
 const LATER = 3_600_000;
 type Remove = (run: StoreRun, message: OutboxMessage, owned: OwnedTransport) => Promise<unknown>;
@@ -16,6 +16,21 @@ const REMOVALS: Readonly<Record<string, Remove>> = {
 /** Who removes a row of a key makes the key's first row due, if that only waited for the ones before it. */
 export function describeWake(run: StoreRun): void {
   const { describe, it } = run.runner;
+  it('wakes what stands behind two rows that are removed side by side', async () => {
+    const owned = await run.owned();
+    const operators = [run.operator, new Operator(run.store, run.harness.settings)];
+    for (let round = 0; round < 20; round += 1) {
+      const states = (round % 2 ? ['dead', 'dead', 'blocked'] : ['waiting', 'blocked', 'blocked']) as ParkedState[];
+      const ids = await owned.insert({}, {}, {});
+      for (const [i, message] of (await owned.ready()).entries())
+        await owned.park([message], { state: states[i] as 'dead', delay: states[i] === 'waiting' ? LATER : null });
+      await Promise.all(operators.map((operator, i) => operator.discard({ ids: [ids[i] as string] })));
+      const { messages } = await owned.take();
+      assert.deepEqual(idsOf(messages), ids.slice(2));
+      await owned.settle(messages);
+    }
+  });
+
   describe('a removal behind the first row of a key', () => {
     for (const [name, remove] of Object.entries(REMOVALS)) {
       it(`leaves that alone while it is being sent: ${name}`, async () => {
