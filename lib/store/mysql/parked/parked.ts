@@ -46,7 +46,7 @@ export class MysqlParked implements ParkedStore {
     this.sql = parkedStatements(names, settings.errorHistory);
     this.taker = new Take(MYSQL, mysqlTake(names, fence, heads), settings.ordering);
     this.reading = mysqlRead(names);
-    this.keys = new MysqlBlockingKeys(names, heads);
+    this.keys = new MysqlBlockingKeys(names);
   }
 
   async due(
