@@ -67,7 +67,7 @@ export type { OutboxStore } from './store/outbox-store.js';
 export type { BrokenLeases, LeaseSelection } from './admin/break-leases.js';
 export type { AuditAction, AuditOutcome } from './store/operator-store.js';
 export type { MessageState } from './store/admin-store.js';
-export type { RelayStatus, TransportStatus, RunReport } from './relay/relay.js';
+export type { RelayStatus, TransportStatus, RunReport } from './relay/contracts.js';
 export type { FailingOperation } from './relay/database-failures.js';
 
 export { OutboxTransport, PUBLISHED } from './transports/transport.js';

@@ -23,7 +23,7 @@ import { OutboxLifecycle } from './nest/lifecycle.js';
 import type { OutboxOverrides } from './nest/overrides.js';
 import { rewrite } from './nest/rewrite.js';
 import { OutboxRelayModule, RelayHooks } from './nest/relay-hooks.js';
-import { createRuntime, type OutboxRuntime } from './nest/runtime.js';
+import { createRuntime, type OutboxRuntime } from './nest/assemble.js';
 import type { OutboxAsyncOptions, OutboxExtras, OutboxOptions } from './outbox.options.js';
 import {
   DEFAULT_NAME,

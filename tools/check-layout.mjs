@@ -198,7 +198,7 @@ const LEAF_SEAMS = [
   'message/uuid-v7.ts',
   'nest/enqueue-only.ts',
   'nest/overrides.ts',
-  'nest/runtime.ts',
+  'nest/assemble.ts',
   'observe/paused.ts',
   'observe/plural.ts',
   'observe/redact/error-text.ts',

@@ -8,7 +8,7 @@ import { refuseExchangeable, refuseTwinEvent, type FoundHandler } from './handle
 import { HandlerSearch } from './handler-search.js';
 import { instancesOf } from './instances.js';
 import { checkRouting } from './routing.js';
-import type { OutboxRuntime } from './runtime.js';
+import type { OutboxRuntime } from './assemble.js';
 
 type Wanted = Pick<OutboxRuntime, 'handlers' | 'options' | 'instance' | 'events'>;
 

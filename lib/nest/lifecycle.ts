@@ -9,7 +9,7 @@ import { addHandlers } from './handlers.js';
 import { warnOfLateEnqueues } from './late-enqueues.js';
 import { abandon, markStarted, markStopping } from './instances.js';
 import type { RelayHooks, Started } from './relay-hooks.js';
-import type { OutboxRuntime } from './runtime.js';
+import type { OutboxRuntime } from './assemble.js';
 import { Schedule } from './scheduler.js';
 import { onSecondSignal } from './second-signal.js';
 

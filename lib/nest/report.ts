@@ -1,6 +1,6 @@
 import { within, type Clock } from '../time/clock.js';
 import type { OutboxDispatcher } from '../relay/dispatcher.js';
-import type { ReadyKnowledge } from '../relay/relay.js';
+import type { ReadyKnowledge } from '../relay/contracts.js';
 import type { EnqueueRuntime } from '../enqueue/runtime.js';
 import { healthOf, type Counts } from '../observe/health.js';
 import { Probe } from '../observe/probe.js';

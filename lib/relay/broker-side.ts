@@ -6,8 +6,8 @@ import type { FirstConnection } from './publish/first-connection.js';
 import type { InFlight } from './publish/in-flight.js';
 import type { Outage } from './publish/outage.js';
 import type { Publisher } from './publish/publisher.js';
-import type { TransportStatus } from './relay.js';
-import type { TransportRelayDependencies } from './relay.types.js';
+import type { TransportStatus } from './contracts.js';
+import type { TransportRelayDependencies } from './transport-parts.js';
 import type { Settler } from './settle/settler.js';
 
 /** What relays of both kinds, with leases and with row locks, have between the database and their broker. */

@@ -11,10 +11,10 @@ import { deadLetterLoop } from './settle/dead-letters.js';
 import { Deadline } from '../time/deadline.js';
 import { RelayLoops } from './relay-loops.js';
 import { TransportRelay } from './transport-relay.js';
-import { transportRelayOptions, type TransportRelayDependencies } from './relay.types.js';
+import { transportRelayOptions, type TransportRelayDependencies } from './transport-parts.js';
 import { Loop } from '../time/loop.js';
 import { leasesOf } from './leases/relay-leases.js';
-import type { RelayDependencies, RelayStatus, RunningRelay, RunReport } from './relay.js';
+import type { RelayDependencies, RelayStatus, RunningRelay, RunReport } from './contracts.js';
 import { RowLockRelay } from './row-lock/row-lock-relay.js';
 import { NOTHING, sum, sumOf } from './run-reports.js';
 

@@ -8,7 +8,7 @@ import { FirstConnection } from './publish/first-connection.js';
 import type { TransportRelay } from './transport-relay.js';
 import { Loop } from '../time/loop.js';
 import { difference } from './run-reports.js';
-import type { TransportStatus, ReadyKnowledge, RunningRelay, RunReport } from './relay.js';
+import type { TransportStatus, ReadyKnowledge, RunningRelay, RunReport } from './contracts.js';
 
 /** Milliseconds between two looks at the parked table when nothing is known to fall due, in polls. */
 export const PARKED_POLLS = 2;

@@ -1,4 +1,4 @@
-import type { RunReport } from './relay.js';
+import type { RunReport } from './contracts.js';
 
 export const NOTHING: RunReport = { published: 0, retried: 0, dead: 0 };
 

@@ -20,7 +20,7 @@ import type { Answer, Batch, Result, Failure, Unit } from './publish/batch.types
 import { Delivery } from './publish/delivery.js';
 import { LargePayloads } from './publish/large-payloads.js';
 import { RunResults, type RunEnd } from './publish/run-results.js';
-import { IDLE, NONE_TAKEN, publisherOf, type TransportRelayDependencies } from './relay.types.js';
+import { IDLE, NONE_TAKEN, publisherOf, type TransportRelayDependencies } from './transport-parts.js';
 import type { InFlight } from './publish/in-flight.js';
 import { Outage } from './publish/outage.js';
 import { UNCLEAN_ENDS, type Trial } from './publish/trial.js';
@@ -30,7 +30,7 @@ import { outcomeOf } from './settle/outcome-of.js';
 import { Results, type Effect } from './settle/results.js';
 import { Failures, tellPublished, tellTransition } from './settle/tell.js';
 import { Room } from './read/room.js';
-import { WakeUps } from './wake-ups.js';
+import { WakeUps } from './wake/wake-ups.js';
 
 /**
  * The relay of one transport: what it leased, read, hands over and settles. Those of two transports share nothing but the store

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { inspect } from 'node:util';
 import { OutboxDispatcher } from '../relay/dispatcher.js';
-import type { RunReport } from '../relay/relay.js';
+import type { RunReport } from '../relay/contracts.js';
 import { decodeHeaders } from '../message/headers.js';
-import type { OutboxRuntime } from '../nest/runtime.js';
+import type { OutboxRuntime } from '../nest/assemble.js';
 import type { Duration, NewMessage, OutboxMessage } from '../outbox-message.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import { DEFAULT_NAME, getOutboxToken, overridesToken, runtimeToken } from '../outbox.tokens.js';

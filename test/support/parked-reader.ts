@@ -1,6 +1,6 @@
 import type { OutboxMessage } from '../../lib/index.js';
 import { Ledger } from '../../lib/relay/ledger.js';
-import type { TransportRelayDependencies } from '../../lib/relay/relay.types.js';
+import type { TransportRelayDependencies } from '../../lib/relay/transport-parts.js';
 import { ParkedReader } from '../../lib/relay/order/parked-reader.js';
 import type { Lease } from '../../lib/store/lease-store.js';
 import type { DueRow, KeyInBucket } from '../../lib/store/parked-store.js';

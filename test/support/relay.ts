@@ -8,7 +8,7 @@ import {
   OutboxDispatcher,
 } from '../../lib/index.js';
 import { systemClock } from '../../lib/time/clock.js';
-import type { RelayDependencies } from '../../lib/relay/relay.js';
+import type { RelayDependencies } from '../../lib/relay/contracts.js';
 import type { NewMessage } from '../../lib/outbox-message.js';
 import { healthOf } from '../../lib/observe/health.js';
 import { readStats } from '../../lib/observe/stats.js';

@@ -1,6 +1,6 @@
 import type { OutboxOptions, OutboxStore } from '../../lib/index.js';
 import { BucketLeases } from '../../lib/relay/leases/bucket-leases.js';
-import { transportRelayOptions } from '../../lib/relay/relay.types.js';
+import { transportRelayOptions } from '../../lib/relay/transport-parts.js';
 import { RowLockRelay } from '../../lib/relay/row-lock/row-lock-relay.js';
 import { resolveOptions } from '../../lib/options/resolve.js';
 import type { LockedOutcome, LockSession } from '../../lib/store/parked-store.js';

@@ -3,7 +3,7 @@ import { ROLES } from './each-role.js';
 import { leasesOf } from '../../lib/relay/leases/relay-leases.js';
 import { TransportRelay } from '../../lib/relay/transport-relay.js';
 import { RelayLoops } from '../../lib/relay/relay-loops.js';
-import { transportRelayOptions } from '../../lib/relay/relay.types.js';
+import { transportRelayOptions } from '../../lib/relay/transport-parts.js';
 import { compareSeq, type StoredMessage } from '../../lib/outbox-message.js';
 import { resolveOptions } from '../../lib/options/resolve.js';
 import type { Acquired } from '../../lib/store/lease-store.js';

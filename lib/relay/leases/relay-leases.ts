@@ -1,8 +1,8 @@
 import { BucketLeases } from './bucket-leases.js';
 import type { LeaseHooks } from './lease-listener.js';
 import { instanceInfo } from '../../store/instance-info.js';
-import { transportRelayOptions, timeOfOne } from '../relay.types.js';
-import type { RelayDependencies } from '../relay.js';
+import { transportRelayOptions, timeOfOne } from '../transport-parts.js';
+import type { RelayDependencies } from '../contracts.js';
 
 /** The leases of one start of a relay. */
 export function leasesOf(

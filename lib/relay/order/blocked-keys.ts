@@ -1,5 +1,5 @@
 import type { KeyInBucket } from '../../store/parked-store.js';
-import type { TransportRelayDependencies } from '../relay.types.js';
+import type { TransportRelayDependencies } from '../transport-parts.js';
 
 /**
  * Keys of the leased buckets that have a blocking row in the parked table: their ready rows are parked on sight. Bounded: past

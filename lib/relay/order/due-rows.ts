@@ -1,6 +1,6 @@
 import type { Roles } from '../../store/outbox-store.js';
 import type { DueRow, PassedOver } from '../../store/parked-store.js';
-import type { TransportRelayDependencies } from '../relay.types.js';
+import type { TransportRelayDependencies } from '../transport-parts.js';
 
 export interface Due {
   /** May be taken now. */

@@ -1,4 +1,4 @@
-import type { WakeUps } from '../wake-ups.js';
+import type { WakeUps } from '../wake/wake-ups.js';
 
 /** In a global order everything waits while one message is blocked. */
 export class GlobalOrderGate {

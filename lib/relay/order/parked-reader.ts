@@ -8,7 +8,7 @@ import type { Decided, Settler } from '../settle/settler.js';
 import { closes } from '../settle/unwritten.js';
 import { DueRows } from './due-rows.js';
 import type { GlobalOrderGate } from './global-order-gate.js';
-import type { TransportRelayDependencies } from '../relay.types.js';
+import type { TransportRelayDependencies } from '../transport-parts.js';
 
 /** What was marked as being sent by us. */
 export interface Taken extends Pick<TakeResult, 'messages' | 'durable' | 'clear'> {
@@ -62,7 +62,7 @@ export class ParkedReader {
   readonly keys: BlockedKeys;
 
   constructor(
-    readonly relay: TransportRelayDependencies<Roles<'ready' | 'parked'>>,
+    readonly deps: TransportRelayDependencies<Roles<'ready' | 'parked'>>,
     readonly ledger: Ledger,
     /** Buckets that are held, and whose blocked keys are known. */
     readonly open: Pick<ReadonlySet<number>, 'has'>,
@@ -71,18 +71,18 @@ export class ParkedReader {
     readonly hold: Pick<GlobalOrderGate, 'hold'>,
     limit?: number,
   ) {
-    this.dueRows = new DueRows(relay, (row) => this.mayTake(row), this.continueKey.bind(this));
-    this.keys = new BlockedKeys(relay, (key) => ledger.isFree(key), limit);
+    this.dueRows = new DueRows(deps, (row) => this.mayTake(row), this.continueKey.bind(this));
+    this.keys = new BlockedKeys(deps, (key) => ledger.isFree(key), limit);
   }
 
   private get isGlobal(): boolean {
-    return this.relay.options.ordering === 'global';
+    return this.deps.options.ordering === 'global';
   }
 
   /** Must have run for a bucket before its ready rows are read. */
   async load(buckets: readonly number[]): Promise<void> {
-    const { store, id } = this.relay;
-    this.loadedAt = this.relay.clock.monotonic();
+    const { store, id } = this.deps;
+    this.loadedAt = this.deps.clock.monotonic();
     if (this.isGlobal) {
       const held = await store.parked.blockedAmong(id, inOneOrder(buckets));
       for (const { bucket, key } of held) this.found(bucket, key, true);
@@ -119,7 +119,7 @@ export class ParkedReader {
   opened(buckets: readonly number[]): void {
     const again = buckets.filter((bucket) => this.staleMarks.get(bucket) === this.epochOf(bucket));
     for (const bucket of buckets) this.staleMarks.delete(bucket);
-    if (again.length > 0) this.relay.leases.changeEpoch(this.relay.id, again);
+    if (again.length > 0) this.deps.leases.changeEpoch(this.deps.id, again);
   }
 
   /**
@@ -133,7 +133,7 @@ export class ParkedReader {
    */
   distrust(): void {
     const buckets = new Set([...this.withMarks, ...this.freed]);
-    if (buckets.size > 0) this.relay.leases.changeEpoch(this.relay.id, [...buckets]);
+    if (buckets.size > 0) this.deps.leases.changeEpoch(this.deps.id, [...buckets]);
   }
 
   /** A transition is on its way. */
@@ -160,7 +160,7 @@ export class ParkedReader {
   async take(buckets: readonly number[], leases: readonly Lease[], limit: number): Promise<Taken | NoneFound> {
     await this.reload(buckets);
     const held = new Set(buckets);
-    const isOrdered = this.relay.options.ordering !== 'none';
+    const isOrdered = this.deps.options.ordering !== 'none';
     // Whatever is taken here is a key to ask for later: without a share of the pass these would pile up.
     const share = Math.min(this.toContinue.size, limit >> 1);
     const { free, some, more, nextIn } = await this.dueRows.find(buckets, limit - share);
@@ -170,7 +170,7 @@ export class ParkedReader {
     if (this.isGlobal && (some || keys.length > 0)) this.hold.hold();
     if (due.length === 0 && keys.length === 0) return { messages: undefined, nextIn };
     const perKey = Math.max(1, Math.min(PER_KEY, Math.floor(limit / (due.length + keys.length))));
-    const { store, id, leases: owned } = this.relay;
+    const { store, id, leases: owned } = this.deps;
     const { session } = store.ready;
     const unwritten = this.beginTake(keys);
     try {
@@ -186,7 +186,7 @@ export class ParkedReader {
   /** While a key has a message on its way, its parked rows wait; the key is marked, so that they come next. */
   private mayTake({ parkedId, bucket, key }: DueRow): boolean {
     if (this.ledger.unwritten.rows.has(parkedId)) return false;
-    if (this.relay.options.ordering === 'none' || key === null) return true;
+    if (this.deps.options.ordering === 'none' || key === null) return true;
     this.block(bucket, key);
     if (!this.isGlobal) this.ledger.queues.bar(key); // in a global order the hold does it
     if (!this.ledger.isFree(key)) return false;
@@ -215,7 +215,7 @@ export class ParkedReader {
   }
 
   private epochOf(bucket: number): string | undefined {
-    const { leases, id } = this.relay;
+    const { leases, id } = this.deps;
     return leases.lease(id, bucket)?.epoch;
   }
 
@@ -285,12 +285,12 @@ export class ParkedReader {
     const epochs = epochsOf(leases);
     const buckets = new Set(rows.map(({ bucket }) => bucket));
     for (const bucket of buckets) this.staleMarks.set(bucket, epochs.get(bucket) as string);
-    this.relay.leases.changeEpoch(this.relay.id, [...buckets]);
+    this.deps.leases.changeEpoch(this.deps.id, [...buckets]);
   }
 
   /** More keys are blocked than fit into memory: before messages are accepted, the store is asked about theirs. */
   async ask(messages: readonly OutboxMessage[]): Promise<void> {
-    const { keys, relay, ledger } = this;
+    const { keys, deps, ledger } = this;
     const blocked = (this.blocked = new Set(this.beingTaken));
     const unknown = messages.flatMap(({ bucket, key }) =>
       key === null || keys.has(bucket, key) ? [] : [{ bucket, key }],
@@ -298,7 +298,7 @@ export class ParkedReader {
     // What is on its way to the store is not in its answer, even if it is written before the answer is here.
     for (const { bucket, key } of unknown)
       if (ledger.unwritten.pending.has(key) || this.writes.isQuarantined(bucket, key)) blocked.add(key);
-    for (const { key } of await relay.store.parked.blockedAmong(relay.id, unknown)) blocked.add(key);
+    for (const { key } of await deps.store.parked.blockedAmong(deps.id, unknown)) blocked.add(key);
   }
 
   /** Whether a ready message of this key has to be parked. */
@@ -316,10 +316,10 @@ export class ParkedReader {
    * fit, and what is not written is in `keys` for itself, nobody has to be asked any more.
    */
   private async reload(buckets: readonly number[]): Promise<void> {
-    const { keys, relay } = this;
+    const { keys, deps } = this;
     if (!keys.overflow || this.toContinue.size >= keys.limit) return;
-    if (this.loadedUpTo.size === 0 && relay.clock.monotonic() - this.loadedAt < RELOAD_EVERY) return;
-    const isWhole = this.loadedUpTo.size === 0 && relay.leases.of(relay.id).size === buckets.length;
+    if (this.loadedUpTo.size === 0 && deps.clock.monotonic() - this.loadedAt < RELOAD_EVERY) return;
+    const isWhole = this.loadedUpTo.size === 0 && deps.leases.of(deps.id).size === buckets.length;
     const { dropped } = keys;
     const isWritten = this.ledger.unwritten.pending.size === 0;
     await this.load(buckets);

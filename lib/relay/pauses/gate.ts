@@ -1,5 +1,5 @@
 import { isWhole, nameOfPause, type Pause } from '../../store/pauses/pause-store.js';
-import type { TransportRelayDependencies } from '../relay.types.js';
+import type { TransportRelayDependencies } from '../transport-parts.js';
 
 /**
  * The gate of one transport: while all of it is paused, nothing is read and nothing is begun. What is in flight is settled. It

@@ -4,7 +4,7 @@ import { isUnread, lengthOf } from '../../message/unread-payload.js';
 import type { Ledger } from '../ledger.js';
 import type { Batch, Unit } from './batch.types.js';
 import type { LargePayloads } from './large-payloads.js';
-import type { TransportRelayDependencies } from '../relay.types.js';
+import type { TransportRelayDependencies } from '../transport-parts.js';
 
 /**
  * From waiting messages to batches: fills them across keys within the bounds, and keeps at most one unresolved unit per key over
@@ -18,16 +18,16 @@ export class Batcher {
   private readonly maxBatch: number;
 
   constructor(
-    readonly relay: TransportRelayDependencies<unknown>,
+    readonly deps: TransportRelayDependencies<unknown>,
     readonly ledger: Ledger,
     readonly circuit: Circuit,
     readonly payloads: LargePayloads,
     /** Whether a message of this bucket may be handed over now, as far as the bucket's lease goes. */
     readonly usable: (bucket: number) => boolean,
   ) {
-    this.maxBatch = Math.min(relay.options.batchSize, relay.transport.maxBatch ?? Infinity);
+    this.maxBatch = Math.min(deps.options.batchSize, deps.transport.maxBatch ?? Infinity);
     // In a global order a run would span keys, which no broker publishes all or nothing.
-    this.runs = relay.transport.atomicRuns && relay.options.ordering === 'key';
+    this.runs = deps.transport.atomicRuns && deps.options.ordering === 'key';
   }
 
   /**
@@ -38,7 +38,7 @@ export class Batcher {
   next(putOff: ((message: OutboxMessage) => boolean) | undefined): Batch | undefined {
     const { room } = this;
     const batch = room > 0 ? this.fill(room, putOff) : undefined;
-    if (batch !== undefined && this.relay.transport.perBucket === true) this.bucketsOut.add(bucketOf(batch));
+    if (batch !== undefined && this.deps.transport.perBucket === true) this.bucketsOut.add(bucketOf(batch));
     return batch;
   }
 
@@ -51,7 +51,7 @@ export class Batcher {
   private get room(): number {
     const { circuit, maxBatch } = this;
     const { batches, messages } = this.ledger.flight;
-    const { batchesInFlight } = this.relay.options;
+    const { batchesInFlight } = this.deps.options;
     if (circuit.allows === 'none' || this.ledger.trial.running) return 0;
     if (circuit.allows === 'one') return batches.size === 0 ? 1 : 0;
     if (!this.isOneByOne) return batches.size < batchesInFlight ? maxBatch : 0;
@@ -59,7 +59,7 @@ export class Batcher {
   }
 
   /** Handlers; a broker's batch is one request. */ get isOneByOne(): boolean {
-    return this.relay.transport.receipt === 'handler';
+    return this.deps.transport.receipt === 'handler';
   }
 
   private fill(limit: number, putOff: ((message: OutboxMessage) => boolean) | undefined): Batch | undefined {
@@ -70,7 +70,7 @@ export class Batcher {
     let units: Batch['units'];
     let bytes = 0;
     let large = false;
-    while (messages.length < limit && (messages.length === 0 || bytes < this.relay.options.batchBytes)) {
+    while (messages.length < limit && (messages.length === 0 || bytes < this.deps.options.batchBytes)) {
       const message = queues.shift();
       if (message === undefined) break;
       if (putOff?.(message) === true) continue;
@@ -109,7 +109,7 @@ export class Batcher {
   }
 
   private mayJoin({ bucket }: OutboxMessage, [first]: readonly OutboxMessage[]): boolean {
-    if (this.relay.transport.perBucket !== true) return true;
+    if (this.deps.transport.perBucket !== true) return true;
     return first === undefined ? !this.bucketsOut.has(bucket) : first.bucket === bucket;
   }
 
@@ -125,7 +125,7 @@ export class Batcher {
     let bytes = 0;
     for (let next = first.behind; next !== undefined && into.length < limit; next = next.behind) {
       bytes += lengthOf(next);
-      if (next.topic !== first.topic || size + bytes > this.relay.options.batchBytes) break;
+      if (next.topic !== first.topic || size + bytes > this.deps.options.batchBytes) break;
       if (isUnread(next) || this.ledger.trial.goesAlone(next) || this.ledger.queues.isBarred(next)) break;
       into.push(next);
     }

@@ -3,7 +3,7 @@ import type { OutboxMessage } from '../../outbox-message.js';
 import { isUnread } from '../../message/unread-payload.js';
 import { pause } from '../../time/clock.js';
 import type { Roles } from '../../store/outbox-store.js';
-import type { TransportRelayDependencies } from '../relay.types.js';
+import type { TransportRelayDependencies } from '../transport-parts.js';
 import type { Batch, OnAnswer, Verdict } from './batch.types.js';
 import type { LargePayloads } from './large-payloads.js';
 import type { Publisher } from './publisher.js';
@@ -12,7 +12,7 @@ import type { Trial } from './trial.js';
 /** From a batch to the broker: what is said about each of its messages comes once, in the order in which it is known. */
 export class Delivery {
   constructor(
-    private readonly relay: TransportRelayDependencies<Roles<'leases'>>,
+    private readonly deps: TransportRelayDependencies<Roles<'leases'>>,
     private readonly publisher: Publisher,
     private readonly trial: Trial,
     private readonly payloads: LargePayloads,
@@ -59,7 +59,7 @@ export class Delivery {
 
   /** @returns whether the lease's row names the message now: the one that goes, and no other; `null`: none */
   private async note({ bucket }: OutboxMessage, named: string | null): Promise<boolean> {
-    const { leases, store, id, hooks, clock } = this.relay;
+    const { leases, store, id, hooks, clock } = this.deps;
     const lease = leases.lease(id, bucket);
     if (lease === undefined) return false;
     this.trial.noted = true;

@@ -1,7 +1,7 @@
 import { inCleanScope } from '../../time/async-scope.js';
 import { within } from '../../time/clock.js';
 import { Loop } from '../../time/loop.js';
-import type { TransportRelayDependencies } from '../relay.types.js';
+import type { TransportRelayDependencies } from '../transport-parts.js';
 import type { Outage } from './outage.js';
 import type { Publisher } from './publisher.js';
 

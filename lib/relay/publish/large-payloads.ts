@@ -5,7 +5,7 @@ import { errorCopy, errorText } from '../../observe/redact/error-text.js';
 import { STATEMENT_TIMEOUT, subjectOf } from '../../store/database-errors.js';
 import { TOO_LARGE } from '../../store/limits.js';
 import { pause } from '../../time/clock.js';
-import type { TransportRelayDependencies } from '../relay.types.js';
+import type { TransportRelayDependencies } from '../transport-parts.js';
 import type { Failure, Verdict } from './batch.types.js';
 import { readLargePayloads } from './read-large-payloads.js';
 
@@ -21,7 +21,7 @@ export class LargePayloads {
   readonly heldBack = new Map<string, number>();
 
   constructor(
-    readonly relay: Pick<TransportRelayDependencies<Roles<'ready'>>, 'store' | 'id' | 'hooks' | 'clock'>,
+    readonly deps: Pick<TransportRelayDependencies<Roles<'ready'>>, 'store' | 'id' | 'hooks' | 'clock'>,
     readonly markAlone: (message: OutboxMessage) => void,
   ) {}
 
@@ -30,19 +30,19 @@ export class LargePayloads {
     if (this.heldBack.size === 0) return true; // asked for every message
     const until = this.heldBack.get(id);
     if (until === undefined) return true;
-    if (this.relay.clock.monotonic() < until) return false;
+    if (this.deps.clock.monotonic() < until) return false;
     return this.heldBack.delete(id);
   }
 
   /** How many wait. What is gone meanwhile is not asked for again: its time ends it. */
   get waiting(): number {
-    const now = this.relay.clock.monotonic();
+    const now = this.deps.clock.monotonic();
     for (const [id, until] of this.heldBack) if (until <= now) this.heldBack.delete(id);
     return this.heldBack.size;
   }
 
   async bring(messages: readonly OutboxMessage[]): Promise<Verdict> {
-    const { store, id, hooks, clock } = this.relay;
+    const { store, id, hooks, clock } = this.deps;
     const tooLarge = messages.filter((message) => message.tooLarge);
     if (tooLarge.length > 0) {
       if (messages.length === 1) return failed(new Error(TOO_LARGE), true);
@@ -78,7 +78,7 @@ export class LargePayloads {
   }
 
   private holdBack(id: string, ms: number): number {
-    put(this.heldBack, id, this.relay.clock.monotonic() + ms);
+    put(this.heldBack, id, this.deps.clock.monotonic() + ms);
     return ms;
   }
 }

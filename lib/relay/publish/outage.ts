@@ -8,8 +8,8 @@ import { Circuit } from './circuit.js';
 import type { InFlight } from './in-flight.js';
 import type { PublishFailure } from '../../transports/transport.js';
 import { agedOut, type Outcome } from '../settle/decide.js';
-import type { TransportRelayDependencies } from '../relay.types.js';
-import type { WakeUps } from '../wake-ups.js';
+import type { TransportRelayDependencies } from '../transport-parts.js';
+import type { WakeUps } from '../wake/wake-ups.js';
 import { Destinations, type PutOffFor } from './destinations.js';
 import type { Trial } from './trial.js';
 

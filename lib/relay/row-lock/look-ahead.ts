@@ -1,6 +1,6 @@
 import type { Roles } from '../../store/outbox-store.js';
 import type { LockedOutcome } from '../../store/parked-store.js';
-import type { TransportRelayDependencies } from '../relay.types.js';
+import type { TransportRelayDependencies } from '../transport-parts.js';
 
 /** When the next parked row falls due, for a relay that reads what is ready and what is due in one. */
 export class LookAhead {

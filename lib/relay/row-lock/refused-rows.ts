@@ -1,5 +1,5 @@
 import type { OutboxMessage } from '../../outbox-message.js';
-import type { TransportRelayDependencies } from '../relay.types.js';
+import type { TransportRelayDependencies } from '../transport-parts.js';
 
 /**
  * Rows under locks that the database does not let into the parked table or the archive, for a reason of their own. They stay

@@ -9,7 +9,7 @@ import { InFlight } from '../publish/in-flight.js';
 import { LargePayloads } from '../publish/large-payloads.js';
 import type { Deadline } from '../../time/deadline.js';
 import { FirstConnection } from '../publish/first-connection.js';
-import { publisherOf, type TransportRelayDependencies } from '../relay.types.js';
+import { publisherOf, type TransportRelayDependencies } from '../transport-parts.js';
 import { endBrokerSide, statusOf } from '../broker-side.js';
 import { difference } from '../run-reports.js';
 import { PauseGate } from '../pauses/gate.js';
@@ -23,8 +23,8 @@ import { outcomeOf } from '../settle/outcome-of.js';
 import { transitionTo, whyFailed, whyPutOff } from '../settle/results.js';
 import { isRetry, type Transition } from '../settle/settler.js';
 import { tellPublished, tellTransition } from '../settle/tell.js';
-import type { TransportStatus, RunningRelay, RunReport } from '../relay.js';
-import { WakeUps } from '../wake-ups.js';
+import type { TransportStatus, RunningRelay, RunReport } from '../contracts.js';
+import { WakeUps } from '../wake/wake-ups.js';
 
 /**
  * The relay of one transport for slow, unordered work: rows are locked (`SKIP LOCKED`) and the transaction stays open

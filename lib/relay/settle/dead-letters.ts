@@ -3,7 +3,7 @@ import { within, type Clock } from '../../time/clock.js';
 import { Loop } from '../../time/loop.js';
 import type { OutboxTransport } from '../../transports/transport.js';
 import type { DatabaseFailures } from '../database-failures.js';
-import type { RelayDependencies } from '../relay.js';
+import type { RelayDependencies } from '../contracts.js';
 import { readLargePayloads } from '../publish/read-large-payloads.js';
 import { errorCopy } from '../../observe/redact/error-text.js';
 import type { OutboxHooks } from '../../observe/events.js';

@@ -2,7 +2,7 @@ import { errorCopy } from '../../observe/redact/error-text.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { Failure } from '../publish/batch.types.js';
 import type { Outage } from '../publish/outage.js';
-import type { TransportRelayDependencies } from '../relay.types.js';
+import type { TransportRelayDependencies } from '../transport-parts.js';
 import { decide, type Outcome } from './decide.js';
 
 /** What becomes of a message that failed. */

@@ -1,6 +1,6 @@
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { Ledger } from '../ledger.js';
-import type { TransportRelayOptions } from '../relay.types.js';
+import type { TransportRelayOptions } from '../transport-parts.js';
 import type { PutOffFor } from '../publish/destinations.js';
 import type { Failure } from '../publish/batch.types.js';
 import type { Outcome } from './decide.js';

@@ -1,6 +1,6 @@
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { Blame } from '../../transports/transport.js';
-import type { TransportRelayDependencies } from '../relay.types.js';
+import type { TransportRelayDependencies } from '../transport-parts.js';
 import { isRetry, type Transition } from './settler.js';
 
 /** Transport relays that have published something, for as long as they live. */

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
 import { transactionExecutor } from '../../../lib/data-layers/typeorm/transaction.js';
 import { PostgresStore } from '../../../lib/store/postgres/store.js';
-import { WakeListener } from '../../../lib/nest/wake-listener.js';
+import { WakeListener } from '../../../lib/relay/wake/wake-listener.js';
 import { FakeClock } from '../../../lib/testing/fake-clock.js';
 import { eachFrame } from '../../support/frames.js';
 import { CALM, Ledger, Writers } from '../../support/ledger.js';

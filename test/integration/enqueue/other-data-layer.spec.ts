@@ -3,7 +3,7 @@ import { Client, Pool, type PoolClient } from 'pg';
 // From inside: the entries load TypeORM.
 import { OutboxService } from '../../../lib/enqueue/outbox.service.js';
 import { RecordingTransport } from '../../../lib/testing/recording-transport.js';
-import { createRuntime, type OutboxRuntime } from '../../../lib/nest/runtime.js';
+import { createRuntime, type OutboxRuntime } from '../../../lib/nest/assemble.js';
 import { PgLayer } from '../../support/pg-layer.js';
 import { describeWith, requiredUrl } from '../../support/services.js';
 

@@ -2,7 +2,7 @@ import type { OutboxMessage } from '../../../lib/index.js';
 import type { Roles } from '../../../lib/store/outbox-store.js';
 import { systemClock } from '../../../lib/time/clock.js';
 import { BlockedKeys } from '../../../lib/relay/order/blocked-keys.js';
-import type { TransportRelayDependencies } from '../../../lib/relay/relay.types.js';
+import type { TransportRelayDependencies } from '../../../lib/relay/transport-parts.js';
 import { Circuit } from '../../../lib/relay/publish/circuit.js';
 import { DeadLetters } from '../../../lib/relay/settle/dead-letters.js';
 import type { Death } from '../../../lib/store/parked-store.js';

@@ -1,9 +1,9 @@
 import type { OutboxMessage } from '../../../../lib/index.js';
 import { Pauses } from '../../../../lib/relay/pauses/pauses.js';
 import type { Pause } from '../../../../lib/store/pauses/pause-store.js';
-import { WakeUps } from '../../../../lib/relay/wake-ups.js';
+import { WakeUps } from '../../../../lib/relay/wake/wake-ups.js';
 import { Destinations, type PutOffFor } from '../../../../lib/relay/publish/destinations.js';
-import type { TransportRelayDependencies } from '../../../../lib/relay/relay.types.js';
+import type { TransportRelayDependencies } from '../../../../lib/relay/transport-parts.js';
 import type { HastenRequest } from '../../../../lib/store/parked-store.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
 import { stored } from '../../../support/transport-relay.js';

@@ -1,34 +1,19 @@
 import type { OutboxMessage, OutboxTransport } from '../../../../lib/index.js';
 import { Pauses } from '../../../../lib/relay/pauses/pauses.js';
-import { WakeUps } from '../../../../lib/relay/wake-ups.js';
+import { WakeUps } from '../../../../lib/relay/wake/wake-ups.js';
 import { Outage } from '../../../../lib/relay/publish/outage.js';
 import { Trial } from '../../../../lib/relay/publish/trial.js';
-import type { TransportRelayDependencies } from '../../../../lib/relay/relay.types.js';
+import type { TransportRelayDependencies } from '../../../../lib/relay/transport-parts.js';
 import type { Failure } from '../../../../lib/relay/publish/batch.types.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
 import { stored } from '../../../support/transport-relay.js';
 import { RecordedHooks } from '../../../support/scripted.js';
 
-const gone: Failure = {
-  ok: false,
-  blame: 'transport',
-  suspect: 'message',
-  error: new Error('gone'),
-  text: 'gone',
+const failure = (text: string, suspect?: 'message' | 'destination'): Failure => {
+  return { ok: false, blame: 'transport', ...(suspect && { suspect }), error: new Error(text), text };
 };
-const late: Failure = {
-  ok: false,
-  blame: 'transport',
-  error: new Error('no answer in time'),
-  text: 'no answer in time',
-};
-const leaderless: Failure = {
-  ok: false,
-  blame: 'transport',
-  suspect: 'destination',
-  error: new Error('no leader'),
-  text: 'no leader',
-};
+const [gone, late] = [failure('gone', 'message'), failure('no answer in time')];
+const leaderless = failure('no leader', 'destination');
 /** As the database prints it. */
 const textOf = (ms: number): string => new Date(ms).toISOString().replace('T', ' ').replace('Z', '+00');
 const RELEASE = { kind: 'release', alone: false } as const;
@@ -42,16 +27,8 @@ function createOutage(transport: Pick<OutboxTransport, 'destinationOf'> = {}) {
   const leases = { now: Date.now(), pauses: new Pauses(), tellNow: () => undefined };
   const retry = { maxAge: null };
   const options = { publishTimeout: 10_000, retry };
-  const deps = {
-    clock,
-    hooks,
-    name: 'default',
-    random: () => 1,
-    leases,
-    transport,
-    options,
-  } as unknown as TransportRelayDependencies;
-  const outage = new Outage(deps, { flight, trial }, new WakeUps(), reconnect);
+  const deps = { clock, hooks, name: 'default', random: () => 1, leases, transport, options };
+  const outage = new Outage(deps as unknown as TransportRelayDependencies, { flight, trial }, new WakeUps(), reconnect);
   /** It fails alone, and after the delay a connection is there. @returns whom the failure is charged to */
   const fails = async (message: OutboxMessage): Promise<string> => {
     const { blame } = outage.charge(message, gone);

@@ -18,14 +18,14 @@ import type { DataLayer } from '../transaction/data-layer.js';
 import { areTablesApart, asMarked } from './enqueue-only.js';
 import { expectedHere } from './expected.js';
 import { abandon, refuseClosed, register, type Instance } from './instances.js';
-import { Notifier } from './notifier.js';
+import { Notifier } from '../relay/wake/notifier.js';
 import { hooksFor, openEvents } from './open-events.js';
 import { closeInTime, openStore, prepareStore, storeOf, storeSettings } from './open-store.js';
 import type { OutboxOverrides } from './overrides.js';
 import { withCleanScopes, wrapped } from './relay-options.js';
 import { reportOf } from './report.js';
 import { createTransports } from './transports.js';
-import { WakeListener } from './wake-listener.js';
+import { WakeListener } from '../relay/wake/wake-listener.js';
 
 const NO_IDS: ReadonlyMap<string, number> = new Map();
 

@@ -1,7 +1,7 @@
-import type { Clock } from '../time/clock.js';
-import { Loop } from '../time/loop.js';
-import type { OutboxHooks } from '../observe/events.js';
-import type { OutboxStore, WakeUp } from '../store/outbox-store.js';
+import type { Clock } from '../../time/clock.js';
+import { Loop } from '../../time/loop.js';
+import type { OutboxHooks } from '../../observe/events.js';
+import type { OutboxStore, WakeUp } from '../../store/outbox-store.js';
 
 /** Silence after which the listener is put to the test, and how long its own notification may take. */
 const SILENCE = 30_000;

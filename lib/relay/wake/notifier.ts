@@ -1,7 +1,7 @@
-import { inCleanScope } from '../time/async-scope.js';
-import { within, type Clock } from '../time/clock.js';
-import type { WakeUp } from '../store/outbox-store.js';
-import { untraced } from '../time/untraced.js';
+import { inCleanScope } from '../../time/async-scope.js';
+import { within, type Clock } from '../../time/clock.js';
+import type { WakeUp } from '../../store/outbox-store.js';
+import { untraced } from '../../time/untraced.js';
 
 /** Milliseconds between two notifications: 200 a second cost 8 writers nothing, one for each commit cost them a tenth. */
 const PAUSE = 5;

@@ -1,4 +1,4 @@
-import type { Loop } from '../time/loop.js';
+import type { Loop } from '../../time/loop.js';
 
 type Wakeable = Pick<Loop, 'within'>;
 

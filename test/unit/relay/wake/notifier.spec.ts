@@ -1,6 +1,6 @@
-import { Notifier } from '../../../lib/nest/notifier.js';
-import { FakeClock } from '../../../lib/testing/index.js';
-import { turn } from '../../support/transport-relay.js';
+import { Notifier } from '../../../../lib/relay/wake/notifier.js';
+import { FakeClock } from '../../../../lib/testing/index.js';
+import { turn } from '../../../support/transport-relay.js';
 
 describe('Notifier', () => {
   it('tells of the first commit at once, and of all that follow in the next moments together', async () => {
