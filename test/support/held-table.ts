@@ -14,6 +14,8 @@ interface Asked {
   readonly positions: readonly ReadPosition[];
   readonly ms: number;
   readonly cancelled: boolean;
+  /** Milliseconds after which the server is to give up. */
+  readonly most: number;
 }
 
 /** What somebody's snapshot keeps, on a server that gives up what takes too long. */
@@ -74,7 +76,7 @@ export class HeldTable implements Reads {
     );
     const ms = walked.reduce((a, b) => a + b, 0) / 1_000 / BUCKETS.length + this.slow;
     const cancelled = ms > most;
-    this.asked.push({ positions, ms, cancelled });
+    this.asked.push({ positions, ms, cancelled, most });
     await this.clock.advance(Math.min(ms, most));
     if (cancelled) throw Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014' });
   }

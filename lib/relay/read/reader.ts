@@ -150,7 +150,7 @@ export class Reader {
     if (found?.ended !== undefined) return found.ended;
     raise?.(); // not before what the sweep found is in hand: a restart would skip it
     const messages = [...(found?.messages ?? [])];
-    const reached = this.advance(fetched, positions, perBucket);
+    const reached = this.advance(fetched, positions, perBucket, limit);
     const isWhole = (bucket: number): boolean =>
       fetched.messages.length < limit && !this.full.has(bucket) && this.isOurs(bucket);
     const ends = this.catchUp.came({ positions, last, rows: fetched.messages.length, ms }, this.heads, isWhole);
@@ -324,10 +324,16 @@ export class Reader {
     { messages, source }: Pick<FetchResult, 'messages' | 'source'>,
     positions: readonly ReadPosition[],
     perBucket: number,
+    limit: number,
   ): Map<number, OutboxMessage> {
     const last = source?.last;
     const reached = new Map<number, OutboxMessage>();
-    for (const { bucket } of positions) this.full.delete(bucket);
+    // There the read was cut: of what comes behind, nothing new is known.
+    const cutIn = messages.length < limit ? undefined : messages.at(-1)?.bucket;
+    for (const { bucket: read } of positions) {
+      this.full.delete(read);
+      if (read === cutIn) break;
+    }
     let bucket = -1;
     let count = 0;
     for (let i = 0; i < messages.length; i += 1) {
@@ -338,7 +344,7 @@ export class Reader {
       }
       count += 1;
       if (messages[i + 1]?.bucket === bucket || !this.isOurs(bucket)) continue;
-      if (count >= perBucket) this.full.add(bucket);
+      if (count >= perBucket || bucket === cutIn) this.full.add(bucket);
       const isGivenOut = last === undefined || compareSeq(message.seq, last) <= 0;
       this.heads.set(bucket, isGivenOut ? message.seq : last);
       if (isGivenOut) reached.set(bucket, message);
