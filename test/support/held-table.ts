@@ -14,8 +14,7 @@ interface Asked {
   readonly positions: readonly ReadPosition[];
   readonly ms: number;
   readonly cancelled: boolean;
-  /** Milliseconds after which the server is to give up. */
-  readonly most: number;
+  readonly most: number; // milliseconds after which the server is to give it up
 }
 
 /** What somebody's snapshot keeps, on a server that gives up what takes too long. */

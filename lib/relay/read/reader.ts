@@ -338,10 +338,7 @@ export class Reader {
     let count = 0;
     for (let i = 0; i < messages.length; i += 1) {
       const message = messages[i] as OutboxMessage;
-      if (message.bucket !== bucket) {
-        bucket = message.bucket;
-        count = 0;
-      }
+      if (message.bucket !== bucket) [bucket, count] = [message.bucket, 0];
       count += 1;
       if (messages[i + 1]?.bucket === bucket || !this.isOurs(bucket)) continue;
       if (count >= perBucket || bucket === cutIn) this.full.add(bucket);

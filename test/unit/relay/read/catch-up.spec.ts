@@ -55,11 +55,9 @@ describe('Reader above whose heads rows are gone', () => {
   });
 
   it('a backlog is drained without a time limit for each read: a bucket whose rows the read was cut in has more of them', async () => {
-    const rows = Array.from({ length: 400 }, (_, n): [number, number] => [n % 2, n + 1]);
-    open(0, 0, ...rows);
+    open(0, 0, ...Array.from({ length: 400 }, (_, n): [number, number] => [n % 2, n + 1]));
     table.last = '5000000000';
     expect(await readAll(20)).toHaveLength(400);
-    expect(table.asked.length).toBeGreaterThan(20);
     expect(table.asked.filter(({ most }) => most === GIVEN_UP).length).toBeLessThan(6);
   });
 
