@@ -93,8 +93,8 @@ export const ORDER = [
     name: 'mariadb-successors-out-of-order',
     breaks: 'MariaDB: parked successors of a key are taken from its end',
     file: 'lib/store/mysql/parked/wake.ts',
-    from: 'order by p.seq, p.parked_id',
-    to: 'order by p.seq desc, p.parked_id',
+    from: 'p.seq, p.parked_id`;',
+    to: 'p.seq desc, p.parked_id`;',
     every: true,
   },
 ];

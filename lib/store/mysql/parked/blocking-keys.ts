@@ -6,7 +6,7 @@ import { readKey } from '../columns.js';
 import { BLOCKED } from '../../parked-state.js';
 import { statement } from '../../sql.js';
 import { jsonRows, jsonTable } from '../json-rows.js';
-import { sized, times } from '../statements.js';
+import { BY_KEY, sized, times } from '../statements.js';
 
 /** Index entries per bucket and round: many small keys come in one round, a key with many rows costs one round. */
 const PAGE = 50;
@@ -86,7 +86,7 @@ function keyStatements({ parked, leases }: TableNames) {
       left join ${leases} l on l.transport = ? and l.bucket = k.b and l.expires_at > utc_timestamp(6)
       where not (select if(p.sending_epoch is null, p.state = ${BLOCKED}, not p.sending_epoch <=> l.epoch)
         from ${parked} p force index (by_key) where p.transport = ? and p.bucket = k.b and p.blocking = 1
-        and p.\`key\` = unhex(k.h) order by p.seq, p.parked_id limit 1)`,
+        and p.\`key\` = unhex(k.h) order by ${BY_KEY}, p.seq, p.parked_id limit 1)`,
     ),
   };
 }

@@ -6,7 +6,7 @@ import type { BlockingRow, TakeSql } from '../../sql/take.js';
 import type { SeenRow, WakeSql } from '../../sql/wake.js';
 import { jsonRows, jsonTable, LEASES, lookUp, type JsonCell } from '../json-rows.js';
 import { leaseRows } from '../ops/leases.js';
-import { sized, times } from '../statements.js';
+import { BY_KEY, sized, times } from '../statements.js';
 
 /** Of which one row each is asked for, and more. */
 const KEYS_PER_STATEMENT = { one: 1_000, more: 64 };
@@ -18,7 +18,7 @@ export function mysqlHeads({ parked }: TableNames, ordering: StoreSettings['orde
   const columns = 'p.parked_id, p.state, p.due_at <= utc_timestamp(6), p.sending_epoch';
   const at = (transport: string, bucket: string, key: string): string =>
     `from ${parked} p force index (by_key) where p.transport = ${transport} and p.bucket = ${bucket} and p.blocking = 1
-    ${isGlobal ? '' : `and p.\`key\` = ${key}`} order by p.seq, p.parked_id`;
+    ${isGlobal ? '' : `and p.\`key\` = ${key}`} order by ${isGlobal ? '' : `${BY_KEY}, `}p.seq, p.parked_id`;
   const some = sized((n) => times(n, `(select ?, ${columns} ${at('?', '?', '?')} limit ?)`, ' union all '));
   // As one subquery for all keys, in a tenth of the time.
   const one = statement(
