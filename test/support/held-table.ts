@@ -38,13 +38,8 @@ export class HeldTable implements Reads {
     this.last = String(to);
   }
 
-  async fetch({
-    positions,
-    perBucket,
-    limit,
-    within = STATEMENT_TIMEOUT,
-    asksFence,
-  }: Parameters<ReadyStore['fetch']>[0]): Promise<FetchResult> {
+  async fetch(request: Parameters<ReadyStore['fetch']>[0]): Promise<FetchResult> {
+    const { positions, perBucket, limit, within = STATEMENT_TIMEOUT, asksFence } = request;
     const found = new Map(positions.map((position) => [position, this.in(position).slice(0, perBucket)]));
     const end = (position: ReadPosition): number =>
       Number(found.get(position)?.[perBucket - 1]?.seq ?? position.upTo ?? Infinity);

@@ -286,23 +286,22 @@ export class BucketLeases {
     const fresh = buckets.filter((bucket) => !this.draining.has(`${transport}/${bucket}`));
     if (fresh.length === 0) return;
     for (const bucket of fresh) this.draining.add(`${transport}/${bucket}`);
+    // A failure leaves a lease that nobody uses: the renewal of the next pass finds it.
+    const unsure = (): void => void (this.isUnsure = true);
     const free = async (left: readonly number[]): Promise<void> => {
       const drained = await holder.drain(left);
       const leases = drained.map((bucket) => this.lease(transport, bucket)).filter((lease) => lease !== undefined);
       // First here: whatever becomes of the statement, these buckets are not read again under this epoch. Rows of the
       // parked table that were marked as sent under it and forgotten would never be taken again.
       for (const { bucket } of leases) this.held.get(transport)?.delete(bucket);
-      if (leases.length > 0) await this.store.giveBack(this.owner, leases);
-      if (leases.length > 0) this.hooks.changed();
+      if (leases.length > 0) await this.store.giveBack(this.owner, leases).then(() => this.hooks.changed(), unsure);
       if (drained.length < left.length) await free(left.filter((bucket) => !drained.includes(bucket)));
     };
-    // A failure leaves a lease that nobody uses: the renewal of the next pass finds it.
-    void free(fresh)
-      .catch(() => (this.isUnsure = true))
-      .finally(() => {
-        for (const bucket of fresh) this.draining.delete(`${transport}/${bucket}`);
-        this.hooks.freed();
-      });
+    const end = (): void => {
+      for (const bucket of fresh) this.draining.delete(`${transport}/${bucket}`);
+      this.hooks.freed();
+    };
+    void free(fresh).catch(unsure).finally(end);
   }
 }
 

@@ -117,7 +117,7 @@ export class Operators<Key> implements OperatorStore {
     });
     const report = await unlessEnded(written);
     if (report === undefined) return undefined;
-    if (isDeletion) await this.rows.wakeBehind(database, report.rows);
+    if (isDeletion) await this.rows.wakeBehind(database, report.rows).catch(() => undefined); // relays ask in turn, too
     if (isDeletion) await keys.after(report.rows);
     return { done: report.done, skipped: report.skipped, ids: report.rows.map(({ id }) => id) };
   }

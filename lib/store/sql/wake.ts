@@ -53,7 +53,8 @@ export class KeyWake {
 
   /** If it only waited for the ones before it: one that waits for its next try has its time. */
   async wake(tx: SqlExecutor, all: readonly KeyOfTransport[], states: readonly number[] = [BLOCKED]): Promise<void> {
-    const keys = [...new Map(all.map((key) => [`${key.transport} ${key.bucket} ${key.key}`, key])).values()];
+    const nameOf = this.ordering === 'global' ? () => '' : ({ key }: KeyOfTransport) => key; // there all have one first row
+    const keys = [...new Map(all.map((key) => [`${key.transport} ${key.bucket} ${nameOf(key)}`, key])).values()];
     if (keys.length === 0) return;
     const heads = (await this.sql.first(tx, keys, 1))
       .filter(({ state }) => states.includes(state))

@@ -65,15 +65,19 @@ describe('B17: others that come, free and leave', () => {
     expect(fleet.alive.size).toBe(0);
   });
 
-  it('one that could not give its leases back, in a pass by hand, has them again with the next pass', async () => {
+  it('a give-back that fails ends the use of its buckets, also of those drained later; the next pass has them again', async () => {
     const fleet = new LeaseFleet();
-    const { leases } = fleet.join('a');
-    await fleet.settle([{ leases }]);
-    const away = new Error('away');
-    jest.spyOn(fleet.store, 'giveBack').mockRejectedValueOnce(away).mockRejectedValueOnce(away);
-    await expect(leases.releaseAll()).rejects.toThrow(away);
-    await fleet.settle([{ leases }]);
-    expect(leases.of(0).size).toBe(32);
+    const { leases, holder } = fleet.join('a');
+    const again = async (): Promise<number> => fleet.settle([{ leases }]).then(() => leases.of(0).size);
+    expect(await again()).toBe(32);
+    const giveBack = jest.spyOn(fleet.store, 'giveBack').mockRejectedValueOnce(new Error('away'));
+    holder.drain = async (buckets) => buckets.slice(0, 1);
+    leases.giveBack(0, holder, [1, 2]);
+    await turn();
+    expect([leases.of(0).size, await again()]).toEqual([30, 32]);
+    giveBack.mockRejectedValueOnce(new Error('away')).mockRejectedValueOnce(new Error('away'));
+    await expect(leases.releaseAll()).rejects.toThrow('away');
+    expect(await again()).toBe(32);
   });
 
   it('one whose word ran out before it was read looks again at once', async () => {
