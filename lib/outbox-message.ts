@@ -83,6 +83,8 @@ export interface NewMessage {
   readonly dedupKey: string | null;
 }
 
+export const isScheduled = ({ delay, deliverAt }: NewMessage): boolean => delay !== null || deliverAt !== null;
+
 /** The columns of a stored message, in the order in which every read returns them. */
 export interface StoredMessage {
   readonly bucket: number;

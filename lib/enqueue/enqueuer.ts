@@ -1,4 +1,4 @@
-import type { NewMessage } from '../outbox-message.js';
+import { isScheduled, type NewMessage } from '../outbox-message.js';
 import { OutboxDuplicateMessageError, OutboxError, OutboxMessageError } from '../outbox.errors.js';
 import type { InsertReport } from '../store/outbox-store.js';
 import type { TransactionListener } from '../transaction/after-commit.js';
@@ -9,7 +9,6 @@ import { refuseUnknown } from '../options/refuse.js';
 import { ENQUEUE_OPTION_NAMES, type EnqueueOptions } from './options.js';
 import { EventRegistry } from './events/event-registry.js';
 import type { EnqueueRuntime } from './runtime.js';
-import { isScheduled } from '../message/is-scheduled.js';
 import { whenDue } from './scheduled.js';
 import { encryptPayloads } from './encrypt-payloads.js';
 import { ID_PREFIX, toMessage, type MessageRules } from './to-message.js';

@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { keyBytes } from '../../../message/key-bytes.js';
 import { OutboxMessageError, OutboxTransactionConflictError } from '../../../outbox.errors.js';
-import type { NewMessage } from '../../../outbox-message.js';
-import { isScheduled } from '../../../message/is-scheduled.js';
+import { isScheduled, type NewMessage } from '../../../outbox-message.js';
 import type { SqlExecutor } from '../../executor.js';
 import type { InsertReport, MessageWriter } from '../../outbox-store.js';
 import type { TableNames } from '../../names.js';

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { OutboxError } from '../../../outbox.errors.js';
-import type { NewMessage } from '../../../outbox-message.js';
-import { isScheduled } from '../../../message/is-scheduled.js';
+import { isScheduled, type NewMessage } from '../../../outbox-message.js';
 import type { SqlExecutor } from '../../executor.js';
 import type { InsertReport } from '../../outbox-store.js';
 import type { TableNames } from '../../names.js';
