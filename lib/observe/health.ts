@@ -4,6 +4,7 @@ import { reason, type OutboxReason, type ReasonCode } from './reason-codes.js';
 import { relayTroubles, sentence, type TransportView, type TroubledRelay } from './relay-troubles.js';
 import { STOPS, stopOf, WHOLE, type SeenRelay } from './seen-relays.js';
 import { errorText } from './redact/error-text.js';
+import { isRefusal } from '../store/database-errors.js';
 import { StoreClosed } from '../store/executor.js';
 import type { Standstill } from './standing.js';
 import { standstill, type Around } from './standstill.js';
@@ -139,7 +140,7 @@ const NOBODY: ReadonlySet<ReasonCode> = new Set<ReasonCode>(['no_relay', 'relay_
 /** Why nothing goes out of this process, or of any. */
 function downReasons({ mode, relay, stats }: HealthSources, own: readonly OutboxReason[]): OutboxReason[] {
   return [
-    ...('error' in stats ? [silence(stats.error)] : []),
+    ...('error' in stats && !isRefusal(stats.error) ? [silence(stats.error)] : []),
     ...('readOnly' in stats && stats.readOnly === true ? [READ_ONLY] : []),
     ...own.filter(({ code }) => WHOLE.has(code)),
     ...(mode === true && !relay.running ? [reason('relay_stopped', 'The relay is not running.')] : []),
@@ -159,6 +160,7 @@ function problems(
     ...(heartbeatLate > lease / 3 ? [stoodStill(heartbeatLate)] : []),
     ...(slowRenewal === null ? [] : [tooSlow(slowRenewal)]),
     ...(heldSnapshot?.isSlow === true ? [reason('snapshot_held', `${heldSnapshot.text}.`)] : []),
+    ...('error' in stats && isRefusal(stats.error) ? [refusal(stats.error)] : []),
     ...('late' in stats ? [notCounted(stats.late)] : []),
     ...own.filter(({ code }) => !WHOLE.has(code)),
     ...saidElsewhere(seen, own),
@@ -259,6 +261,9 @@ const tooSlow = (ms: number): OutboxReason =>
     'lease_renewal_slow',
     `Renewing the leases took ${durationText(Math.round(ms))}. That leaves no time to publish in: raise \`lease\`, or lower \`publishTimeout\`.`,
   );
+
+const refusal = (error: unknown): OutboxReason =>
+  reason('database_refuses', sentence('Reading the counts of the messages fails', errorText(error)));
 
 const silence = (error: unknown): OutboxReason =>
   reason(

@@ -6,11 +6,19 @@ export const STATEMENT_TIMEOUT = 10_000;
  * where it is stored. A damaged one cannot be moved to another table either.
  */
 export function subjectOf(error: unknown): 'database' | 'row' | 'damage' {
-  const { code, errno, sqlState, fatal } = (error ?? {}) as Record<string, unknown>;
-  const state = typeof sqlState === 'string' ? sqlState : code;
+  const { errno, fatal } = (error ?? {}) as Record<string, unknown>;
+  const state = stateOf(error);
   if (fatal === true || typeof state !== 'string' || !SQLSTATE.test(state)) return 'database';
   if (PG_DAMAGE.has(state) || MYSQL_DAMAGE.has(errno)) return 'damage';
   return OF_THE_DATABASE.test(state) || MYSQL_DATABASE.has(errno) ? 'database' : 'row';
+}
+
+/** Whether the server answers, and refuses what it was asked: the right is missing, a table or a column. */
+export const isRefusal = (error: unknown): boolean => String(stateOf(error)).startsWith('42');
+
+function stateOf(error: unknown): unknown {
+  const { code, sqlState } = (error ?? {}) as Record<string, unknown>;
+  return typeof sqlState === 'string' ? sqlState : code;
 }
 
 /** Whether a read may have met a row that is damaged. XX000: lengths that make no sense. */

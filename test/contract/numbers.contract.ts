@@ -280,10 +280,9 @@ export function describeNumbers(kind: DatabaseKind): void {
   });
 
   async function failOver(seq: string): Promise<void> {
-    const { dataSource } = harness;
     const what =
       kind === 'postgres' ? 'sequence outbox_ready_seq_seq restart with' : 'table outbox_ready auto_increment =';
-    await dataSource.query(`alter ${what} ${seq}`);
+    await harness.dataSource.query(`alter ${what} ${seq}`);
     return endSessions();
   }
 

@@ -83,7 +83,7 @@ export class Destinations {
     const { clock, random } = this.deps;
     const now = clock.monotonic();
     if (destination === undefined) return this.failedOfItself(message, now);
-    if (this.away.size >= MOST && !this.away.has(destination)) return; // its messages are put off one by one
+    if (this.away.size >= MOST && !this.away.has(destination)) return; // each of its messages is tried
     const one = this.away.get(destination) ?? this.add(destination, text);
     Object.assign(one, { lastAt: now, error: text });
     note(one, message);
@@ -101,7 +101,7 @@ export class Destinations {
     for (const one of [...this.away.values()]) if (one.isMissing && !names.has(one.name)) this.end(one);
     for (const { destination, error } of found) {
       const known = this.away.get(destination);
-      if (known === undefined && this.away.size >= MOST) return;
+      if (known === undefined && this.away.size >= MOST) continue;
       (known ?? this.add(destination, errorText(error))).isMissing = true;
     }
   }

@@ -1,13 +1,11 @@
 import { keyBytes } from '../../message/key-bytes.js';
 import type { Dialect } from '../sql/dialect.js';
 import { statement } from '../sql.js';
-import { ALWAYS, allOf, condition } from '../sql/conditions.js';
+import { ALWAYS, condition } from '../sql/conditions.js';
 import { readKey } from './columns.js';
 import { readDate } from './inspect/rows.js';
-import { textConditions } from './inspect/text-conditions.js';
 import { marks } from './statements.js';
 
-const AGE = 'utc_timestamp(6) - interval ? microsecond';
 const timeText = (time: Date): string => time.toISOString().replace('T', ' ').replace('Z', '');
 
 /** By the first column an index finds the place: neither server uses one for a comparison of rows. */
@@ -38,13 +36,7 @@ export const MYSQL: Dialect = {
   interval: 'interval (? * 1000) microsecond',
   readBack: ({ name }) => name,
   compared,
-  filtered: ({ transport, olderThan, youngerThan, ...texts }) =>
-    allOf([
-      textConditions(texts),
-      transport === undefined ? ALWAYS : condition('transport = ?', transport),
-      olderThan === undefined ? ALWAYS : condition(`created_at <= ${AGE}`, olderThan * 1_000),
-      youngerThan === undefined ? ALWAYS : condition(`created_at >= ${AGE}`, youngerThan * 1_000),
-    ]),
+  column: (name) => `\`${name}\``,
   named: (column, ids) => condition(`${column} in (${marks(ids.length)})`, ...ids),
   numbered: (column, numbers) => condition(`${column} in (${marks(numbers.length)})`, ...numbers.map(BigInt)),
   // An order of texts may know no difference between two of them.

@@ -1,4 +1,3 @@
-import type { RowFilter } from '../inspect-store.js';
 import type { PositionPart } from '../position.js';
 import type { Statement } from '../sql.js';
 import type { Conditions } from './conditions.js';
@@ -33,8 +32,8 @@ export interface Dialect {
   readBack(column: Column): string;
   /** Whether a row stands there in an order: `>` behind it, `<=` up to it. */
   compared(order: readonly Column[], sign: '>' | '<' | '>=' | '<=', position: readonly string[]): Conditions;
-  /** What a filter says of rows `o`. */
-  filtered(filter: RowFilter): Conditions;
+  /** The name of a column of rows `o`. */
+  column(name: string): string;
   /** Whether an id is among these. */
   named(column: string, ids: readonly string[]): Conditions;
   /** Whether a number is. */

@@ -14,6 +14,7 @@ import { DEAD, SCHEDULED, stateNumber } from '../parked-state.js';
 import { readPosition, writePosition, type PositionPart } from '../position.js';
 import { ALWAYS, allOf, condition, type Conditions } from './conditions.js';
 import type { Dialect } from './dialect.js';
+import { filtered } from './filter.js';
 import type { Lookup, Place } from './lookup.js';
 import { readRow, ROW_LENGTH } from './rows.js';
 import type { Rows, Select, TimedSelects } from './timed-selects.js';
@@ -144,7 +145,7 @@ export class Pages {
     return allOf([
       parked === undefined ? ALWAYS : ofParked(parked),
       ids === undefined ? ALWAYS : dialect.named('id', ids),
-      dialect.filtered(filter),
+      filtered(this.dialect, filter),
     ]);
   }
 

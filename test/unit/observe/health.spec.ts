@@ -193,6 +193,8 @@ describe('health', () => {
       ['database_silent'],
       ['This outbox is closed, as its application is: nothing can be asked of its tables.'],
     ]);
+    const refused = { stats: { error: Object.assign(new Error('no right'), { code: '42501' }) } };
+    expect(said(refused)).toEqual(['degraded', 'Reading the counts of the messages fails: no right (42501).']);
     const many = Array.from({ length: 7 }, () => ({ ...away, putOff: 1 }));
     const codes = codesOf(healthWith(transportWith({ away: many })));
     expect([codes.length, ...new Set(codes)]).toEqual([6, 'destination_away']);

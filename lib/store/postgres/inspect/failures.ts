@@ -1,5 +1,6 @@
 import { ERROR_LENGTH, type FailureRequest, type InspectStore } from '../../inspect-store.js';
 import type { TableNames } from '../../names.js';
+import { sameTexts } from '../../sql/filter.js';
 import { readFailure } from '../../sql/rows.js';
 import { POSTGRES } from '../dialect.js';
 import type { Place } from '../../sql/lookup.js';
@@ -7,7 +8,6 @@ import { select, type Select } from '../../sql/timed-selects.js';
 import { placeArrays } from './lookup.js';
 import { DEAD, WAITING } from '../../parked-state.js';
 import { utc } from './rows.js';
-import { textConditions } from './text-conditions.js';
 
 const COLUMNS =
   'o.transport, o.state, o.type, o.topic, o.last_error, o.id, coalesce(o.attempted_at, o.died_at, o.parked_at) as failed_at';
@@ -18,7 +18,7 @@ const LEAST_LOOK = 50;
 /** Of the dead those that died last, of what waits for an attempt what each bucket has due first: as their indexes have them. */
 export function failuresSql({ parked }: TableNames, request: FailureRequest, places: readonly Place[]): Select {
   const { transport = null, states, look } = request;
-  const { conditions, values } = textConditions(request);
+  const { conditions, values } = sameTexts(POSTGRES, request);
   const dead = `select ${COLUMNS}, false as cut from ${parked} o where o.died_at is not null and o.state = ${DEAD}
     and (?::smallint is null or o.transport = ?) order by o.died_at desc limit ?`;
   const waiting = `select s.* from unnest(?::smallint[], ?::smallint[]) p(t, b) cross join lateral
