@@ -64,7 +64,8 @@ describeWith('postgres', 'drain, in a terminal', () => {
         await held.until(/Left 1/);
         await holder.startTransaction();
         await holder.query('lock table outbox_parked in access exclusive mode');
-        await until(async () => (await holder.query('select 1 from pg_locks where not granted')).length > 0);
+        const waiting = `select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;
+        await until(async () => (await holder.query(waiting)).length > 0);
         held.type(CTRL_C);
         expect(await held.code).toBe(130);
         expect(held.seen).toMatch('Interrupted: 1+ messages left.');

@@ -280,8 +280,7 @@ export function describeNumbers(kind: DatabaseKind): void {
   });
 
   async function failOver(seq: string): Promise<void> {
-    const what =
-      kind === 'postgres' ? 'sequence outbox_ready_seq_seq restart with' : 'table outbox_ready auto_increment =';
+    const what = kind === 'postgres' ? 'sequence outbox_ready_seq_seq restart' : 'table outbox_ready auto_increment =';
     await harness.dataSource.query(`alter ${what} ${seq}`);
     return endSessions();
   }

@@ -84,7 +84,8 @@ export function describeOrder(kind: DatabaseKind): void {
     harness = await createHarness(kind, { ordering: 'global', batchSize: 10, pollInterval: 50 });
     const transport = new ScriptedTransport();
     const BACKLOG = 4_000;
-    await harness.enqueue(Array.from({ length: BACKLOG }, (_, i) => ({ bucket: 0, payload: text(i) })));
+    const backlog = Array.from({ length: BACKLOG }, (_, i) => i);
+    await harness.enqueue(backlog.map((i) => ({ bucket: 0, payload: text(i) })));
     const looks = lookedForDue();
     transport.behave = async (message) => {
       if (String(message.payload) === '50') {
@@ -94,12 +95,10 @@ export function describeOrder(kind: DatabaseKind): void {
       return PUBLISHED;
     };
     await harness.relay({ default: transport }, {}, looks).dispatcher.start();
-    await transport.until(() => transport.published.length === BACKLOG + 1, 60_000);
+    await transport.until(() => transport.published.length === BACKLOG + 1, 120_000);
     const { texts } = transport;
     expect(texts.indexOf('scheduled')).toBeLessThan(BACKLOG / 2);
-    expect(texts.filter((each) => each !== 'scheduled').map(Number)).toEqual(
-      Array.from({ length: BACKLOG }, (_, i) => i),
-    );
+    expect(texts.filter((each) => each !== 'scheduled').map(Number)).toEqual(backlog);
   });
 
   it('what falls due, and what is requeued, gets its turn in a key that is never idle', async () => {

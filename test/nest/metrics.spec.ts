@@ -122,7 +122,8 @@ describeWith(['postgres', 'rabbitmq'], 'an application that is scraped and probe
     expect(publishes('sum', 'ok')).toBeGreaterThan(0);
     expect(publishes('count', 'failed')).toBe(0);
     expect(of('bucket_leases_acquired_total')).toBe(32);
-    expect(value(text, 'table_bytes{outbox="default",table="ready"}')).toBeGreaterThan(8_192);
+    const bytes = async () => value(await scrape(), 'table_bytes{outbox="default",table="ready"}') ?? 0;
+    await until(async () => (await bytes()) > 8_192, 120_000); // asked for every minute
     await shows('leased_buckets{outbox="default",transport="events"}', 32);
     expect(value(text, 'circuit_state{outbox="default",transport="events",state="closed"}')).toBe(1);
     await shows('health_status{outbox="default",status="up"}', 1);

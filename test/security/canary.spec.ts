@@ -67,9 +67,9 @@ async function onDatabase(
 
 /** A database user with a password that must not be seen, who may do everything in this database. */
 async function owner({ kind, options, url, drop }: TestDatabase) {
-  const name = `outbox_canary_${process.pid}_${kind}`;
   const admin = await new DataSource(options).initialize();
   const database = new URL(url).pathname.slice(1);
+  const name = `outbox_canary_${database.slice(-12)}`;
   const [create, grant, remove, ...settings] =
     kind === 'postgres'
       ? [

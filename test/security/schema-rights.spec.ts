@@ -37,7 +37,7 @@ describeWith('postgres', 'objects on PostgreSQL that let others do more than the
     ],
     [
       'a function is somebody else’s',
-      `do $$ begin create role outbox_other; exception when duplicate_object then end $$; alter function outbox_messages_insert() owner to outbox_other`,
+      `do $$ begin create role outbox_other; exception when others then end $$; alter function outbox_messages_insert() owner to outbox_other`,
       ['outbox_messages_insert"() does not belong to the owner of the tables (run: alter function'],
     ],
   ])('I2: %s: refused, and mended by what the refusal says', (_what, change, words) =>

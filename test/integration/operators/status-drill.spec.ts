@@ -43,7 +43,7 @@ async function start(transport: OutboxTransport): Promise<RecordedHooks> {
 }
 
 describeOnEach([], 'what status says without a broker', (kind) => {
-  const FAR = { owner: 'far', transports: [0], info: 'far pid 7 lease 30000ms' };
+  const FAR = { owner: 'far', transports: [0], info: 'far pid 7 lease 300000ms' };
 
   it('without any relay it is down while messages wait, and says which relay was heard of last', async () => {
     harness = await createHarness(kind);
@@ -62,9 +62,9 @@ describeOnEach([], 'what status says without a broker', (kind) => {
   it('a relay that has missed two heartbeats is silent, and no relay that lives; one that has missed one is none of it', async () => {
     harness = await createHarness(kind);
     await harness.enqueue([{}]);
-    await harness.store.leases.beat(FAR, 15_000);
+    await harness.store.leases.beat(FAR, 150_000);
     expect(await status()).toMatchObject({ status: 'up', relays: 1 });
-    await harness.store.leases.beat(FAR, 9_000);
+    await harness.store.leases.beat(FAR, 90_000);
     const said = await status();
     expect(said).toMatchObject({ status: 'down', exitCode: 3, relays: 0 });
     expect(said.lines).toEqual([
@@ -73,8 +73,8 @@ describeOnEach([], 'what status says without a broker', (kind) => {
       ),
     ]);
     // Another one that lives takes its part over.
-    await harness.store.leases.beat({ ...FAR, owner: 'near', info: 'near pid 8 lease 30000ms' }, 30_000);
-    await harness.store.leases.beat(FAR, 9_000);
+    await harness.store.leases.beat({ ...FAR, owner: 'near', info: 'near pid 8 lease 300000ms' }, 300_000);
+    await harness.store.leases.beat(FAR, 90_000);
     expect(await status()).toMatchObject({ status: 'degraded', relays: 1 });
   });
 
