@@ -38,10 +38,4 @@ export const SEEDS: readonly KeptSeed[] = [
     found: 'put back: what waited for a destination was not freed when it came back (15)',
     convictedBy: 'destination-that-is-back-frees-nobody',
   },
-  {
-    seed: 74,
-    found:
-      'put back: nobody was told that messages are ready and none moves: dead ones of other keys were called a reason (20)',
-    convictedBy: 'nothing-ever-stands',
-  },
 ];
