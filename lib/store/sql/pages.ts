@@ -145,7 +145,7 @@ export class Pages {
     return allOf([
       parked === undefined ? ALWAYS : ofParked(parked),
       ids === undefined ? ALWAYS : dialect.named('id', ids),
-      filtered(this.dialect, filter),
+      filtered(dialect, filter),
     ]);
   }
 
