@@ -25,6 +25,9 @@ describe('the checker of the chaos runs: what relays take', () => {
     const busy = [...RELAY, ...works(2, 600)];
     expect(judge(...CLEAN, ...busy, ...growing(0.5))).toMatchObject({ rssMbPerMinute: 0.5, broken: [] });
     expect(judge(...CLEAN, ...busy, ...growing(2))).toMatchObject({ rssMbPerMinute: 2, broken: ['memoryGrowth'] });
+    const paused = [...RELAY, ...works(2, 100), ...works(322, 440)];
+    const takesAgain = samples(600, (n) => ({ rss: n < 160 ? 150 : Math.min(150, 100 + (n - 160)) }));
+    expect(judge(...CLEAN, ...paused, ...takesAgain)).toMatchObject({ rssMbPerMinute: 0, broken: [] });
   });
 
   it('descriptors: more and more of them', () => {

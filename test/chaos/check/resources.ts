@@ -14,6 +14,8 @@ const FLAT = 1;
 const FLAT_DESCRIPTORS = 2;
 /** Microseconds between two samples of a relay: each tells the longest delay of its event loop since the one before. */
 const WINDOW = 2_000_000;
+/** Microseconds without a publish after which V8 may have given memory back. */
+const A_PAUSE = 10_000_000;
 /**
  * Milliseconds, in calms. 99 of 100 turns are promised to be shorter than the first. A sample is the longest of about a hundred
  * turns, so that its chance to stay below what one turn in a hundred exceeds is 0.99^100. What is longer than the second, no
@@ -91,18 +93,16 @@ export class Resources {
     };
   }
 
-  /**
-   * By how long a relay has worked, not lived: one that is started while the broker is away has 100 MB for as long as that
-   * lasts, and 150 when it works.
-   */
+  /** By how long a relay has worked without a pause. One without work gives memory back, down to 100 MB, and takes it again. */
   private memoryByWork(): Growth {
     const growth = new Growth();
-    const worked = new Map<number, number>();
+    const worked = new Map<number, readonly [at: number, long: number]>();
     for (const { run, time, rss } of this.memory) {
       const [window, busy] = [Math.floor(time / WINDOW), this.busy.get(run)];
       if (busy?.has(window) !== true && busy?.has(window - 1) !== true) continue;
-      const work = (worked.get(run) ?? 0) + WINDOW;
-      worked.set(run, work);
+      const [at, long] = worked.get(run) ?? [-Infinity, 0];
+      const work = WINDOW + (time - at < A_PAUSE ? long : 0);
+      worked.set(run, [time, work]);
       growth.sample(work, rss);
     }
     return growth;
