@@ -85,6 +85,7 @@ export async function withProducer(
   deadline: Deadline,
   work: (producer: KafkaProducer) => Promise<void>,
 ): Promise<void> {
+  if (slot.producer?.isSpent === true) await retire(slot);
   const isNew = slot.producer === undefined || slot.producer.dead;
   const producer = isNew ? (slot.producer = slot.open()) : slot.producer!;
   const release = producer.endAt(deadline);

@@ -39,6 +39,8 @@ export class KafkaProducer {
   /** the last chunk, unless it was asked about topics since */ private sending: Chunk | undefined;
   /** records that are stored */
   stored = 0;
+  /** The next send is to be another producer's. */
+  isSpent = false;
 
   constructor(
     kafka: GuardedKafka,
@@ -58,9 +60,6 @@ export class KafkaProducer {
   get dead(): boolean {
     return this.guard.dead;
   }
-  get isWorn(): boolean {
-    return this.stored >= MOST_RECORDS;
-  }
 
   connect(): Promise<void> {
     return this.orKilled(this.producer.connect());
@@ -73,12 +72,9 @@ export class KafkaProducer {
     return this.guard.wrong;
   }
 
-  /** Something is wrong with a topic that records of this producer are in: it may be made anew. */
-  get hasSentToWrong(): boolean {
-    const { wrong } = this.guard;
-    return (
-      wrong.size > 0 && [...this.lastOffsets.keys()].some((place) => wrong.has(place.slice(0, place.lastIndexOf(':'))))
-    );
+  /** Something is wrong with these topics: one may be made anew, and the offsets of what this producer has sent to it with it. */
+  beWaryOf(topics: ReadonlyMap<string, unknown>): void {
+    for (const place of this.lastOffsets.keys()) this.isSpent ||= topics.has(place.slice(0, place.lastIndexOf(':')));
   }
 
   /** Of the last send, which failed: nothing is stored, as no records went out, or in a transaction that cannot be committed. */
@@ -230,6 +226,7 @@ export class KafkaProducer {
     }
     this.lastOffsets.set(place, first + count - 1);
     this.stored += count;
+    this.isSpent ||= this.stored >= MOST_RECORDS;
   }
 
   private orKilled<T>(work: Promise<T>): Promise<T> {

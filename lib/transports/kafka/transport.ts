@@ -243,8 +243,6 @@ export class KafkaTransport extends OutboxTransport {
     try {
       await withProducer(slot, work.deadline, async (producer) => {
         await this.sortOut(producer, chunk, work, isApart);
-        // Of a topic that is gone, offsets begin anew; of a partition that is none, one may have been added since.
-        let isSpent = producer.hasSentToWrong;
         if (chunk.size > 0) {
           sender = producer;
           const nowhere = await producer.send(chunk, work.deadline.left, forgotten);
@@ -253,9 +251,8 @@ export class KafkaTransport extends OutboxTransport {
           for (const { indexes } of chunk.topics.values()) for (const i of indexes) work.results[i] = PUBLISHED;
           const { topicPrefix } = this.settings.records;
           for (const index of nowhere) work.results[index] = noPartition(topicPrefix, work.batch[index]!);
-          isSpent ||= nowhere.length > 0 || producer.isWorn;
+          producer.isSpent ||= nowhere.length > 0; // a partition may have been added since
         }
-        if (isSpent) await retire(slot);
       });
       return true;
     } catch (error) {
@@ -280,7 +277,10 @@ export class KafkaTransport extends OutboxTransport {
 
   /** Takes topics out of a chunk whose messages are refused, each over its own topic. */
   private refuse(chunk: Chunk, { results }: Work, errors: ReadonlyMap<string, unknown>, sender?: KafkaProducer): void {
-    const refused = errors.size === 0 ? undefined : takeOut(chunk, (topic) => errors.has(topic));
+    if (errors.size === 0) return;
+    // Also those that rest now, and learn nothing of it by themselves.
+    for (const { all } of this.pools()) for (const { producer } of all) producer?.beWaryOf(errors);
+    const refused = takeOut(chunk, (topic) => errors.has(topic));
     for (const [topic, { indexes }] of refused?.topics ?? []) {
       const error = errors.get(topic);
       const verdict = blameFor(error, indexes.length, 1);
