@@ -4,7 +4,7 @@ import { PrometheusServer } from '../support/prometheus.js';
 import { RabbitMqNode } from '../support/rabbitmq-node.js';
 import { describeUnlessMissing, type Program, type Service } from '../support/services.js';
 import { mountSmallDisk } from '../support/small-disk.js';
-import { until } from '../support/until.js';
+import { until, untilDone } from '../support/until.js';
 import { CASES, repairOf, type DrillCase } from './drill/cases.js';
 import { runbookOf } from './drill/runbook.js';
 import { System } from './drill/system.js';
@@ -56,16 +56,14 @@ describeUnlessMissing(
       return said;
     }
 
-    async function diagnose({ doctor: { code, says, options } }: DrillCase): Promise<Finding> {
-      let findings: readonly Finding[] = [];
-      const names = async (): Promise<Finding | undefined> => {
-        findings = await system.diagnose(options?.(system) ?? ''); // a busy database may not have counted for it in time
-        return findings.find((each) => code.test(each.code) && says.test(each.text));
-      };
-      let finding: Finding | undefined;
-      await until(async () => (finding = await names()) !== undefined, NEVER).catch(() => undefined);
-      if (finding === undefined) throw new Error(`The doctor does not name it: ${JSON.stringify(findings)}`);
-      return finding;
+    /** A busy machine may not have opened it, nor a busy database counted for it, in time. */
+    function diagnose({ doctor: { code, says, options } }: DrillCase): Promise<Finding> {
+      return untilDone(async () => {
+        const findings = await system.diagnose(options?.(system) ?? '');
+        const finding = findings.find((each) => code.test(each.code) && says.test(each.text));
+        if (finding === undefined) throw new Error(`The doctor does not name it: ${JSON.stringify(findings)}`);
+        return finding;
+      });
     }
 
     async function drill(one: DrillCase): Promise<void> {

@@ -200,7 +200,7 @@ const heldSnapshot: DrillCase = {
   doctor: {
     code: /^snapshot$/,
     says: /The oldest transaction is that of session \d+ \(pg_dump, idle in transaction\)/,
-    options: () => '--held-for 10s --skip-brokers',
+    options: () => '--held-for 10s --skip-brokers --timeout 100s', // the server is busy, and so may the machine be
   },
   async repair({ database }, { fix }) {
     await database.query(partOf(fix, /^(select .*pg_terminate_backend.*);/m));
