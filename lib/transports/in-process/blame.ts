@@ -58,7 +58,7 @@ export function blameFor(trouble: HandlerTrouble): PublishFailure {
       const { type, version } = trouble.message;
       const text = `No @OnOutboxEvent of this process handles '${type}' version ${version}.`;
       const hint =
-        'Provide the handler in this application (one in a lazily loaded module is found once that is loaded), or discard the message.';
+        'Provide the handler in this application (one in a lazily loaded module is found once that is loaded), or cancel the message.';
       const error = new OutboxError('HANDLER_MISSING', text, { hint });
       const destination = typeName(trouble.message);
       return { ok: false, blame: 'transport', suspect: 'handler', destination, certain: true, error };
