@@ -112,7 +112,7 @@ describeWith('postgres', 'PostgreSQL operators change many rows', () => {
     await watch();
     expect((await operatorOf(store)[action]({ type: 'row 1', state: ['dead', 'blocked'] })).done).toBe(3 * MOST - 1);
     const woken = await query(`select sum(touched)::integer as rows from changes where what = 'UPDATE'`);
-    expect(woken).toEqual([{ rows: 1 }]); // the one behind them
+    expect(woken).toEqual([{ rows: 2 }]); // the one behind them, in the transaction and once it is committed
   });
 
   /** What an operator does to the one dead row, or to the one that is ready; and how the answer looks. */
