@@ -1,5 +1,5 @@
 import { timeOfUuidV7 } from '../message/uuid-v7.js';
-import type { OutboxEventMap, OutboxEventName } from '../observe/events.js';
+import type { OutboxEventMap, OutboxEventName, OutboxEvents } from '../observe/events.js';
 import type { Clock } from '../time/clock.js';
 import { RESULTS } from './call-durations.js';
 import { DISTRIBUTIONS, TALLIES } from './catalogue.js';
@@ -15,11 +15,6 @@ const CALL_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
 const ATTEMPT_BOUNDS = [1, 2, 3, 5, 10, 20, 50];
 const BLAMES = ['message', 'transport', 'collateral'] as const;
 
-export interface EventSource {
-  on<K extends OutboxEventName>(name: K, listener: (event: OutboxEventMap[K]) => unknown): () => void;
-  readonly dropped: number;
-}
-
 /** What the events of one outbox add up to. */
 export class EventMetrics {
   private readonly tally: Readonly<Record<keyof typeof TALLIES, Tally>>;
@@ -34,7 +29,7 @@ export class EventMetrics {
 
   constructor(
     outbox: string,
-    private readonly events: EventSource,
+    private readonly events: Pick<OutboxEvents, 'on' | 'dropped'>,
     bounds: readonly number[],
     private readonly clock: Pick<Clock, 'wall' | 'monotonic'>,
   ) {

@@ -14,7 +14,8 @@ export function subjectOf(error: unknown): 'database' | 'row' | 'damage' {
 }
 
 /** Whether the server answers, and refuses what it was asked: the right is missing, a table or a column. */
-export const isRefusal = (error: unknown): boolean => String(stateOf(error)).startsWith('42');
+export const isRefusal = (error: unknown): boolean =>
+  String(stateOf(error)).startsWith('42') && !MYSQL_DATABASE.has((error as { errno?: unknown }).errno);
 
 function stateOf(error: unknown): unknown {
   const { code, sqlState } = (error ?? {}) as Record<string, unknown>;
@@ -59,7 +60,7 @@ const OF_THE_DATABASE = /^(08|25|28|40|42|53|55|57P)/;
 const PG_DAMAGE: ReadonlySet<unknown> = new Set(['XX001', 'XX002', '58030']);
 /** An error of the storage engine, `ER_NOT_KEYFILE`, a crashed table, a corrupted index. */
 const MYSQL_DAMAGE: ReadonlySet<unknown> = new Set([1030, 1034, 1194, 1712]);
-/** What MySQL tells with a state that says nothing: memory, hosts, locks, read-only, somebody who ends statements. */
+/** What MySQL tells with a state that says nothing: memory, hosts, connections of a user, locks, read-only, somebody who ends statements. */
 const MYSQL_DATABASE: ReadonlySet<unknown> = new Set([
-  1021, 1037, 1038, 1041, 1114, 1129, 1130, 1205, 1290, 1317, 1792, 1836, 1927,
+  1021, 1037, 1038, 1041, 1114, 1129, 1130, 1203, 1205, 1226, 1290, 1317, 1792, 1836, 1927,
 ]);

@@ -130,8 +130,9 @@ function tell({ name, past }: Change, { terminal, json }: CliContext, report: Ch
   } else {
     terminal.out(`${past} ${messages(done)}.`);
     const stayed = Math.max(tooLate.length, skipped);
+    const hint = name === 'discard' ? ' cancel deletes what has not failed.' : '';
     if (stayed > 0)
-      terminal.say(`${messages(stayed)} stayed: ready, being sent, or in a state that ${name} does not change.`);
+      terminal.say(`${messages(stayed)} stayed: ready, being sent, or in a state that ${name} does not change.${hint}`);
     if (notFound.length > 0)
       terminal.say(`${messages(notFound.length)} not found: ${notFound.slice(0, 10).join(', ')}`);
   }

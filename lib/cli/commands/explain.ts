@@ -30,7 +30,7 @@ export const EXPLAIN: CliCommand = {
 const DO: Readonly<Partial<Record<string, string>>> = {
   'not-searched': 'list --key, with its key, searches one bucket',
   dead: 'repair the cause, then requeue it; or discard it',
-  waiting: 'repair what the error names. It is then tried again by itself: within 30 s where no attempt was charged',
+  waiting: 'repair what the error names, or cancel it. It is tried again: within 30 s if no attempt was charged',
   blocked: 'repair the message in front. If that one is dead, release lets the key continue past it',
   paused: 'resume it, once the reason is gone',
   'no-relay': 'start a relay that has the transport',

@@ -53,21 +53,27 @@ function patternAfter(word: string): RegExp {
 
 /** A block of PEM, also one that was cut. */
 const PEM = /-----BEGIN [^-]{1,40}-----[^]*?(?:-----END [^-]{1,40}-----|$)/g;
-/** Up to the last `@` of the text without white space, but of the next URL: a password may hold `/`, `?`, `#` and `@`. */
-const URL_USER = /\b([a-z][a-z0-9+.-]{1,20}:\/\/)(?:(?!:\/\/)\S)*@/gi;
+const SCHEME = /(\b[a-z][a-z0-9+.-]{1,20}:\/\/)/i;
 /** At the start of a word only, so that no word is read again and again. */
 const JWT = /(?<![\w-])eyJ[\w-]{6,}\.[\w-]+(?:\.[\w-]*)?/g;
 const PORT = /[\w.-]+:\d/y;
 
 /** Puts `***` for what is known by its shape: users of URLs and of `user:password@host:port`, blocks of PEM, JWTs. */
 export function withoutShapes(text: string): string {
-  return text.replace(PEM, '***').replace(URL_USER, '$1***@').replace(/\S+/g, withoutUser).replace(JWT, '***');
+  return text.replace(PEM, '***').replace(/\S+/g, withoutUser).replace(JWT, '***');
+}
+
+/** Up to the last `@` before the next URL: a password may hold `/`, `?`, `#` and `@`. */
+function withoutUrlUser(part: string, index: number): string {
+  const at = part.lastIndexOf('@');
+  return index === 0 || at === -1 ? part : `***${part.slice(at)}`;
 }
 
 function withoutUser(word: string): string {
   const at = word.lastIndexOf('@');
   const colon = word.indexOf(':');
-  if (colon === -1 || colon > at || word.includes('://')) return word;
+  if (colon === -1 || colon > at) return word;
+  if (word.includes('://')) return word.split(SCHEME).map(withoutUrlUser).join('');
   PORT.lastIndex = at + 1;
   if (!PORT.test(word)) return word;
   const before = /^.*["'=,;(]/.exec(word.slice(0, colon))?.[0] ?? '';

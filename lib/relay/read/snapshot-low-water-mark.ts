@@ -151,12 +151,8 @@ function same(a: Heads, b: Heads): boolean {
 /** The lowest id, none of ours, that was open or not yet known in `before` and is finished in `after`. */
 export function oldestFinishedBetween(before: Snapshot, after: Snapshot, own: ReadonlySet<bigint>): bigint | undefined {
   const stillOpen = new Set(after.open);
-  let oldest: bigint | undefined;
-  for (const id of before.open) {
-    if (stillOpen.has(id) || own.has(BigInt(id))) continue;
-    if (oldest === undefined || BigInt(id) < oldest) oldest = BigInt(id);
-  }
-  if (oldest !== undefined) return oldest;
+  const finished = before.open.filter((id) => !stillOpen.has(id) && !own.has(BigInt(id))).map(BigInt);
+  if (finished.length > 0) return finished.reduce((oldest, id) => (id < oldest ? id : oldest));
   const end = BigInt(after.xmax);
   for (let id = BigInt(before.xmax); id < end; id += 1n) {
     if (!own.has(id) && !stillOpen.has(id.toString())) return id;

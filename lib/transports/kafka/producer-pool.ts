@@ -85,7 +85,7 @@ export async function withProducer(
   deadline: Deadline,
   work: (producer: KafkaProducer) => Promise<void>,
 ): Promise<void> {
-  if (slot.producer?.isSpent === true) await retire(slot);
+  if (slot.producer?.isSpent === true) await retire(slot, deadline);
   const isNew = slot.producer === undefined || slot.producer.dead;
   const producer = isNew ? (slot.producer = slot.open()) : slot.producer!;
   const release = producer.endAt(deadline);
@@ -102,8 +102,11 @@ export async function withProducer(
   }
 }
 
-export async function retire(slot: KafkaSlot): Promise<void> {
+/** Politely, for as long as the deadline leaves. */
+export async function retire(slot: KafkaSlot, deadline?: Deadline): Promise<void> {
   const { producer } = slot;
   slot.producer = undefined;
+  const release = deadline && producer?.endAt(deadline);
   await producer?.close();
+  release?.();
 }

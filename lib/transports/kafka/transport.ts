@@ -157,7 +157,7 @@ export class KafkaTransport extends OutboxTransport {
     this.throttle.end();
     const pools = this.pools();
     await Promise.all(pools.map((slots) => slots.close()));
-    await Promise.all(pools.flatMap(({ all }) => all.map(retire)));
+    await Promise.all(pools.flatMap(({ all }) => all.map((slot) => retire(slot))));
   }
 
   override health(): TransportHealth {

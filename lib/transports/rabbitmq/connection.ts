@@ -118,7 +118,7 @@ export class RabbitMqConnection {
   }
 
   /**
-   *The broker closed it. amqplib gives its number to the next channel at once, whose first frame overtakes what is
+   * The broker closed it. amqplib gives its number to the next channel at once, whose first frame overtakes what is
    * in the buffer of this one: the broker ends the connection over a second `channel.open`.
    */
   private async hasLeft(channel: AmqpChannel): Promise<void> {

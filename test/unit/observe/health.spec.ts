@@ -195,6 +195,8 @@ describe('health', () => {
     ]);
     const refused = { stats: { error: Object.assign(new Error('no right'), { code: '42501' }) } };
     expect(said(refused)).toEqual(['degraded', 'Reading the counts of the messages fails: no right (42501).']);
+    const full = { stats: { error: Object.assign(new Error('too many'), { sqlState: '42000', errno: 1226 }) } };
+    expect(said(full)).toEqual(['down', 'The database does not answer: too many.']);
     const many = Array.from({ length: 7 }, () => ({ ...away, putOff: 1 }));
     const codes = codesOf(healthWith(transportWith({ away: many })));
     expect([codes.length, ...new Set(codes)]).toEqual([6, 'destination_away']);

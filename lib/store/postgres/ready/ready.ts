@@ -128,15 +128,12 @@ export class PostgresReady implements ReadyStore {
     let fence: string | undefined;
     let affected = 0;
     for (const [transport, held] of byTransport(leases)) {
-      const report = readReport(await this.connections.settle().run(this.parkSql(transport, owner, held, entries)));
+      const sql = this.sql.park.bind(...leaseArrays(held), owner, ...parkArrays(entries), transport);
+      const report = readReport(await this.connections.settle().run(sql));
       fence ??= report.fence;
       affected += report.affected;
     }
     return { fence, affected };
-  }
-
-  private parkSql(transport: number, owner: string, leases: readonly Lease[], entries: readonly ParkEntry[]): Sql {
-    return this.sql.park.bind(...leaseArrays(leases), owner, ...parkArrays(entries), transport);
   }
 
   private async read(
