@@ -30,6 +30,6 @@ export default {
   reporters: ['clear-text'],
   clearTextReporter: { logTests: false, allowColor: false },
   tempDirName: '.cache/mutants',
-  ignorePatterns: ['docs', 'bench', 'dist*', 'coverage'],
+  ignorePatterns: ['bench', 'dist*', 'coverage'],
   thresholds: { high: 90, low: 85, break: 85 },
 };
