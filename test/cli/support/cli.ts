@@ -46,11 +46,9 @@ export class Cli {
     return ended;
   }
 
-  private async runOnce(args: readonly string[], env: Readonly<Record<string, string | undefined>>): Promise<Ended> {
-    if (this.warm?.isBusy === false) {
-      const { bin, folder } = this;
-      return this.warm.run({ bin, args, env: this.environment(env), folder }, TIMEOUT);
-    }
+  async runOnce(args: readonly string[], env: Readonly<Record<string, string | undefined>>): Promise<Ended> {
+    if (this.warm?.isBusy === false)
+      return this.warm.run({ bin: this.bin, args, env: this.environment(env), folder: this.folder }, TIMEOUT);
     const child = this.start(process.execPath, [this.bin, ...args], env);
     child.stdin?.end();
     const [out, err] = [text(child.stdout), text(child.stderr)];

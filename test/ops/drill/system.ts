@@ -139,9 +139,9 @@ export class System {
     return JSON.parse(await this.web.ask('/messages', messages)) as string[];
   }
 
-  /** As an operator types it behind `npx nestjs-outbox`, on the machine of the relay. */
+  /** As an operator types it behind `npx nestjs-outbox`, on the machine of the relay. The drill itself asks again. */
   run(line: string): Promise<Ended> {
-    return this.shop.cli.run(line.split(' '), {
+    return this.shop.cli.runOnce(line.split(' '), {
       OUTBOX_MODULE: join(this.shop.folder, 'app.module.js'),
       DATABASE_URL: this.databaseUrl,
       BROKER_URL: this.brokerUrl,
