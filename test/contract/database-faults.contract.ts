@@ -132,53 +132,51 @@ export function describeDatabaseFaults(kind: DatabaseKind): void {
     expect(await harness.count('parked')).toBe(1);
   });
 
-  it('E13: tables dropped under a running relay: it says so, goes on, and works when they are back', async () => {
+  async function relayOfLedger() {
     harness = await createHarness(kind, { buckets: 4, pollInterval: 50 });
     const ledger = new Ledger();
-    const { dispatcher, hooks } = harness.relay({ default: ledger.transport() });
-    await dispatcher.start();
-    const publish = async (n: number): Promise<void> => {
-      await harness.enqueue([{ key: 'k', payload: text(`k:${n}`) }]);
-      ledger.committed.add(`k:${n}`);
+    const publish = async (from: number, to: number): Promise<void> => {
+      const names = Array.from({ length: to - from }, (_, i) => `k:${from + i}`);
+      await harness.enqueue(names.map((name) => ({ key: 'k', payload: text(name) })));
+      for (const name of names) ledger.committed.add(name);
     };
-    for (let n = 0; n < 5; n += 1) await publish(n);
+    const drop = async (...tables: string[]): Promise<void> => {
+      for (const table of tables) await harness.dataSource.query(`drop table outbox_${table}${sql(' cascade', '')}`);
+      if (kind !== 'postgres') await harness.dataSource.query('drop view outbox_messages');
+    };
+    const relay = harness.relay({ default: ledger.transport() });
+    await relay.dispatcher.start();
+    await publish(0, 5);
     await until(() => ledger.complete);
     await until(async () => (await harness.count('ready')) === 0);
-    for (const table of ['ready', 'parked', 'archive', 'leases', 'instances', 'dedup', 'meta', 'transports']) {
-      await harness.dataSource.query(`drop table outbox_${table}${sql(' cascade', '')}`);
-    }
-    if (kind !== 'postgres') await harness.dataSource.query('drop view outbox_messages');
+    return { ...relay, ledger, publish, drop };
+  }
+
+  it('E13: tables dropped under a running relay: it says so, goes on, and works when they are back', async () => {
+    const { dispatcher, hooks, ledger, publish, drop } = await relayOfLedger();
+    await drop('ready', 'parked', 'archive', 'leases', 'instances', 'dedup', 'meta', 'transports');
     await hooks.until('error', 3);
     expect(dispatcher.status()).toMatchObject({ running: true });
     await harness.store.setup.create(harness.options);
     await harness.store.setup.transports([...harness.options.transports.keys()], harness.options.defaultTransport);
-    for (let n = 5; n < 10; n += 1) await publish(n);
+    for (let n = 5; n < 10; n += 1) await publish(n, n + 1);
     await until(() => ledger.complete);
     expect(ledger.verdict()).toEqual(CALM);
   });
 
   it('E13: tables of messages are dropped and made again, and the lease goes on: their numbers begin again, in order', async () => {
-    harness = await createHarness(kind, { buckets: 4, pollInterval: 50 });
-    const ledger = new Ledger();
-    const { dispatcher, hooks } = harness.relay({ default: ledger.transport() });
-    await dispatcher.start();
-    const publish = async (from: number, to: number): Promise<void> => {
-      const numbers = Array.from({ length: to - from }, (_, i) => from + i);
-      await harness.enqueue(numbers.map((n) => ({ key: 'k', payload: text(`k:${n}`) })));
-      for (const n of numbers) ledger.committed.add(`k:${n}`);
-    };
-    await publish(0, 5);
-    await until(() => ledger.complete);
-    await until(async () => (await harness.count('ready')) === 0);
+    const { dispatcher, hooks, ledger, publish, drop } = await relayOfLedger();
     const { lowWaterMark, heads } = (dispatcher.relays[0] as RelayLoops).relay.reader;
     // What is below is read no more. Where no snapshot tells it, the mark rises after a minute.
     if (lowWaterMark instanceof ProbedLowWaterMark)
       for (const [bucket, head] of heads) lowWaterMark.lower.marks.set(bucket, head);
     await until(() => [0, 1, 2, 3].some((bucket) => lowWaterMark.of(bucket) !== '0'));
-    for (const table of ['ready', 'parked'])
-      await harness.dataSource.query(`drop table outbox_${table}${sql(' cascade', '')}`);
-    if (kind !== 'postgres') await harness.dataSource.query('drop view outbox_messages');
-    await hooks.until('error');
+    // MariaDB and MySQL say in which second a table was made: one that is made again in that second looks like it.
+    const older = `select 1 from information_schema.tables where table_schema = database() and table_name = 'outbox_ready' and create_time < now()`;
+    if (kind !== 'postgres') await until(async () => (await harness.dataSource.query(older)).length === 1);
+    await drop('ready', 'parked');
+    // Three pauses of 37 ms or more: every 100 ms a read asks which table it reads.
+    await until(() => hooks.of('error').filter(({ operation }) => operation === 'fetch').length >= 4);
     await harness.store.setup.create(harness.options);
     await publish(5, 15);
     await until(() => ledger.complete);

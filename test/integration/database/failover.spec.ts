@@ -70,9 +70,9 @@ describe('E2: a server that becomes read-only under a running relay', () => {
     it('the relay leaves all its sessions there, and goes on at the promoted one', async () => {
       const primary = await startOwnPostgres({ fsync: 'off', full_page_writes: 'off' });
       closing.push(() => primary.stop());
-      const standby = await primary.standby();
-      closing.push(() => standby.stop());
       await onOwn('postgres', primary);
+      const standby = await primary.standby(); // which has the tables from its beginning
+      closing.push(() => standby.stop());
       const { dataSource } = harness;
       const { proxy, transport } = await relayThrough(harness.database.url);
       await enqueue(dataSource, '0', '1');
@@ -82,9 +82,9 @@ describe('E2: a server that becomes read-only under a running relay', () => {
       url.port = new URL(standby.url).port;
       const promoted = await new DataSource({ type: 'postgres', url: url.href }).initialize();
       closing.push(() => promoted.destroy());
-      const left = async (): Promise<number> =>
-        ((await promoted.query('select id from outbox_ready')) as unknown[]).length;
-      await until(async () => (await left()) === 0); // it has seen what was settled
+      const [settled] = await dataSource.query('select pg_current_wal_insert_lsn() as at');
+      const has = 'select 1 where pg_last_wal_replay_lsn() >= $1';
+      await until(async () => (await promoted.query(has, [settled.at])).length === 1);
       await dataSource.query(`alter system set default_transaction_read_only = on`);
       await dataSource.query(`select pg_reload_conf()`);
       await until(async () => (await healthBesideNoRelay()).status === 'down');
@@ -94,7 +94,7 @@ describe('E2: a server that becomes read-only under a running relay', () => {
       await enqueue(promoted, '2', '3');
       await transport.until(() => transport.published.length === 4, 60_000); // or it would read the old one for ever
       expect(transport.texts).toEqual(['0', '1', '2', '3']);
-      await until(async () => (await left()) === 0);
+      await until(async () => (await promoted.query('select id from outbox_ready')).length === 0);
       expect(await harness.secretsTold()).toEqual([]);
     });
   });
