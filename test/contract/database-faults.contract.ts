@@ -6,6 +6,7 @@ import { createHarness, ScriptedTransport, type Harness } from '../support/relay
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { until } from '../support/until.js';
 import type { DatabaseKind } from '../support/services.js';
+import { isOfAnotherSecond } from './numbers.contract.js';
 
 const text = (value: string | number) => Buffer.from(String(value));
 
@@ -171,9 +172,7 @@ export function describeDatabaseFaults(kind: DatabaseKind): void {
     if (lowWaterMark instanceof ProbedLowWaterMark)
       for (const [bucket, head] of heads) lowWaterMark.lower.marks.set(bucket, head);
     await until(() => [0, 1, 2, 3].some((bucket) => lowWaterMark.of(bucket) !== '0'));
-    // MariaDB and MySQL say in which second a table was made: one that is made again in that second looks like it.
-    const older = `select 1 from information_schema.tables where table_schema = database() and table_name = 'outbox_ready' and create_time < now()`;
-    if (kind !== 'postgres') await until(async () => (await harness.dataSource.query(older)).length === 1);
+    if (kind !== 'postgres') await until(() => isOfAnotherSecond(harness));
     await drop('ready', 'parked');
     // Three pauses of 37 ms or more: every 100 ms a read asks which table it reads.
     await until(() => hooks.of('error').filter(({ operation }) => operation === 'fetch').length >= 4);
