@@ -139,14 +139,13 @@ describeWith(['postgres', 'rabbitmq'], 'an application that is scraped and probe
 
   it('answers probes, and stays alive and ready while its relay is stopped on purpose', async () => {
     for (const path of ['live', 'ready', 'health']) expect([path, (await ask(path)).status]).toEqual([path, 200]);
-    await until(async () => (await outbox.stats()).transports['events']?.ready === 0); // so that none waits for a relay
     await app.get(OutboxDispatcher).stop();
     expect([(await ask('live')).status, (await ask('ready')).status]).toEqual([200, 200]);
     let answer!: [number, unknown];
     await until(async () => {
       const response = await ask('health');
       answer = [response.status, await response.json()];
-      return !JSON.stringify(answer).includes('has not counted');
+      return !/has not counted|no_relay/.test(JSON.stringify(answer)); // counts may be of the second before
     });
     expect(answer).toEqual([
       503,

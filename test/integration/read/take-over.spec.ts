@@ -54,6 +54,7 @@ describeWith('postgres', 'a take-over while a snapshot is held that keeps half a
     const transport = new ScriptedTransport();
     const unlimited: unknown[] = [];
     let walked = 0;
+    let reads = 0;
     const passed = new EventEmitter();
     const wrapStore = (store: OutboxStore): OutboxStore =>
       wrapped(store, {
@@ -66,7 +67,7 @@ describeWith('postgres', 'a take-over while a snapshot is held that keeps half a
           // The server gives up whatever may meet many of them.
           if (within === undefined && Math.max(0, ...overDead) > UNTIMED) unlimited.push(positions);
           const found = await store.ready.fetch(request);
-          walked += overDead.reduce((sum, one) => sum + one, 0);
+          if ((reads += 1) > 1) walked += overDead.reduce((sum, one) => sum + one, 0); // the first tells where the end is
           if (positions.every(({ after }) => Number(after) >= DEAD)) passed.emit('it');
           return found;
         },
