@@ -16,8 +16,7 @@ import { OutboxDispatcher } from './relay/dispatcher.js';
 import { numberOf } from './enqueue/destinations.js';
 import { OutboxService } from './enqueue/outbox.service.js';
 import { asyncOptionsProviders } from './nest/async-options.js';
-import { dataSourceTokens, pickDataSource } from './data-layers/typeorm/data-source.js';
-import { TypeOrm } from './data-layers/typeorm/typeorm.js';
+import { pickDataLayer, typeOrmModule, type FindDataLayer } from './data-layers/find.js';
 import { callerOf, copiesText } from './nest/instances.js';
 import { OutboxLifecycle } from './nest/lifecycle.js';
 import type { OutboxOverrides } from './nest/overrides.js';
@@ -27,6 +26,7 @@ import { createRuntime, type OutboxRuntime } from './nest/assemble.js';
 import type { OutboxAsyncOptions, OutboxExtras, OutboxOptions } from './outbox.options.js';
 import {
   DEFAULT_NAME,
+  dataSourceToken,
   getOutboxToken,
   lifecycleToken,
   optionsToken,
@@ -81,7 +81,7 @@ function declare({ extras, options, imports, declaredAt }: Declaration): Dynamic
   return {
     module: OutboxModule,
     global: extras.isGlobal ?? true,
-    imports: [...imports, OutboxRelayModule],
+    imports: [...imports, OutboxRelayModule, typeOrmModule(dataSourceToken(name), extras.dataSource, imports)],
     providers: [
       ...options,
       { provide: overridesToken(name), useValue: null },
@@ -115,20 +115,19 @@ function lifecycleProvider(name: string, runtime: string): Provider {
 /** Async, so that the store is open and every transport has its number before anybody's `onModuleInit` enqueues. */
 function runtimeProvider(token: string, extras: OutboxExtras, declaredAt: string): Provider {
   const name = extras.name ?? DEFAULT_NAME;
-  const dataSources = dataSourceTokens(extras.dataSource).map((dataSource) => ({ token: dataSource, optional: true }));
   return {
     provide: token,
-    inject: [optionsToken(name), overridesToken(name), ModuleRef, ModulesContainer, RelayHooks, ...dataSources],
+    inject: [optionsToken(name), dataSourceToken(name), overridesToken(name), ModuleRef, ModulesContainer, RelayHooks],
     useFactory: (
-      input: OutboxOptions,
+      { dataLayer: given, ...input }: OutboxOptions,
+      ofTypeOrm: FindDataLayer | undefined,
       overrides: OutboxOverrides | null,
       moduleRef: ModuleRef,
       modules: ModulesContainer,
       hooks: RelayHooks,
-      ...injected: unknown[]
     ) => {
       hooks.refuseLate(name, declaredAt);
-      const dataLayer = new TypeOrm(pickDataSource(extras.dataSource, injected, modules));
+      const dataLayer = pickDataLayer(given, ofTypeOrm, extras, modules);
       return createRuntime({ input, extras, overrides, dataLayer, moduleRef, application: modules, declaredAt });
     },
   };

@@ -7,11 +7,32 @@ import type { PayloadDeserializer, Serializer } from './message/serializer.js';
 import type { PartitionPeriod } from './store/partitions/period.js';
 import type { OutboxStore } from './store/outbox-store.js';
 
-/** The names of TypeORM in public signatures: no other room imports it but its data layer. */
-export type { EntityManager };
+/**
+ * How an outbox reaches the application's database: what `pgLayer`, `mysql2Layer`, `drizzleLayer` and `typeOrmLayer` return.
+ * @typeParam Tx what the library hands out as a transaction
+ */
+export interface OutboxDataLayer<Tx extends object = object> {
+  /** The application's own object: a pool, a client. Outboxes with the same one share its transactions. */
+  readonly source: object;
+  /** Begins a transaction; commits when `work` resolves, and rolls back when it rejects. */
+  transaction<T>(work: (tx: Tx) => Promise<T>, isolation?: IsolationLevel): Promise<T>;
+}
+/** Of a new transaction. */
+export type IsolationLevel = 'READ UNCOMMITTED' | 'READ COMMITTED' | 'REPEATABLE READ' | 'SERIALIZABLE';
 
-/** The caller's transaction. A repository's `manager` is an EntityManager. */
-export type TransactionHandle = EntityManager | QueryRunner;
+/**
+ * Names the data layer of an application, so that its transactions have their own type:
+ * `declare module 'nestjs-outbox' { interface Register { dataLayer: typeof dataLayer } }`. Without it they are TypeORM's.
+ */
+// eslint-disable-next-line typescript/no-empty-interface -- applications add to it
+export interface Register {}
+
+/** What `outbox.transaction` hands to its callback. */
+export type OutboxTransaction = Register extends { dataLayer: OutboxDataLayer<infer Tx> } ? Tx : EntityManager;
+/** The caller's transaction. Of TypeORM, a repository's `manager` is one. */
+export type TransactionHandle = Register extends { dataLayer: OutboxDataLayer }
+  ? OutboxTransaction
+  : EntityManager | QueryRunner;
 
 /**
  * How to get a transport. Inert until a relay runs: a process that only enqueues loads no broker client.
@@ -109,6 +130,11 @@ export interface CronJobClass {
   };
 }
 export interface OutboxOptions {
+  /**
+   * Says how the outbox reaches the database of an application without TypeORM: `pgLayer(pool)`, `mysql2Layer(pool)`,
+   * `drizzleLayer(db)`. Default: the TypeORM DataSource.
+   */
+  dataLayer?: OutboxDataLayer;
   /** Names the destinations, such as `{ default: rabbitmq({ … }) }`: events choose transports by these names. Required. */
   transports: Record<string, TransportOption>;
   /** Names the transport of events that name none. Default: 'default', or the only one. */

@@ -45,6 +45,8 @@ function partName(part: OutboxPart): string {
 
 /** The options as given. */
 export const optionsToken = (name: string): string => `Outbox(${name}).options`;
+/** What finds the data layer of TypeORM. */
+export const dataSourceToken = (name: string): string => `Outbox(${name}).dataSource`;
 /** What `overrideOutbox` changes about them; `null` outside tests. */
 export const overridesToken = (name: string): string => `Outbox(${name}).overrides`;
 /** Everything that was built from them. */

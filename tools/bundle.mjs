@@ -263,10 +263,9 @@ function importCore({ code, fileName, imports }) {
   return imports
     .filter((imported) => imported.startsWith(`${CORE}/`))
     .reduce((text, core) => {
-      const replaced = text.replaceAll(
-        `from '${path(core)}';\n`,
-        `from '${path(posix.join('..', 'cjs', namesOf(core)))}';\n`,
-      );
+      const replaced = text
+        .replace(`import '${path(core)}';\n`, '') // of which it uses nothing
+        .replaceAll(`from '${path(core)}';\n`, `from '${path(posix.join('..', 'cjs', namesOf(core)))}';\n`);
       if (replaced === text) throw new Error(`${fileName} does not import ${core}`);
       return replaced;
     }, code);

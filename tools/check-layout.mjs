@@ -63,6 +63,10 @@ const ROOMS = {
   ],
   // Connections over pg and mysql2, whatever library the application has its own by.
   'data-layers/drivers': ['time', 'store', 'store/postgres', 'store/mysql', 'transaction'],
+  // What is the same for all libraries over these drivers.
+  'data-layers/library': ['options', 'store', 'transaction', 'data-layers/drivers'],
+  // A library's room without a row of its own: it says which connection of a driver a transaction runs on.
+  'data-layers/*': ['options', 'data-layers/library'],
   'data-layers/typeorm': [
     'message',
     'time',
@@ -74,6 +78,8 @@ const ROOMS = {
     'transaction',
     'data-layers/drivers',
   ],
+  // Which one an application has.
+  'data-layers': ['options', 'transaction', 'data-layers/typeorm'],
   enqueue: ['message', 'time', 'options', 'store', 'transports', 'observe', 'transaction', 'admin'],
   relay: ['message', 'time', 'options', 'store', 'store/diagnose', 'store/pauses', 'transports', 'observe'],
   clean: ['time', 'options', 'store', 'store/partitions', 'observe'],
@@ -133,7 +139,7 @@ const ROOMS = {
     'store/pauses',
     'admin',
     'doctor',
-    'data-layers/typeorm',
+    'data-layers',
     'enqueue',
     'relay',
     'clean',
@@ -327,9 +333,9 @@ function importsOf(code) {
 }
 
 function checkImport(file, specifier, typeOnly) {
-  if (!typeOnly && OPTIONAL_PEERS.has(packageOf(specifier)))
-    problems.push(`${file}: imports the optional peer ${specifier} eagerly; use import type and import()`);
   const owned = PACKAGES[packageOf(specifier)];
+  if (!typeOnly && OPTIONAL_PEERS.has(packageOf(specifier)) && owned?.room !== roomOf(file))
+    problems.push(`${file}: imports the optional peer ${specifier} eagerly; use import type and import()`);
   if (owned !== undefined && owned.room !== roomOf(file) && !(typeOnly && owned.types.includes(file)))
     problems.push(`${file}: only the room ${owned.room} imports ${specifier}, types included`);
   if (!specifier.startsWith('.')) return;

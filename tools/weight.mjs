@@ -13,6 +13,8 @@ import ts from 'typescript';
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const CEILINGS = join(root, 'tools/weight.json');
 const CORE = /^lib\/(?:enqueue|transaction|message|time|options|store|relay|clean|nest|observe)\//;
+/** One of several that an application chooses from, and what they share: it has a ceiling for each. TypeORM's is the oldest, and counts. */
+const CHOICES = /^lib\/(?:data-layers\/(?!typeorm\/|drivers\/)[\w-]+\/|testing\/data-layer-contract\/)/;
 /** What a user imports too: a test that does so does not reach into the house. */
 const ENTRIES = Object.values(JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).exports)
   .map((targets) => targets.import?.default.replace('./dist/esm/', 'lib/'))
@@ -115,9 +117,16 @@ function options() {
   return [...table.matchAll(/^ {2}row\('([^']+)'/gm)].map(([, name]) => name);
 }
 
+/** Its one file. */
+const LAYER = /^lib\/data-layers\/(?!typeorm\/|drivers\/|library\/)[\w-]+\/.*\.ts$/;
+
 const FIGURES = {
   'lines of the core rooms': { goal: 22_000, of: () => lines(sources.filter((file) => CORE.test(file))) },
-  'lines of lib': { goal: 40_000, of: () => lines(sources) },
+  'lines of lib but for data layers': { goal: 40_000, of: () => lines(sources.filter((file) => !CHOICES.test(file))) },
+  'lines of the longest data layer': {
+    goal: 80,
+    of: () => Math.max(...sources.filter((file) => LAYER.test(file)).map((file) => lines([file]))),
+  },
   'methods of the store': { goal: 45, of: storeMethods },
   'objects that give themselves to their parts': { goal: 0, of: upward },
   'fields set from outside': { goal: 0, of: setFromOutside },

@@ -27,6 +27,8 @@ export interface MessageSettings {
 
 export interface EnqueueOptions extends MessageSettings {
   /** Sets the transaction to write in. Default: the one of `outbox.transaction`, `outbox.bind` or `currentManager`. */
+  tx?: TransactionHandle;
+  /** Is TypeORM's word for `tx`. */
   manager?: TransactionHandle;
 }
 
@@ -74,7 +76,7 @@ const SETTINGS: Readonly<Record<keyof MessageSettings, true>> = {
   headers: true,
   options: true,
 };
-export const ENQUEUE_OPTION_NAMES: readonly string[] = ['manager', 'report', ...Object.keys(SETTINGS)];
+export const ENQUEUE_OPTION_NAMES: readonly string[] = ['tx', 'manager', 'report', ...Object.keys(SETTINGS)];
 export const PLAIN_MESSAGE_NAMES: readonly string[] = [
   'type',
   'topic',

@@ -6,7 +6,7 @@ import type { OutboxEvents } from '../observe/events.js';
 import type { OutboxHealth } from '../observe/health.js';
 import type { OutboxStats } from '../observe/stats.js';
 import { OutboxConfigurationError, OutboxMessageError } from '../outbox.errors.js';
-import type { EntityManager, TransactionHandle } from '../outbox.options.js';
+import type { OutboxTransaction, TransactionHandle } from '../outbox.options.js';
 import { Enqueuer, refuseForArray } from './enqueuer.js';
 import type {
   AnyEvent,
@@ -31,7 +31,7 @@ function refuseHandle(options: EnqueueOptions | undefined): void {
   const handle = options as { query?: unknown; queryRunner?: unknown } | undefined;
   if (typeof handle?.query !== 'function' && handle?.queryRunner === undefined) return;
   throw new OutboxMessageError('INVALID_MESSAGE', `The options of enqueue are ${typeName(options)}.`, {
-    hint: 'Pass a manager by its name, enqueue(message, { manager }), or use outbox.with(manager).enqueue(message).',
+    hint: 'Pass it by its name, enqueue(message, { tx }), or use outbox.with(tx).enqueue(message).',
   });
 }
 
@@ -67,7 +67,7 @@ export class OutboxService<TEvent extends object = AnyEvent> {
   }
 
   /**
-   * Writes events (classes with `@OutboxEvent`) or plain messages in a transaction: `options.manager`, else the one around
+   * Writes events (classes with `@OutboxEvent`) or plain messages in a transaction: `options.tx`, else the one around
    * this call. Without one it throws and writes nothing. An array is one INSERT. A buffer that is a payload must stay as it is
    * until this resolves: it is sent, not copied.
    * @returns the id of the message, or of each message of the array; with `report: true` also whether it was a duplicate
@@ -81,7 +81,7 @@ export class OutboxService<TEvent extends object = AnyEvent> {
   enqueue(message: TEvent | PlainMessage, options?: EnqueueOptions): Promise<string>;
   async enqueue(input: unknown, options?: EnqueueOptions & Partial<ReportOption>): Promise<unknown> {
     refuseHandle(options);
-    const session = this.current.require(options?.manager);
+    const session = this.current.require(options?.tx === undefined ? options?.manager : options.tx);
     if (Array.isArray(input)) refuseForArray(options);
     const inputs: readonly unknown[] = Array.isArray(input) ? input : [input];
     const { ids, own } = await this.enqueuer.write(session, inputs, options);
@@ -101,39 +101,38 @@ export class OutboxService<TEvent extends object = AnyEvent> {
   enqueueOutsideTransaction(messages: readonly (TEvent | PlainMessage)[], options?: MessageSettings): Promise<string[]>;
   enqueueOutsideTransaction(message: TEvent | PlainMessage, options?: MessageSettings): Promise<string>;
   async enqueueOutsideTransaction(input: unknown, options?: MessageSettings): Promise<unknown> {
-    if (options !== undefined && 'manager' in options) {
-      throw new OutboxMessageError('INVALID_MESSAGE', 'enqueueOutsideTransaction takes no manager.', {
+    if (options !== undefined && ('tx' in options || 'manager' in options)) {
+      throw new OutboxMessageError('INVALID_MESSAGE', 'enqueueOutsideTransaction takes no transaction.', {
         hint: 'Use enqueue to write in a transaction.',
       });
     }
-    const enqueue = (manager: TransactionHandle): Promise<unknown> =>
-      this.enqueue(input as TEvent, { ...options, manager });
+    const enqueue = (tx: TransactionHandle): Promise<unknown> => this.enqueue(input as TEvent, { ...options, tx });
     return this.runtime.dataLayer.transaction(enqueue as InTransaction<unknown>);
   }
 
-  /** The same outbox, writing in this transaction: `outbox.with(manager).enqueue(event)`. */
-  with(manager: TransactionHandle): OutboxWriter<TEvent> {
+  /** The same outbox, writing in this transaction: `outbox.with(tx).enqueue(event)`. */
+  with(tx: TransactionHandle): OutboxWriter<TEvent> {
     const enqueue = (input: unknown, options?: MessageSettings): Promise<never> =>
-      this.enqueue(input as TEvent, { ...options, manager: manager ?? (null as never) }) as Promise<never>;
+      this.enqueue(input as TEvent, { ...options, tx: tx ?? (null as never) }) as Promise<never>;
     return { enqueue };
   }
 
   /**
-   * Runs `work` with this transaction around it: `enqueue` inside needs no `manager`, until the transaction ends. It neither begins
+   * Runs `work` with this transaction around it: `enqueue` inside needs no `tx`, until the transaction ends. It neither begins
    * nor ends a transaction. An Observable that `work` returns is subscribed to inside, so an interceptor may return
    * `next.handle()`. A lazy query that `work` returns is not awaited inside, and runs outside.
    */
-  bind<T>(manager: TransactionHandle, work: () => T): T {
-    return this.current.scope.run(this.runtime.dataLayer.require(manager), work);
+  bind<T>(tx: TransactionHandle, work: () => T): T {
+    return this.current.scope.run(this.runtime.dataLayer.require(tx), work);
   }
 
   /**
-   * Runs `work` in a transaction in which `enqueue` needs no `manager`. It joins the ambient transaction, or else begins one,
-   * commits it when `work` resolves, and rolls it back when `work` rejects. An inner `dataSource.transaction()` is a different
-   * transaction: use the manager that `work` receives.
+   * Runs `work` in a transaction in which `enqueue` needs no `tx`. It joins the ambient transaction, or else begins one, commits
+   * it when `work` resolves, and rolls it back when `work` rejects. A transaction that your library begins inside is a different
+   * one: use what `work` receives.
    */
   async transaction<T>(
-    work: (manager: EntityManager) => Promise<T>,
+    work: (tx: OutboxTransaction) => Promise<T>,
     options: OutboxTransactionOptions = {},
   ): Promise<T> {
     checkTransaction(work, options);

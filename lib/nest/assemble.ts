@@ -87,6 +87,7 @@ async function openRuntime(sources: RuntimeSources): Promise<OutboxRuntime> {
   const events = openEvents(options, clock);
   const { name } = options;
   const { source } = dataLayer;
+  await dataLayer.open();
   const tables = dataLayer.tablesOf(options);
   const instance: Instance = { name, application, source, options, tables, declaredAt, started: false };
   const unregister = register(instance);

@@ -66,7 +66,6 @@ export function openStore(dataLayer: DataLayer, settings: OpenStoreSettings): Ou
 
 /** The application's own store, or one on connections of its own. Nothing is asked yet. */
 export function storeOf(dataLayer: DataLayer, options: ResolvedOptions, events: EventStream): OutboxStore {
-  dataLayer.demandOpen();
   if (options.store !== undefined) {
     return refusePromise(options.store(dataLayer.source as Parameters<OpenStore>[0], options));
   }

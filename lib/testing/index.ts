@@ -6,4 +6,6 @@ export { RecordingTransport, type FailOptions } from './recording-transport.js';
 export type { RecordedMessage } from './matching.js';
 export { describeTransportContract } from './transport-contract/contract.js';
 export type { TransportHarness } from './transport-contract/harness.js';
+export { describeDataLayerContract } from './data-layer-contract/contract.js';
+export type { DataLayerHarness, OpenedDataLayer } from './data-layer-contract/harness.js';
 export { describeStoreContract, type OpenTransaction, type StoreHarness } from './store-contract/contract.js';

@@ -3,7 +3,7 @@ import type { DataLayer, Session } from './data-layer.js';
 import type { TransactionScope } from './transaction-scope.js';
 
 /**
- * Finds the transaction to write in: the caller's `manager`, else the scope of `outbox.transaction` and `outbox.bind`, else
+ * Finds the transaction to write in: the caller's `tx`, else the scope of `outbox.transaction` and `outbox.bind`, else
  * `currentManager()`. Fails closed: whatever is not an active transaction of the outbox's own database is an error.
  */
 export class CurrentTransaction {
@@ -28,7 +28,7 @@ export class CurrentTransaction {
     if (scoped !== undefined && other !== undefined && scoped.watch !== other.watch) {
       throw new OutboxAmbiguousTransactionError(
         'Two transactions are active: the one of outbox.transaction or outbox.bind, and the one of currentManager().',
-        { hint: 'Pass { manager } to say which one is meant.' },
+        { hint: 'Pass { tx } to say which one is meant.' },
       );
     }
     const session = scoped ?? other;

@@ -1,17 +1,14 @@
-import type { ResolvedOptions } from '../outbox.options.js';
+import type { OutboxDataLayer, ResolvedOptions } from '../outbox.options.js';
 import type { SqlDatabase, SqlExecutor } from '../store/executor.js';
 import type { StoreSettings } from '../store/names.js';
 import type { Tables } from './tables.js';
-import type { OutboxTransactionOptions } from './options.js';
 import type { TransactionWatch } from './transaction-watch.js';
 
 /**
  * SEAM: the library through which an application reaches its database. It finds the caller's transaction, and opens the
  * relay's own connections. It knows no message, and no statement of a store.
  */
-export interface DataLayer {
-  /** The application's own object: a DataSource, a pool. Outboxes with the same one share its transactions. */
-  readonly source: object;
+export interface DataLayer extends OutboxDataLayer {
   /** Which store works on it. Throws where none does. */
   readonly dialect: 'postgres' | 'mysql';
   /** How a caller says in which transaction he is: the hint of an error. */
@@ -21,8 +18,6 @@ export interface DataLayer {
   find(handle: unknown): Session | undefined;
   /** The same, of an active transaction: throws `OutboxTransactionRequiredError` for anything else. */
   require(handle: unknown): Session;
-  /** Begins a transaction; commits when `work` resolves, and rolls back when it rejects. */
-  transaction<T>(work: (handle: object) => Promise<T>, isolation?: OutboxTransactionOptions['isolation']): Promise<T>;
   /**
    * From now on transactions are watched from their beginning: one whose ROLLBACK is on its way when the first message is enqueued
    * looks active still.
@@ -30,8 +25,8 @@ export interface DataLayer {
    */
   watchTransactions(ambient: () => Session | undefined, warn: (text: string) => void): void;
 
-  /** Throws while the application has not opened it. */
-  demandOpen(): void;
+  /** Before anything else: asks what it has to know. Throws while the application has not opened it. */
+  open(): void | Promise<void>;
   /** The schema that a statement without one means; on MySQL and MariaDB the database. */
   readonly defaultSchema: string | undefined;
   tablesOf(options: ResolvedOptions): Tables;

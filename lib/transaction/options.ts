@@ -1,5 +1,6 @@
 import { didYouMean } from '../options/did-you-mean.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
+import type { IsolationLevel } from '../outbox.options.js';
 import { typeName } from '../options/text-checks.js';
 
 const LEVELS = ['READ UNCOMMITTED', 'READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE'] as const;
@@ -9,7 +10,7 @@ export interface OutboxTransactionOptions {
   /** A savepoint inside the ambient transaction instead of joining it. Default false. */
   nested?: boolean;
   /** Of a new transaction; an ambient one has its own already. */
-  isolation?: 'READ UNCOMMITTED' | 'READ COMMITTED' | 'REPEATABLE READ' | 'SERIALIZABLE';
+  isolation?: IsolationLevel;
 }
 
 const NAMES = ['nested', 'isolation'];

@@ -10,10 +10,10 @@ import { lost, OwnConnection } from './own-connection.js';
 export interface MysqlClient {
   query(options: MysqlQuery, done: (error: MysqlError | null, result: unknown) => void): void;
   on(event: string, listener: (...args: never[]) => void): unknown;
-  /** Leaves the pool and says goodbye, which waits for a statement that still runs. */
+  /** Says goodbye, which waits for a statement that still runs. */
   destroy(): void;
-  /** COM_QUIT, which a connection of a pool has under this name; without it the server counts, and logs, an aborted connection. */
-  _realEnd?(done: () => void): void;
+  /** COM_QUIT; without it the server counts, and logs, an aborted connection. */
+  end(done: () => void): void;
   readonly stream?: { destroy(): void };
 }
 /** A client with our session settings, and how a transaction begins and ends on it. */
@@ -95,9 +95,9 @@ export class MysqlConnection extends OwnConnection<MysqlSession> {
   /** The server is told, and one that does not close it within a second is left. */
   protected override leave(): void {
     const { client } = this.opened ?? {};
-    if (client?._realEnd === undefined) return void this.drop();
+    if (client === undefined) return void this.drop();
     this.forget();
-    client._realEnd(() => undefined); // sent by then, perhaps: to destroy it now would cut that off
+    client.end(() => undefined); // sent by then, perhaps: to destroy it now would cut that off
     systemClock.after(GOODBYE, () => destroy(client));
   }
 

@@ -6,4 +6,5 @@ export {
   type OutboxMigrationOptions,
   type OutboxSchemaOptions,
 } from './migrations.js';
+export { typeOrmLayer } from './layer.js';
 export { outboxEntities, type OutboxMessageRow } from './entities.js';

@@ -1,174 +1,27 @@
 import type { DataSource } from 'typeorm';
-import { OutboxConfigurationError } from '../../outbox.errors.js';
-import { MOST_PUBLISHING } from './own-data-source.js';
-import type { ConnectionRole, SqlConnection, SqlDatabase } from '../../store/executor.js';
+import type { SqlDatabase } from '../../store/executor.js';
 import type { StoreSettings } from '../../store/names.js';
-import { once } from '../drivers/once.js';
-import { PoolerWarning } from '../drivers/pooler-warning.js';
-import { PostgresConnection, type CheckedOut } from '../drivers/postgres-connection.js';
-import { listenOn } from '../drivers/postgres-listener.js';
-import { PostgresPool } from './postgres-pool.js';
-import { askOtherEnd, ownSession, pooledSession, type Settings } from '../drivers/postgres-session.js';
-
-/** Milliseconds. Leases are locked for milliseconds; whoever waits longer meets somebody else's open transaction. */
-const LEASE_LOCK_WAIT = 2_000;
-/** On top of the roles' connections, and of those of transports. */
-const LISTENERS = 1;
-/** Sessions for one piece of work: the maintainer of partitions has one. */
-const LONE = 1;
-
-/** One for each role: a renewal never waits for a batch. */
-const ROLES = 4;
+import type { PostgresSource } from '../drivers/postgres-clients.js';
+import { PostgresDatabase } from '../drivers/postgres-database.js';
 
 export function openPostgresDatabase(application: DataSource, settings: StoreSettings): SqlDatabase {
-  return new TypeOrmPostgresDatabase(application, settings);
+  return new PostgresDatabase(sourceOf(application), settings);
 }
 
-class TypeOrmPostgresDatabase implements SqlDatabase {
-  private readonly connections = new Map<ConnectionRole | number, PostgresConnection>();
-  private readonly lone = new Set<PostgresConnection>();
-  private readonly listeners = new Set<{ close(): Promise<void> }>();
-  private readonly pool: PostgresPool;
-  /** For LISTEN: past a pooler, where the options name a way. */ private readonly direct: PostgresPool;
-  private readonly notice: PoolerWarning;
-  /** A pooler that no process id showed. */ private handsOn = false;
-  /** One that a process id showed. */ private pooled = false;
-
-  constructor(
-    readonly application: DataSource,
-    readonly settings: StoreSettings,
-  ) {
-    this.notice = new PoolerWarning(settings);
-    const { pooler } = settings;
-    this.pool = new PostgresPool(application, settings, ROLES + LISTENERS + LONE + MOST_PUBLISHING);
-    // A listener that is lost may still say goodbye when the next one is there.
-    this.direct =
-      typeof pooler === 'string' ? new PostgresPool(application, settings, 2 * LISTENERS + LONE, pooler) : this.pool;
-  }
-
-  connection(role: ConnectionRole): PostgresConnection {
-    let connection = this.connections.get(role);
-    if (connection === undefined) {
-      const asynchronous = role === 'settle' && this.settings.onPublished === 'delete';
-      const lastsLater: Settings = asynchronous ? { synchronous_commit: 'off' } : {};
-      connection = this.connect(role === 'lease' ? { lock_timeout: String(LEASE_LOCK_WAIT) } : lastsLater);
-      this.connections.set(role, connection);
-    }
-    return connection;
-  }
-
-  publishing(transport: number): PostgresConnection {
-    let connection = this.connections.get(transport);
-    if (connection === undefined) {
-      connection = this.connect({}, this.settings.idleWithLocks);
-      this.connections.set(transport, connection);
-    }
-    return connection;
-  }
-
-  isPooled(): boolean {
-    return this.pooled || this.handsOn;
-  }
-
-  private connect(extra: Settings, idleInTransaction?: number): PostgresConnection {
-    return new PostgresConnection(
-      () => this.checkOut(extra),
-      { demoted: () => this.dropAll(), pooled: () => this.noticePooler() },
-      idleInTransaction,
-      this.settings.closeIdleAfter,
-    );
-  }
-
-  /** Past a pooler, where the options name a way: a lock of its session would be another's. */
-  async alone<T>(work: (session: SqlConnection) => Promise<T>): Promise<T> {
-    const session = new PostgresConnection(
-      once(async () => {
-        const checkedOut = await this.checkOut({}, this.direct);
-        if (!checkedOut.pooled) return checkedOut;
-        await checkedOut.release();
-        throw pooled();
-      }),
-      { demoted: () => this.dropAll(), pooled: () => undefined },
-    );
-    this.lone.add(session);
-    try {
-      return await work(session);
-    } finally {
-      this.lone.delete(session);
-      await session.close();
-    }
-  }
-
-  private dropAll(): void {
-    this.connections.forEach((connection) => void connection.drop());
-  }
-
-  /** One that hands out the server's process ids. Its listener hears nothing, and is not told so: its silence is noticed. */
-  private noticePooler(): void {
-    if (this.handsOn || this.settings.pooler) return;
-    this.handsOn = true;
-    this.notice.tell(true);
-    this.dropAll();
-    this.listeners.forEach((listener) => void listener.close());
-  }
-
-  async listen(
-    channel: string,
-    onNotify: (payload: string) => void,
-    onLost: (error: unknown) => void,
-  ): Promise<{ close(): Promise<void> } | undefined> {
-    const connection = await this.checkOut({}, this.direct);
-    if (connection.pooled && this.settings.wakeUp !== 'notify') {
-      await connection.release(); // LISTEN would succeed, in a session that the pooler gives to others
-      return undefined;
-    }
-    const listener = await listenOn(connection, channel, onNotify, (error) => {
-      this.listeners.delete(listener);
-      onLost(error);
-    });
-    this.listeners.add(listener);
-    return {
-      close: async () => {
-        this.listeners.delete(listener);
-        await listener.close();
-      },
-    };
-  }
-
-  async close(): Promise<void> {
-    const pools = [...new Set([this.pool, this.direct])];
-    for (const pool of pools) pool.closed = true;
-    const open = [...this.connections.values(), ...this.lone, ...this.listeners];
-    this.listeners.clear();
-    await Promise.all(open.map((connection) => connection.close()));
-    await Promise.all(pools.map((pool) => pool.close()));
-  }
-
-  /** A client of its own, with our settings. */
-  private async checkOut(extra: Settings, pool = this.pool): Promise<CheckedOut> {
-    const { client, release } = await pool.take();
-    try {
-      const otherEnd = await askOtherEnd(client);
-      const isShared = pool === this.pool;
-      const isToldOf = this.handsOn || Boolean(this.settings.pooler);
-      const pooled = otherEnd.isPooler || (isShared && isToldOf);
-      if (pooled) {
-        this.pooled ||= isShared;
-        this.notice.tell(isShared);
-      }
-      const session = pooled ? pooledSession(this.settings, extra, otherEnd) : ownSession(this.settings, extra);
-      if (!pooled) await client.query(session.atStart);
-      return { client, pooled, inTransaction: session.inTransaction, release };
-    } catch (error) {
-      await release().catch(() => undefined);
-      throw error;
-    }
-  }
+/** To the primary, with the same Client and the same options as TypeORM's own connections. */
+export function sourceOf({ driver, options }: DataSource): PostgresSource {
+  const { replication, extra, ...all } = options as Options & { replication?: { master: Options } };
+  const { url: connectionString, username: user, host, port, database, password, ssl } = replication?.master ?? all;
+  const { Client } = (driver as unknown as { postgres: Pick<PostgresSource, 'Client'> }).postgres;
+  return {
+    Client: extra?.Client ?? Client,
+    options: { connectionString, host, port, user, password, database, ssl, ...extra },
+  };
 }
 
-const pooled = (): OutboxConfigurationError =>
-  new OutboxConfigurationError(
-    'UNSUPPORTED_DATABASE',
-    'Behind a pooler a session is handed to others, and a lock with it.',
-    { hint: 'Give database.pooler the address of PostgreSQL itself.' },
-  );
+/** What leads a connection of TypeORM's to its server. */
+interface Options extends Partial<
+  Record<'url' | 'username' | 'host' | 'port' | 'database' | 'password' | 'ssl', string>
+> {
+  readonly extra?: Partial<Pick<PostgresSource, 'Client'>>;
+}

@@ -60,7 +60,7 @@ export class TypeOrm implements DataLayer {
     watchTransactions(this.source, outsideWrites(ambient, warn));
   }
 
-  demandOpen(): void {
+  open(): void {
     if (this.source.isInitialized) return;
     throw new OutboxConfigurationError('NOT_STARTED', 'OutboxModule: the DataSource is not initialized.', {
       hint: 'Provide it initialized: useFactory: () => new DataSource({ … }).initialize().',

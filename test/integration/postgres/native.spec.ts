@@ -28,7 +28,7 @@ describeWith('postgres', 'a DataSource that has taken pg-native', () => {
   it.each(['create', 'none'] as const)('is refused at the start, with setup %s', async (setup) => {
     expect(await failure(application({ driver }, setup))).toMatchObject({
       code: 'UNSUPPORTED_DATABASE',
-      message: expect.stringMatching(/^The DataSource reaches PostgreSQL through pg-native.*driver: \{ \.\.\.pg \}/s),
+      message: expect.stringMatching(/^The application reaches PostgreSQL through pg-native.*driver: \{ \.\.\.pg \}/s),
     });
   });
 

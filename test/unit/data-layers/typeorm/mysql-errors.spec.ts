@@ -1,3 +1,4 @@
+import { DataSource } from 'typeorm';
 import { withoutStatement } from '../../../../lib/data-layers/drivers/mysql-connection.js';
 import { openMysqlDatabase } from '../../../../lib/data-layers/typeorm/mysql.js';
 
@@ -26,7 +27,8 @@ it.each([
 });
 
 it('a server that says nothing more while the first connection is opened is left, and asked again', async () => {
-  const driver = { createPool: () => ({ getConnection: () => undefined }) };
-  const database = openMysqlDatabase({ options: { type: 'mysql', driver } } as never, { connectTimeout: 1 } as never);
+  const silent = { on: () => undefined, connect: () => undefined, destroy: () => undefined, execute: undefined };
+  const application = new DataSource({ type: 'mysql', driver: { createConnection: () => silent } });
+  const database = openMysqlDatabase(application, { connectTimeout: 1 } as never);
   await expect(database.connection('lease').run({} as never)).rejects.toThrow('lost');
 });

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { createServer, type AddressInfo, type Server } from 'node:net';
 import { DataSource, type DataSourceOptions } from 'typeorm';
-import { PostgresPool } from '../../../../lib/data-layers/typeorm/postgres-pool.js';
-import type { StoreSettings } from '../../../../lib/store/names.js';
+import { PostgresClients } from '../../../../lib/data-layers/drivers/postgres-clients.js';
+import { sourceOf } from '../../../../lib/data-layers/typeorm/postgres.js';
 
 /** `AuthenticationCleartextPassword`. */
 const WHICH_PASSWORD = Buffer.from([0x52, 0, 0, 0, 8, 0, 0, 0, 3]);
@@ -61,10 +61,9 @@ describe('database.pooler', () => {
     ],
   ])('W6: logs in with the password %s', async (_, user, options, password) => {
     const application = new DataSource({ type: 'postgres', ...options } as DataSourceOptions);
-    const settings = { connectTimeout: 60_000, statementTimeout: 60_000 } as StoreSettings;
-    const pool = new PostgresPool(application, settings, 1, await gatekeeper.url(user));
-    await expect(pool.take()).rejects.toThrow();
+    const settings = { connectTimeout: 60_000, statementTimeout: 60_000 };
+    const clients = new PostgresClients(sourceOf(application), settings, await gatekeeper.url(user));
+    await expect(clients.take()).rejects.toThrow();
     expect(gatekeeper.heard).toEqual([password]);
-    await pool.close();
   });
 });

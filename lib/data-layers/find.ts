@@ -1,0 +1,57 @@
+import type { DynamicModule, ModuleMetadata } from '@nestjs/common';
+import type { ModulesContainer } from '@nestjs/core';
+import { show } from '../options/show.js';
+import { OutboxConfigurationError } from '../outbox.errors.js';
+import type { OutboxDataLayer, OutboxExtras } from '../outbox.options.js';
+import type { DataLayer } from '../transaction/data-layer.js';
+
+/** Finds TypeORM's, or throws where the application provides no DataSource. */
+export type FindDataLayer = (modules: ModulesContainer) => DataLayer;
+
+/**
+ * A module in which the DataSource is found. TypeORM is loaded for it: its DataSource stands under its class in Nest's container, and an
+ * application of another data layer need not have it.
+ * @param token of a {@link FindDataLayer}; of `undefined` where TypeORM is not installed
+ */
+export async function typeOrmModule(
+  token: string,
+  dataSource: OutboxExtras['dataSource'],
+  imports: NonNullable<ModuleMetadata['imports']>,
+): Promise<DynamicModule> {
+  const provider = await import('./typeorm/provider.js').then(
+    ({ typeOrmProvider }) => typeOrmProvider(token, dataSource),
+    (error: unknown) => {
+      if (!NOT_FOUND.has((error as { code?: unknown }).code)) throw error;
+      return { provide: token, useValue: undefined };
+    },
+  );
+  return { module: OutboxDataSource, imports, providers: [provider], exports: [token] };
+}
+class OutboxDataSource {}
+const NOT_FOUND: ReadonlySet<unknown> = new Set(['ERR_MODULE_NOT_FOUND', 'MODULE_NOT_FOUND']);
+
+/** What the option says, else TypeORM's. */
+export function pickDataLayer(
+  given: OutboxDataLayer | undefined,
+  ofTypeOrm: FindDataLayer | undefined,
+  { dataSource }: OutboxExtras,
+  modules: ModulesContainer,
+): DataLayer {
+  if (given !== undefined) {
+    if (dataSource !== undefined) throw invalid('dataLayer and dataSource are both given', 'Leave one of them out.');
+    if (typeof (given as Partial<DataLayer> | null)?.openDatabase === 'function') return given as DataLayer;
+    throw invalid(`dataLayer is ${show(given)}`, `It must be ${LAYERS}.`);
+  }
+  if (ofTypeOrm !== undefined) return ofTypeOrm(modules);
+  throw new OutboxConfigurationError(
+    'MISSING_PEER',
+    'OutboxModule: no dataLayer is given, and TypeORM is not installed.',
+    {
+      hint: `Give one, dataLayer: ${LAYERS}; or run \`npm install typeorm\`.`,
+    },
+  );
+}
+const LAYERS = 'pgLayer(pool), mysql2Layer(pool), drizzleLayer(db) or another one of docs/data-layers.md';
+
+const invalid = (problem: string, hint: string): OutboxConfigurationError =>
+  new OutboxConfigurationError('INVALID_OPTIONS', `OutboxModule: ${problem}.`, { hint });

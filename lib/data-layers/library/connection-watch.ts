@@ -1,0 +1,81 @@
+import { OutboxRollbackOnlyError } from '../../outbox.errors.js';
+import type { SqlExecutor, SqlResult } from '../../store/executor.js';
+import type { Sql } from '../../store/sql.js';
+import { tellPerhaps } from '../../transaction/after-commit.js';
+import { isRefusal } from '../../transaction/refusal.js';
+import { boundaryOf, isEnd, type Boundary } from '../../transaction/sql-boundary.js';
+import { TransactionWatch } from '../../transaction/transaction-watch.js';
+
+/**
+ * A connection of the application's driver. All that is sent on it comes by here, whatever library sends it; statements of ours go
+ * past, in the same session.
+ */
+export abstract class ConnectionWatch extends TransactionWatch implements SqlExecutor {
+  /** Whether a transaction is open, as far as the server's answers tell. */
+  abstract readonly isActive: boolean;
+  abstract run(sql: Sql): Promise<SqlResult>;
+  /** A statement, as if the application had sent it. */
+  abstract send(text: string): Promise<unknown>;
+  protected abstract rollBack(): Promise<unknown>;
+
+  /** Resolves when what is held back was sent; what comes meanwhile goes behind it. */
+  private tail: Promise<void> | undefined;
+
+  /** What the application sends, in its order: nothing overtakes an end that waits for a write. */
+  protected through<T>(text: unknown, parameters: unknown, statement: () => Promise<T>): Promise<T> {
+    if (this.tail === undefined) {
+      const { answer, sent } = this.start(text, parameters, statement);
+      if (sent !== undefined) this.queue(sent);
+      return answer;
+    }
+    const started = this.tail.then(() => this.start(text, parameters, statement));
+    this.queue(started.then(({ sent }) => sent));
+    return started.then(({ answer }) => answer);
+  }
+
+  private queue(tail: Promise<void>): void {
+    this.tail = tail;
+    void tail.then(() => {
+      if (this.tail === tail) this.tail = undefined;
+    });
+  }
+
+  private start<T>(
+    text: unknown,
+    parameters: unknown,
+    statement: () => Promise<T>,
+  ): { answer: Promise<T>; sent: Promise<void> | undefined } {
+    let isSent = false;
+    let release = (): void => undefined;
+    const answer = this.watched(text, parameters, () => {
+      isSent = true;
+      release();
+      return statement();
+    });
+    if (isSent) return { answer, sent: undefined };
+    const sent = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    answer.then(release, release); // one that is refused is never sent
+    return { answer, sent };
+  }
+
+  private watched<T>(text: unknown, parameters: unknown, statement: () => Promise<T>): Promise<T> {
+    const answer = this.pass(text, parameters, statement);
+    if (this.written.isEmpty && this.inFlight.size === 0) return answer;
+    const boundary = boundaryOf(text, parameters);
+    return isEnd(boundary) ? answer.catch((error: unknown) => this.endFailed(boundary, error)) : answer;
+  }
+
+  /** Libraries give a connection back behind a COMMIT that failed, and send no ROLLBACK. */
+  private async endFailed(boundary: Boundary | undefined, error: unknown): Promise<never> {
+    if (error instanceof OutboxRollbackOnlyError) {
+      await this.pass('rollback', undefined, () => this.rollBack()).catch(() => undefined);
+    } else if (boundary === 'rollback' || (isRefusal(error) && !this.losesTransactions)) {
+      this.tellAll(false);
+    } else {
+      tellPerhaps(this.written.entries); // its answer was lost
+    }
+    throw error;
+  }
+}

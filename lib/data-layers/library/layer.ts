@@ -1,0 +1,152 @@
+import { typeName } from '../../options/text-checks.js';
+import { OutboxTransactionRequiredError } from '../../outbox.errors.js';
+import type { IsolationLevel, OutboxDataLayer, ResolvedOptions } from '../../outbox.options.js';
+import type { SqlDatabase, SqlExecutor } from '../../store/executor.js';
+import type { StoreSettings } from '../../store/names.js';
+import type { DataLayer, Session } from '../../transaction/data-layer.js';
+import type { Tables } from '../../transaction/tables.js';
+import type { ConnectionWatch } from './connection-watch.js';
+import type { Library } from './library.js';
+import { MysqlClients } from '../drivers/mysql-clients.js';
+import { query } from '../drivers/mysql-connection.js';
+import { MysqlDatabase } from '../drivers/mysql-database.js';
+import { watchMysql } from './mysql-watch.js';
+import { PostgresClients } from '../drivers/postgres-clients.js';
+import { RAW } from '../drivers/postgres-connection.js';
+import { PostgresDatabase } from '../drivers/postgres-database.js';
+import { watchPostgres } from './postgres-watch.js';
+import { between } from './between.js';
+
+/** The data layer of an application that has its database through this library: `dataLayer` of the module's options. */
+export function dataLayerOf<Tx extends object>(library: Library<Tx>): OutboxDataLayer<Tx> {
+  return new DriverLayer(library as unknown as Library<object>) as OutboxDataLayer as OutboxDataLayer<Tx>;
+}
+
+/** Milliseconds for the question of the start. */
+const PATIENCE = { connectTimeout: 10_000, statementTimeout: 10_000 };
+
+class DriverLayer implements DataLayer {
+  readonly source: object;
+  readonly howTo: string;
+  readonly relay: Library<object>['driver']['relay'];
+  defaultSchema: string | undefined;
+  private readonly watches = new WeakMap<object, ConnectionWatch>();
+
+  constructor(readonly library: Library<object>) {
+    const { source, howTo, driver } = library;
+    this.source = source;
+    this.howTo = howTo;
+    this.relay = driver.relay;
+    const watch = 'postgres' in this.relay ? watchPostgres : watchMysql;
+    driver.onConnection((connection) => {
+      if (!this.watches.has(connection)) this.watches.set(connection, watch(connection));
+    });
+  }
+
+  get dialect(): 'postgres' | 'mysql' {
+    return 'postgres' in this.relay ? 'postgres' : 'mysql';
+  }
+
+  find(handle: unknown): Session | undefined {
+    if (typeof handle !== 'object' || handle === null) {
+      throw new OutboxTransactionRequiredError(`${typeName(handle)} is no transaction.`, { hint: this.howTo });
+    }
+    const connection = this.library.connectionOf(handle);
+    if (connection === undefined) return undefined;
+    const watch = this.watches.get(connection);
+    if (watch !== undefined) return new DriverSession(watch, handle, this.library);
+    throw new OutboxTransactionRequiredError('The transaction runs on a connection that is not of the outbox.', {
+      hint: 'An outbox writes into the database of its own data layer; name another outbox with @InjectOutbox(name).',
+    });
+  }
+
+  require(handle: unknown): Session {
+    const session = this.find(handle);
+    if (session === undefined) {
+      throw new OutboxTransactionRequiredError('There is no transaction behind it, or it has ended.', {
+        hint: this.howTo,
+      });
+    }
+    session.demandActive();
+    return session;
+  }
+
+  transaction<T>(work: (tx: object) => Promise<T>, isolation?: IsolationLevel): Promise<T> {
+    return this.library.transaction(work, isolation);
+  }
+
+  /** They are, since the layer was made. */
+  watchTransactions(): void {}
+
+  async open(): Promise<void> {
+    this.defaultSchema ??= await askSchema(this.relay);
+  }
+
+  tablesOf({ database: { schema = this.defaultSchema, prefix } }: ResolvedOptions): Tables {
+    return { server: this.source, names: JSON.stringify([schema, prefix]) };
+  }
+
+  openDatabase(settings: StoreSettings): SqlDatabase {
+    const { relay } = this;
+    return 'postgres' in relay
+      ? new PostgresDatabase(relay.postgres, settings)
+      : new MysqlDatabase(relay.mysql, settings);
+  }
+}
+
+async function askSchema(relay: Library<object>['driver']['relay']): Promise<string | undefined> {
+  if ('postgres' in relay) {
+    const { client, release } = await new PostgresClients(relay.postgres, PATIENCE).take();
+    const asked = client.query({ text: 'select pg_catalog.current_schema()', rowMode: 'array', types: RAW });
+    const { rows } = await asked.finally(release);
+    return (rows[0]?.[0] as string | null) ?? undefined;
+  }
+  const client = await new MysqlClients(relay.mysql, PATIENCE).take();
+  const asked = query(client, 'select database()', [], PATIENCE.statementTimeout);
+  const [row] = (await asked.finally(() => client.end(() => undefined))) as (string | null)[][];
+  return row?.[0] ?? undefined;
+}
+
+let savepoints = 0;
+
+class DriverSession implements Session {
+  constructor(
+    readonly watch: ConnectionWatch,
+    readonly handle: object,
+    private readonly library: Library<object>,
+  ) {}
+
+  get executor(): SqlExecutor {
+    return this.watch;
+  }
+
+  get isActive(): boolean {
+    return this.watch.isActive;
+  }
+
+  demandActive(): void {
+    if (this.isActive) return;
+    throw new OutboxTransactionRequiredError(
+      'The connection has no open transaction: it did not begin, or it has ended.',
+      {
+        hint: this.library.howTo,
+      },
+    );
+  }
+
+  listen(): ConnectionWatch {
+    return this.watch;
+  }
+
+  nested<T>(work: (tx: object) => Promise<T>): Promise<T> {
+    const { library, handle, watch } = this;
+    if (library.nested !== undefined) return library.nested(handle, work);
+    const name = `outbox_nested_${(savepoints += 1)}`;
+    const statements = { begin: `savepoint ${name}`, end: `release savepoint ${name}`, back: `rollback to ${name}` };
+    return between(
+      (text) => watch.send(text),
+      statements,
+      () => work(handle),
+    );
+  }
+}

@@ -1,0 +1,77 @@
+import type { IsolationLevel } from '../../outbox.options.js';
+import type { MysqlSource } from '../drivers/mysql-clients.js';
+import type { PostgresSource } from '../drivers/postgres-clients.js';
+
+/**
+ * SEAM: the library through which an application reaches its database, over pg or mysql2. It says which connection of the driver
+ * a transaction runs on; what is sent there is watched by {@link dataLayerOf}, the same for all.
+ */
+export interface Library<Tx extends object> {
+  /** The application's own object: a pool, a client. Outboxes with the same one share its transactions. */
+  readonly source: object;
+  /** What its connections are made of. */
+  readonly driver: Driver;
+  /** How a caller says in which transaction he is: the hint of an error. */
+  readonly howTo: string;
+  /** The driver's connection of a transaction; `undefined` for a handle without one, or with one that has ended. Throws for what is no handle. */
+  connectionOf(handle: object): object | undefined;
+  /** Begins a transaction; commits when `work` resolves, and rolls back when it rejects. */
+  transaction<T>(work: (tx: Tx) => Promise<T>, isolation?: IsolationLevel): Promise<T>;
+  /** A savepoint in it; left out, it is made by statements on the connection, with the same handle inside. */
+  nested?<T>(tx: Tx, work: (tx: Tx) => Promise<T>): Promise<T>;
+}
+
+/** A driver's pool. */
+export interface Driver {
+  /** The driver's own connection behind a client, a connection with promises. */
+  connectionOf(client: object): object;
+  /** Calls `seen` with each connection before the application sends anything on it. */
+  onConnection(seen: (connection: object) => void): void;
+  /** Where the relay's own connections lead. */
+  readonly relay: { readonly postgres: PostgresSource } | { readonly mysql: MysqlSource | Promise<MysqlSource> };
+}
+
+/** What we use of the pool of pg. */
+export interface PgPool {
+  on(event: 'acquire', listener: (client: object) => void): unknown;
+  readonly options: object;
+}
+export function pgDriver(pool: PgPool): Driver {
+  return {
+    connectionOf: (client) => client,
+    onConnection: (seen) => void pool.on('acquire', seen),
+    relay: { postgres: pool as unknown as PostgresSource },
+  };
+}
+
+/** What we use of the pool of mysql2; one with promises is around another. */
+export interface Mysql2Pool {
+  on(event: 'acquire', listener: (connection: object) => void): unknown;
+  readonly pool?: object;
+}
+export function mysql2Driver(pool: Mysql2Pool): Driver {
+  const { config } = (pool.pool ?? pool) as { config: { connectionConfig: Readonly<Record<string, unknown>> } };
+  const address = Object.fromEntries(OF_THE_ADDRESS.map((name) => [name, config.connectionConfig[name]]));
+  return {
+    connectionOf: coreOf,
+    onConnection: (seen) => void pool.on('acquire', (one) => seen(coreOf(one))),
+    get relay() {
+      const mysql = import('mysql2').then(({ createConnection }) => ({
+        createConnection: createConnection as unknown as MysqlSource['createConnection'],
+        options: Object.fromEntries(Object.entries(address).filter(([, value]) => value !== undefined)),
+      }));
+      return { mysql };
+    },
+  };
+}
+
+function coreOf(connection: object): object {
+  const { connection: core } = connection as { connection?: unknown };
+  return typeof core === 'object' && core !== null ? core : connection;
+}
+
+const OF_THE_ADDRESS = [
+  ...['host', 'port', 'socketPath', 'localAddress', 'stream', 'database', 'connectAttributes', 'compress'],
+  ...['user', 'password', 'password2', 'password3', 'passwordSha1', 'authPlugins', 'authSwitchHandler'],
+  ...['insecureAuth', 'enableCleartextPlugin', 'ssl', 'disableEval'],
+];
