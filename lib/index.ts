@@ -89,23 +89,20 @@ export type { PayloadDeserializer, Serializer } from './message/serializer.js';
 export { OutboxUndecryptableError } from './message/encryption.js';
 export type { EncryptedPayload, EncryptionContext, PayloadEncryption } from './message/encryption.js';
 
+export type { OutboxDataLayer, OutboxTransaction, Register, TransactionHandle } from './outbox-data-layer.js';
 export type {
   Backoff,
   Classifier,
   CronJobClass,
   DeadLetterEvent,
   OpenStore,
-  OutboxDataLayer,
   OutboxAsyncOptions,
   OutboxExtras,
   OutboxModuleAsyncOptions,
   OutboxModuleOptions,
   OutboxOptions,
   OutboxOptionsFactory,
-  OutboxTransaction,
-  Register,
   RetryOptions,
-  TransactionHandle,
   TransportDefinition,
   TransportOption,
 } from './outbox.options.js';

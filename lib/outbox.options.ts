@@ -1,38 +1,12 @@
 import type { InjectionToken, LoggerService, ModuleMetadata, Type } from '@nestjs/common';
-import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
+import type { DataSource } from 'typeorm';
 import type { PayloadEncryption } from './message/encryption.js';
+import type { OutboxDataLayer, TransactionHandle } from './outbox-data-layer.js';
 import type { Duration, OutboxMessage } from './outbox-message.js';
 import type { Blame, OutboxTransport } from './transports/transport.js';
 import type { PayloadDeserializer, Serializer } from './message/serializer.js';
 import type { PartitionPeriod } from './store/partitions/period.js';
 import type { OutboxStore } from './store/outbox-store.js';
-
-/**
- * How an outbox reaches the application's database: what `pgLayer`, `mysql2Layer`, `drizzleLayer` and `typeOrmLayer` return.
- * @typeParam Tx what the library hands out as a transaction
- */
-export interface OutboxDataLayer<Tx extends object = object> {
-  /** The application's own object: a pool, a client. Outboxes with the same one share its transactions. */
-  readonly source: object;
-  /** Begins a transaction; commits when `work` resolves, and rolls back when it rejects. */
-  transaction<T>(work: (tx: Tx) => Promise<T>, isolation?: IsolationLevel): Promise<T>;
-}
-/** Of a new transaction. */
-export type IsolationLevel = 'READ UNCOMMITTED' | 'READ COMMITTED' | 'REPEATABLE READ' | 'SERIALIZABLE';
-
-/**
- * Names the data layer of an application, so that its transactions have their own type:
- * `declare module 'nestjs-outbox' { interface Register { dataLayer: typeof dataLayer } }`. Without it they are TypeORM's.
- */
-// eslint-disable-next-line typescript/no-empty-interface -- applications add to it
-export interface Register {}
-
-/** What `outbox.transaction` hands to its callback. */
-export type OutboxTransaction = Register extends { dataLayer: OutboxDataLayer<infer Tx> } ? Tx : EntityManager;
-/** The caller's transaction. Of TypeORM, a repository's `manager` is one. */
-export type TransactionHandle = Register extends { dataLayer: OutboxDataLayer }
-  ? OutboxTransaction
-  : EntityManager | QueryRunner;
 
 /**
  * How to get a transport. Inert until a relay runs: a process that only enqueues loads no broker client.

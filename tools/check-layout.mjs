@@ -171,6 +171,7 @@ const ROOM_OF_FILE = {
   'outbox.errors.ts': 'errors',
   'outbox-message.ts': 'message',
   'outbox.options.ts': 'options',
+  'outbox-data-layer.ts': 'options',
   'outbox.module.ts': 'entry',
   'outbox.tokens.ts': 'entry',
   'index.ts': 'entry',
@@ -184,6 +185,7 @@ const PACKAGES = {
     room: 'data-layers/typeorm',
     types: [
       'lib/outbox.options.ts',
+      'lib/outbox-data-layer.ts',
       ...['tables', 'steps', 'with-patience'].map((name) => `lib/cli/migrate/${name}.ts`),
     ],
   },

@@ -2,7 +2,8 @@ import type { DynamicModule, ModuleMetadata } from '@nestjs/common';
 import type { ModulesContainer } from '@nestjs/core';
 import { show } from '../options/show.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
-import type { OutboxDataLayer, OutboxExtras } from '../outbox.options.js';
+import type { OutboxDataLayer } from '../outbox-data-layer.js';
+import type { OutboxExtras } from '../outbox.options.js';
 import type { DataLayer } from '../transaction/data-layer.js';
 
 /** Finds TypeORM's, or throws where the application provides no DataSource. */

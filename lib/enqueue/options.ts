@@ -1,5 +1,5 @@
 import type { Duration, MessageOptions } from '../outbox-message.js';
-import type { TransactionHandle } from '../outbox.options.js';
+import type { TransactionHandle } from '../outbox-data-layer.js';
 import type { HeadersInput } from './events/event-metadata.js';
 
 /** Settings of one message, which replace those of its class. */

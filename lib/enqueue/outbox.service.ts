@@ -6,7 +6,7 @@ import type { OutboxEvents } from '../observe/events.js';
 import type { OutboxHealth } from '../observe/health.js';
 import type { OutboxStats } from '../observe/stats.js';
 import { OutboxConfigurationError, OutboxMessageError } from '../outbox.errors.js';
-import type { OutboxTransaction, TransactionHandle } from '../outbox.options.js';
+import type { OutboxTransaction, TransactionHandle } from '../outbox-data-layer.js';
 import { Enqueuer, refuseForArray } from './enqueuer.js';
 import type {
   AnyEvent,

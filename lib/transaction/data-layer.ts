@@ -1,4 +1,5 @@
-import type { OutboxDataLayer, ResolvedOptions } from '../outbox.options.js';
+import type { OutboxDataLayer } from '../outbox-data-layer.js';
+import type { ResolvedOptions } from '../outbox.options.js';
 import type { SqlDatabase, SqlExecutor } from '../store/executor.js';
 import type { StoreSettings } from '../store/names.js';
 import type { Tables } from './tables.js';

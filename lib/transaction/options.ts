@@ -1,6 +1,6 @@
 import { didYouMean } from '../options/did-you-mean.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
-import type { IsolationLevel } from '../outbox.options.js';
+import type { IsolationLevel } from '../outbox-data-layer.js';
 import { typeName } from '../options/text-checks.js';
 
 const LEVELS = ['READ UNCOMMITTED', 'READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE'] as const;

@@ -1,6 +1,6 @@
 /** `nestjs-outbox/drizzle`: the data layer of an application that uses Drizzle over a pool of pg or mysql2. */
 import { OutboxConfigurationError, OutboxTransactionRequiredError } from '../../outbox.errors.js';
-import type { OutboxDataLayer } from '../../outbox.options.js';
+import type { OutboxDataLayer } from '../../outbox-data-layer.js';
 import { dataLayerOf } from '../library/layer.js';
 import { mysql2Driver, pgDriver, type Driver, type Mysql2Pool, type PgPool } from '../library/library.js';
 

@@ -1,5 +1,5 @@
 import { OutboxRollbackOnlyError } from '../../outbox.errors.js';
-import type { IsolationLevel } from '../../outbox.options.js';
+import type { IsolationLevel } from '../../outbox-data-layer.js';
 
 interface Statements {
   readonly begin: string | readonly string[];

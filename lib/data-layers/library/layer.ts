@@ -1,6 +1,7 @@
 import { typeName } from '../../options/text-checks.js';
 import { OutboxTransactionRequiredError } from '../../outbox.errors.js';
-import type { IsolationLevel, OutboxDataLayer, ResolvedOptions } from '../../outbox.options.js';
+import type { IsolationLevel, OutboxDataLayer } from '../../outbox-data-layer.js';
+import type { ResolvedOptions } from '../../outbox.options.js';
 import type { SqlDatabase, SqlExecutor } from '../../store/executor.js';
 import type { StoreSettings } from '../../store/names.js';
 import type { DataLayer, Session } from '../../transaction/data-layer.js';

@@ -1,4 +1,4 @@
-import type { IsolationLevel } from '../../outbox.options.js';
+import type { IsolationLevel } from '../../outbox-data-layer.js';
 import type { MysqlSource } from '../drivers/mysql-clients.js';
 import type { PostgresSource } from '../drivers/postgres-clients.js';
 

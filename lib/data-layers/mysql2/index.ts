@@ -1,7 +1,7 @@
 /** `nestjs-outbox/mysql2`: the data layer of an application that uses mysql2 itself. */
 import type { Pool as CorePool } from 'mysql2';
 import type { Pool, PoolConnection } from 'mysql2/promise';
-import type { OutboxDataLayer } from '../../outbox.options.js';
+import type { OutboxDataLayer } from '../../outbox-data-layer.js';
 import { between, ofTransaction } from '../library/between.js';
 import { dataLayerOf } from '../library/layer.js';
 import { mysql2Driver, type Mysql2Pool } from '../library/library.js';

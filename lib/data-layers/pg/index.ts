@@ -1,6 +1,6 @@
 /** `nestjs-outbox/pg`: the data layer of an application that uses pg itself. */
 import type { Pool, PoolClient } from 'pg';
-import type { OutboxDataLayer } from '../../outbox.options.js';
+import type { OutboxDataLayer } from '../../outbox-data-layer.js';
 import { between, ofTransaction } from '../library/between.js';
 import { dataLayerOf } from '../library/layer.js';
 import { pgDriver } from '../library/library.js';

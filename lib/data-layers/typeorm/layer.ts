@@ -1,5 +1,5 @@
 import type { DataSource, EntityManager } from 'typeorm';
-import type { OutboxDataLayer } from '../../outbox.options.js';
+import type { OutboxDataLayer } from '../../outbox-data-layer.js';
 import { TypeOrm } from './typeorm.js';
 
 /** The data layer of a DataSource that is no provider of the application; those that are one are found. */

@@ -1,5 +1,5 @@
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
-import type { TransactionHandle } from '../../outbox.options.js';
+import type { TransactionHandle } from '../../outbox-data-layer.js';
 import type { DriverConnection } from '../../transaction/transaction-watch.js';
 
 /** What TypeORM 0.3 and 1.x have, but declare differently or not at all. */

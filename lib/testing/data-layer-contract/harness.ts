@@ -1,4 +1,4 @@
-import type { OutboxDataLayer } from '../../outbox.options.js';
+import type { OutboxDataLayer } from '../../outbox-data-layer.js';
 
 /** An application over a pool of its own, on the one database of the suite. */
 export interface OpenedDataLayer<Tx extends object> {
