@@ -21,6 +21,7 @@ import { numberOf } from './destinations.js';
 import { typeName } from '../options/text-checks.js';
 import { CurrentTransaction } from '../transaction/current-transaction.js';
 import { checkTransaction, type OutboxTransactionOptions } from '../transaction/options.js';
+import type { Session } from '../transaction/data-layer.js';
 import { TransactionScope } from '../transaction/transaction-scope.js';
 
 /** A caller's function, to which its data layer hands what it has of a transaction. */
@@ -81,7 +82,8 @@ export class OutboxService<TEvent extends object = AnyEvent> {
   enqueue(message: TEvent | PlainMessage, options?: EnqueueOptions): Promise<string>;
   async enqueue(input: unknown, options?: EnqueueOptions & Partial<ReportOption>): Promise<unknown> {
     refuseHandle(options);
-    const session = this.current.require(options?.tx === undefined ? options?.manager : options.tx);
+    const found = this.current.require(options?.tx === undefined ? options?.manager : options.tx);
+    const session = found instanceof Promise ? await found : found;
     if (Array.isArray(input)) refuseForArray(options);
     const inputs: readonly unknown[] = Array.isArray(input) ? input : [input];
     const { ids, own } = await this.enqueuer.write(session, inputs, options);
@@ -123,7 +125,9 @@ export class OutboxService<TEvent extends object = AnyEvent> {
    * `next.handle()`. A lazy query that `work` returns is not awaited inside, and runs outside.
    */
   bind<T>(tx: TransactionHandle, work: () => T): T {
-    return this.current.scope.run(this.runtime.dataLayer.require(tx), work);
+    const found = this.runtime.dataLayer.require(tx);
+    const run = (session: Session): T => this.current.scope.run(session, work);
+    return found instanceof Promise ? (found.then(run) as T) : run(found);
   }
 
   /**
@@ -146,8 +150,8 @@ export class OutboxService<TEvent extends object = AnyEvent> {
     const { dataLayer } = this.runtime;
     const given = work as InTransaction<T>;
     if (ambient !== undefined && !nested) return this.current.scope.run(ambient, () => given(ambient.handle));
-    const inScope: InTransaction<T> = (handle) =>
-      this.current.scope.run(dataLayer.require(handle), () => given(handle));
+    const inScope: InTransaction<T> = async (handle) =>
+      this.current.scope.run(await dataLayer.require(handle), () => given(handle));
     return ambient === undefined ? dataLayer.transaction(inScope, isolation) : ambient.nested(inScope);
   }
 

@@ -13,7 +13,7 @@ export class CurrentTransaction {
     readonly currentManager: (() => unknown) | undefined,
   ) {}
 
-  require(handle: unknown): Session {
+  require(handle: unknown): Session | Promise<Session> {
     if (handle !== undefined) return this.dataLayer.require(handle);
     const ambient = this.ambient();
     if (ambient !== undefined) return ambient;

@@ -18,7 +18,7 @@ export interface DataLayer extends OutboxDataLayer {
   /** The session of a handle; `undefined` for a handle of none. Throws for what is no handle. */
   find(handle: unknown): Session | undefined;
   /** The same, of an active transaction: throws `OutboxTransactionRequiredError` for anything else. */
-  require(handle: unknown): Session;
+  require(handle: unknown): Session | Promise<Session>;
   /**
    * From now on transactions are watched from their beginning: one whose ROLLBACK is on its way when the first message is enqueued
    * looks active still.

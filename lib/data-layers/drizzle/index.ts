@@ -1,5 +1,5 @@
 /** `nestjs-outbox/drizzle`: the data layer of an application that uses Drizzle over a pool of pg or mysql2. */
-import { OutboxConfigurationError, OutboxTransactionRequiredError } from '../../outbox.errors.js';
+import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { OutboxDataLayer } from '../../outbox-data-layer.js';
 import { dataLayerOf } from '../library/layer.js';
 import { mysql2Driver, pgDriver, type Driver, type Mysql2Pool, type PgPool } from '../library/library.js';
@@ -31,10 +31,9 @@ export function drizzleLayer<Db extends DrizzleDatabase>(db: Db): OutboxDataLaye
     source: db.$client,
     driver,
     howTo: HOW_TO,
+    isHandle: (handle) => 'session' in handle,
     connectionOf(handle) {
-      const { session } = handle as { session?: DrizzleSession };
-      if (session === undefined)
-        throw new OutboxTransactionRequiredError('It is no Drizzle transaction.', { hint: HOW_TO });
+      const { session } = handle as { session: DrizzleSession };
       return open.has(session) ? driver.connectionOf(session.client) : undefined;
     },
     transaction(work, isolation) {

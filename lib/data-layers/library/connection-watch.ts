@@ -4,6 +4,7 @@ import type { Sql } from '../../store/sql.js';
 import { tellPerhaps } from '../../transaction/after-commit.js';
 import { isRefusal } from '../../transaction/refusal.js';
 import { boundaryOf, isEnd, type Boundary } from '../../transaction/sql-boundary.js';
+import { tellPlace } from './ask.js';
 import { TransactionWatch } from '../../transaction/transaction-watch.js';
 
 /**
@@ -23,6 +24,7 @@ export abstract class ConnectionWatch extends TransactionWatch implements SqlExe
 
   /** What the application sends, in its order: nothing overtakes an end that waits for a write. */
   protected through<T>(text: unknown, parameters: unknown, statement: () => Promise<T>): Promise<T> {
+    tellPlace(this, text);
     if (this.tail === undefined) {
       const { answer, sent } = this.start(text, parameters, statement);
       if (sent !== undefined) this.queue(sent);

@@ -5,6 +5,7 @@ import type { ResolvedOptions } from '../../outbox.options.js';
 import type { SqlDatabase, SqlExecutor } from '../../store/executor.js';
 import type { StoreSettings } from '../../store/names.js';
 import type { DataLayer, Session } from '../../transaction/data-layer.js';
+import { isRefusal } from '../../transaction/refusal.js';
 import type { Tables } from '../../transaction/tables.js';
 import type { ConnectionWatch } from './connection-watch.js';
 import type { Library } from './library.js';
@@ -16,6 +17,7 @@ import { PostgresClients } from '../drivers/postgres-clients.js';
 import { RAW } from '../drivers/postgres-connection.js';
 import { PostgresDatabase } from '../drivers/postgres-database.js';
 import { watchPostgres } from './postgres-watch.js';
+import { askPlace, type Place } from './ask.js';
 import { between } from './between.js';
 
 /** The data layer of an application that has its database through this library: `dataLayer` of the module's options. */
@@ -32,6 +34,9 @@ class DriverLayer implements DataLayer {
   readonly relay: Library<object>['driver']['relay'];
   defaultSchema: string | undefined;
   private readonly watches = new WeakMap<object, ConnectionWatch>();
+  private readonly own = new WeakSet<ConnectionWatch>();
+  /** Of handles that were asked for. */
+  private readonly places = new WeakMap<object, Place>();
 
   constructor(readonly library: Library<object>) {
     const { source, howTo, driver } = library;
@@ -40,7 +45,10 @@ class DriverLayer implements DataLayer {
     this.relay = driver.relay;
     const watch = 'postgres' in this.relay ? watchPostgres : watchMysql;
     driver.onConnection((connection) => {
-      if (!this.watches.has(connection)) this.watches.set(connection, watch(connection));
+      if (this.watches.has(connection)) return;
+      const watched = watch(connection);
+      this.watches.set(connection, watched);
+      this.own.add(watched);
     });
   }
 
@@ -49,27 +57,48 @@ class DriverLayer implements DataLayer {
   }
 
   find(handle: unknown): Session | undefined {
-    if (typeof handle !== 'object' || handle === null) {
+    const { library, places } = this;
+    const isKind = (typeof handle === 'object' && handle !== null) || typeof handle === 'function';
+    if (!isKind || library.isHandle?.(handle) === false) {
       throw new OutboxTransactionRequiredError(`${typeName(handle)} is no transaction.`, { hint: this.howTo });
     }
-    const connection = this.library.connectionOf(handle);
-    if (connection === undefined) return undefined;
-    const watch = this.watches.get(connection);
-    if (watch !== undefined) return new DriverSession(watch, handle, this.library);
-    throw new OutboxTransactionRequiredError('The transaction runs on a connection that is not of the outbox.', {
-      hint: 'An outbox writes into the database of its own data layer; name another outbox with @InjectOutbox(name).',
-    });
+    const place = places.get(handle);
+    if (place !== undefined) return this.sessionOf(place.watch, handle, place.number);
+    const connection = library.connectionOf?.(handle);
+    return connection === undefined ? undefined : this.sessionOf(this.watches.get(connection), handle);
   }
 
-  require(handle: unknown): Session {
+  require(handle: unknown): Session | Promise<Session> {
+    const { ask } = this.library;
     const session = this.find(handle);
-    if (session === undefined) {
-      throw new OutboxTransactionRequiredError('There is no transaction behind it, or it has ended.', {
-        hint: this.howTo,
-      });
-    }
+    if (session === undefined && ask !== undefined) return this.asked(handle as object, ask);
+    return this.active(session);
+  }
+
+  private async asked(handle: object, ask: Required<Library<object>>['ask']): Promise<Session> {
+    const place = await askPlace((statement) => ask(handle, statement)).catch((cause: unknown) => {
+      throw isRefusal(cause) ? cause : this.none(cause);
+    });
+    if (place === undefined) throw this.none();
+    this.places.set(handle, place);
+    return this.active(this.sessionOf(place.watch, handle, place.number));
+  }
+
+  private active(session: Session | undefined): Session {
+    if (session === undefined) throw this.none();
     session.demandActive();
     return session;
+  }
+
+  private sessionOf(watch: ConnectionWatch | undefined, handle: object, number?: number): Session | undefined {
+    if (watch === undefined || !this.own.has(watch)) throw foreign();
+    if (number !== undefined && number !== watch.state.number) return undefined;
+    return new DriverSession(watch, handle, this.library);
+  }
+
+  private none(cause?: unknown): OutboxTransactionRequiredError {
+    const text = 'There is no transaction behind it, or it has ended.';
+    return new OutboxTransactionRequiredError(text, { hint: this.howTo, cause });
   }
 
   transaction<T>(work: (tx: object) => Promise<T>, isolation?: IsolationLevel): Promise<T> {
@@ -94,6 +123,11 @@ class DriverLayer implements DataLayer {
       : new MysqlDatabase(relay.mysql, settings);
   }
 }
+
+const foreign = (): OutboxTransactionRequiredError =>
+  new OutboxTransactionRequiredError('The transaction runs on a connection that is not of the outbox.', {
+    hint: 'An outbox writes into the database of its own data layer; name another outbox with @InjectOutbox(name).',
+  });
 
 async function askSchema(relay: Library<object>['driver']['relay']): Promise<string | undefined> {
   if ('postgres' in relay) {

@@ -13,8 +13,12 @@ export interface Library<Tx extends object> {
   readonly driver: Driver;
   /** How a caller says in which transaction he is: the hint of an error. */
   readonly howTo: string;
-  /** The driver's connection of a transaction; `undefined` for a handle without one, or with one that has ended. Throws for what is no handle. */
-  connectionOf(handle: object): object | undefined;
+  /** Whether it may be a transaction of this library: an object of another kind is refused. Default: any may. */
+  isHandle?(handle: object): boolean;
+  /** The driver's connection of a transaction; `undefined` for a handle without one, or with one that has ended. */
+  connectionOf?(handle: object): object | undefined;
+  /** In place of it, where a handle does not show its connection: runs this statement in the transaction, which tells. Once for each handle. */
+  ask?(tx: Tx, statement: string): Promise<unknown>;
   /** Begins a transaction; commits when `work` resolves, and rolls back when it rejects. */
   transaction<T>(work: (tx: Tx) => Promise<T>, isolation?: IsolationLevel): Promise<T>;
   /** A savepoint in it; left out, it is made by statements on the connection, with the same handle inside. */
