@@ -26,9 +26,9 @@ export async function typeOrmModule(
       return { provide: token, useValue: undefined };
     },
   );
-  return { module: OutboxDataSource, imports, providers: [provider], exports: [token] };
+  return { module: OutboxDataLayerModule, imports, providers: [provider], exports: [token] };
 }
-class OutboxDataSource {}
+class OutboxDataLayerModule {}
 const NOT_FOUND: ReadonlySet<unknown> = new Set(['ERR_MODULE_NOT_FOUND', 'MODULE_NOT_FOUND']);
 
 /** What the option says, else TypeORM's. */

@@ -5,7 +5,6 @@ import type { ResolvedOptions } from '../../outbox.options.js';
 import type { SqlDatabase, SqlExecutor } from '../../store/executor.js';
 import type { StoreSettings } from '../../store/names.js';
 import type { DataLayer, Session } from '../../transaction/data-layer.js';
-import { isRefusal } from '../../transaction/refusal.js';
 import type { Tables } from '../../transaction/tables.js';
 import type { ConnectionWatch } from './connection-watch.js';
 import type { Library } from './library.js';
@@ -34,7 +33,7 @@ class DriverLayer implements DataLayer {
   readonly relay: Library<object>['driver']['relay'];
   defaultSchema: string | undefined;
   private readonly watches = new WeakMap<object, ConnectionWatch>();
-  private readonly own = new WeakSet<ConnectionWatch>();
+  private readonly own = new WeakSet<object>();
   /** Of handles that were asked for. */
   private readonly places = new WeakMap<object, Place>();
 
@@ -77,7 +76,7 @@ class DriverLayer implements DataLayer {
 
   private async asked(handle: object, ask: Required<Library<object>>['ask']): Promise<Session> {
     const place = await askPlace((statement) => ask(handle, statement)).catch((cause: unknown) => {
-      throw isRefusal(cause) ? cause : this.none(cause);
+      throw this.none(cause);
     });
     if (place === undefined) throw this.none();
     this.places.set(handle, place);
@@ -90,10 +89,14 @@ class DriverLayer implements DataLayer {
     return session;
   }
 
-  private sessionOf(watch: ConnectionWatch | undefined, handle: object, number?: number): Session | undefined {
-    if (watch === undefined || !this.own.has(watch)) throw foreign();
+  private sessionOf(watch: Place['watch'] | undefined, handle: object, number?: number): Session | undefined {
+    if (watch === undefined || !this.isOwn(watch)) throw foreign();
     if (number !== undefined && number !== watch.state.number) return undefined;
     return new DriverSession(watch, handle, this.library);
+  }
+
+  private isOwn(watch: object): watch is ConnectionWatch {
+    return this.own.has(watch);
   }
 
   private none(cause?: unknown): OutboxTransactionRequiredError {
