@@ -78,6 +78,7 @@ export class TransactionWatch {
     listener: TransactionListener,
     work: () => Promise<{ result: T; ids: readonly string[]; also?: readonly Entry[] }>,
   ): Promise<T> {
+    while (this.held !== undefined) await this.held;
     this.demandOpen();
     const isFree = this.inFlight.size === 0 && this.state.saving === undefined;
     const turn = isFree ? work() : this.behindOthers().then(work);
@@ -110,6 +111,16 @@ export class TransactionWatch {
     if (this.written.spoilt !== undefined) throw rollbackOnly(this.written.spoilt.cause);
   }
 
+  /** A boundary waits for the writes before it; what is written after it waits for the boundary to be sent. */
+  hold(): Promise<void> {
+    const held = this.quiet().then(() => {
+      if (this.held === held) this.held = undefined;
+    });
+    this.held = held;
+    return held;
+  }
+  held: Promise<void> | undefined;
+
   /** Resolves when nothing is being written. */
   async quiet(): Promise<void> {
     while (this.inFlight.size > 0) await Promise.allSettled(this.inFlight);
@@ -133,7 +144,7 @@ export class TransactionWatch {
       const answer = state.send(boundary, statement);
       return boundary === undefined ? answer : answer.then((result) => this.answered(boundary, text, result), noted);
     };
-    if (boundary !== undefined && this.inFlight.size > 0) return this.quiet().then(send);
+    if (boundary !== undefined && this.inFlight.size > 0) return this.hold().then(send);
     return state.turn === undefined ? send() : state.others().then(send);
   }
 

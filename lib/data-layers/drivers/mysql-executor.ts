@@ -11,10 +11,13 @@ interface MysqlClient {
   ): void;
 }
 
+/** Whatever the application's connections are told. */
+const AS_WE_READ = { rowsAsArray: true, nestTables: false, typeCast: true } as const;
+
 /** Runs a statement in the application's transaction, on its connection: past whatever logs the application's own. */
 export function runOnMysql(client: unknown, { statement, values }: Sql): Promise<SqlResult> {
   return new Promise((resolve, reject) => {
-    (client as MysqlClient).query({ sql: statement.questionMarks, values, rowsAsArray: true }, (error, result) => {
+    (client as MysqlClient).query({ ...AS_WE_READ, sql: statement.questionMarks, values }, (error, result) => {
       if (error !== null) reject(withoutStatement(error));
       else if (Array.isArray(result)) resolve({ rows: result as unknown[][], affected: result.length });
       else resolve(answerOf(result as MysqlHeader));

@@ -28,7 +28,7 @@ export function drizzleLayer<Db extends DrizzleDatabase>(db: Db): OutboxDataLaye
   const open = watchedSessions(db as never);
   const driver = driverOf(db.$client);
   return dataLayerOf<TransactionOf<Db>>({
-    source: db.$client,
+    source: db,
     driver,
     howTo: HOW_TO,
     isHandle: (handle) => 'session' in handle,

@@ -1,4 +1,3 @@
-import { OutboxRollbackOnlyError } from '../../outbox.errors.js';
 import type { IsolationLevel } from '../../outbox-data-layer.js';
 
 interface Statements {
@@ -25,20 +24,13 @@ export async function between<T>(
   work: () => Promise<T>,
   broken: (error: unknown) => void = () => undefined,
 ): Promise<T> {
-  for (const text of [begin].flat()) await send(text);
   try {
+    for (const text of [begin].flat()) await send(text);
     const result = await work();
-    const answer = await send(end);
-    // PostgreSQL answers a COMMIT with this behind a statement that failed, whoever swallowed its error.
-    if (end === 'commit' && (answer as { command?: unknown } | undefined)?.command === 'ROLLBACK') throw rolledBack();
+    await send(end);
     return result;
   } catch (error) {
     await send(back).catch(broken);
     throw error;
   }
 }
-
-const rolledBack = (): OutboxRollbackOnlyError =>
-  new OutboxRollbackOnlyError('The database has rolled the transaction back: a statement in it had failed.', {
-    hint: 'Let the error of that statement end the transaction, or go back to a savepoint from before it.',
-  });

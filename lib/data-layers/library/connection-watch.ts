@@ -24,15 +24,25 @@ export abstract class ConnectionWatch extends TransactionWatch implements SqlExe
 
   /** What the application sends, in its order: nothing overtakes an end that waits for a write. */
   protected through<T>(text: unknown, parameters: unknown, statement: () => Promise<T>): Promise<T> {
-    tellPlace(this, text);
     if (this.tail === undefined) {
       const { answer, sent } = this.start(text, parameters, statement);
       if (sent !== undefined) this.queue(sent);
       return answer;
     }
     const started = this.tail.then(() => this.start(text, parameters, statement));
-    this.queue(started.then(({ sent }) => sent));
+    this.queue(
+      started.then(
+        ({ sent }) => sent,
+        () => undefined,
+      ),
+    );
     return started.then(({ answer }) => answer);
+  }
+
+  /** Whether a statement concerns nobody here: no message was written, and it is no boundary. */
+  protected isNothing(text: unknown): boolean {
+    tellPlace(this, text);
+    return this.tail === undefined && this.written.isEmpty && this.held === undefined && boundaryOf(text) === undefined;
   }
 
   private queue(tail: Promise<void>): void {
@@ -66,7 +76,16 @@ export abstract class ConnectionWatch extends TransactionWatch implements SqlExe
     const answer = this.pass(text, parameters, statement);
     if (this.written.isEmpty && this.inFlight.size === 0) return answer;
     const boundary = boundaryOf(text, parameters);
-    return isEnd(boundary) ? answer.catch((error: unknown) => this.endFailed(boundary, error)) : answer;
+    if (!isEnd(boundary)) return answer;
+    const failed = (error: unknown): Promise<never> => this.endFailed(boundary, error);
+    return boundary === 'commit' ? answer.then(demandCommit, failed) : answer.catch(failed);
+  }
+
+  /** One text may end a transaction and begin another, or begin it behind something else. */
+  override answered<T>(boundary: Boundary, text: unknown, result: T): T {
+    super.answered(boundary, text, result);
+    if (this.state.ended && this.isActive) this.state.begin();
+    return result;
   }
 
   /** Libraries give a connection back behind a COMMIT that failed, and send no ROLLBACK. */
@@ -80,4 +99,12 @@ export abstract class ConnectionWatch extends TransactionWatch implements SqlExe
     }
     throw error;
   }
+}
+
+/** PostgreSQL answers a COMMIT with this behind a statement that failed, whoever swallowed its error: the messages are not there. */
+function demandCommit<T>(answer: T): T {
+  if ((answer as { command?: unknown } | null | undefined)?.command !== 'ROLLBACK') return answer;
+  throw new OutboxRollbackOnlyError('The database has rolled the transaction back: a statement in it had failed.', {
+    hint: 'Let the error of that statement end the transaction, or go back to a savepoint from before it.',
+  });
 }

@@ -1,5 +1,5 @@
 import { typeName } from '../../options/text-checks.js';
-import { OutboxTransactionRequiredError } from '../../outbox.errors.js';
+import { OutboxError, OutboxTransactionRequiredError } from '../../outbox.errors.js';
 import type { IsolationLevel, OutboxDataLayer } from '../../outbox-data-layer.js';
 import type { ResolvedOptions } from '../../outbox.options.js';
 import type { SqlDatabase, SqlExecutor } from '../../store/executor.js';
@@ -105,7 +105,10 @@ class DriverLayer implements DataLayer {
   }
 
   transaction<T>(work: (tx: object) => Promise<T>, isolation?: IsolationLevel): Promise<T> {
-    return this.library.transaction(work, isolation);
+    return this.library.transaction(work, isolation).catch((error: unknown) => {
+      const { cause } = (error ?? {}) as { cause?: unknown };
+      throw cause instanceof OutboxError ? cause : error; // a library may wrap what its COMMIT was refused with
+    });
   }
 
   /** They are, since the layer was made. */
@@ -116,7 +119,7 @@ class DriverLayer implements DataLayer {
   }
 
   tablesOf({ database: { schema = this.defaultSchema, prefix } }: ResolvedOptions): Tables {
-    return { server: this.source, names: JSON.stringify([schema, prefix]) };
+    return { server: this.library.driver.pool, names: JSON.stringify([schema, prefix]) };
   }
 
   openDatabase(settings: StoreSettings): SqlDatabase {

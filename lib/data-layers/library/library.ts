@@ -1,3 +1,4 @@
+import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { IsolationLevel } from '../../outbox-data-layer.js';
 import type { MysqlSource } from '../drivers/mysql-clients.js';
 import type { PostgresSource } from '../drivers/postgres-clients.js';
@@ -27,6 +28,8 @@ export interface Library<Tx extends object> {
 
 /** A driver's pool. */
 export interface Driver {
+  /** Outboxes in one place of it are noticed. */
+  readonly pool: object;
   /** The driver's own connection behind a client, a connection with promises. */
   connectionOf(client: object): object;
   /** Calls `seen` with each connection before the application sends anything on it. */
@@ -42,6 +45,7 @@ export interface PgPool {
 }
 export function pgDriver(pool: PgPool): Driver {
   return {
+    pool,
     connectionOf: (client) => client,
     onConnection: (seen) => void pool.on('acquire', seen),
     relay: { postgres: pool as unknown as PostgresSource },
@@ -54,9 +58,17 @@ export interface Mysql2Pool {
   readonly pool?: object;
 }
 export function mysql2Driver(pool: Mysql2Pool): Driver {
-  const { config } = (pool.pool ?? pool) as { config: { connectionConfig: Readonly<Record<string, unknown>> } };
-  const address = Object.fromEntries(OF_THE_ADDRESS.map((name) => [name, config.connectionConfig[name]]));
+  const { config } = (pool.pool ?? pool) as { config?: { connectionConfig?: Readonly<Record<string, unknown>> } };
+  const options = config?.connectionConfig;
+  if (options === undefined) throw refusal('It is no pool of mysql2.', 'Make one with createPool({ … }).');
+  if (options['queryFormat'] !== undefined)
+    throw refusal(
+      'The pool of mysql2 has a queryFormat of its own.',
+      'Leave it out: statements of the outbox are formatted by the driver.',
+    );
+  const address = Object.fromEntries(OF_THE_ADDRESS.map((name) => [name, options[name]]));
   return {
+    pool: pool.pool ?? pool,
     connectionOf: coreOf,
     onConnection: (seen) => void pool.on('acquire', (one) => seen(coreOf(one))),
     get relay() {
@@ -73,6 +85,9 @@ function coreOf(connection: object): object {
   const { connection: core } = connection as { connection?: unknown };
   return typeof core === 'object' && core !== null ? core : connection;
 }
+
+const refusal = (problem: string, hint: string): OutboxConfigurationError =>
+  new OutboxConfigurationError('UNSUPPORTED_DATABASE', problem, { hint });
 
 const OF_THE_ADDRESS = [
   ...['host', 'port', 'socketPath', 'localAddress', 'stream', 'database', 'connectAttributes', 'compress'],

@@ -1,24 +1,25 @@
 import type { SqlResult } from '../../store/executor.js';
 import type { Sql } from '../../store/sql.js';
-import { isEnd, isInTransaction, boundaryOf } from '../../transaction/sql-boundary.js';
-import type { DriverConnection } from '../../transaction/transaction-watch.js';
-import { ConnectionWatch } from './connection-watch.js';
+import { boundaryOf, isInTransaction } from '../../transaction/sql-boundary.js';
 import { runOnMysql } from '../drivers/mysql-executor.js';
+import { ConnectionWatch } from './connection-watch.js';
 
 type Done = (error: unknown, ...answer: unknown[]) => void;
-/** A command of mysql2: a query, or another one such as a ping, which has no text. */
+/** A command of mysql2: a query, one that was prepared, or another one such as a ping, which has no text. */
 interface Command {
   readonly sql?: unknown;
+  readonly statement?: { readonly query?: unknown };
   onResult?: Done;
   once(event: string, listener: () => void): unknown;
 }
 /** The connection behind those with promises. */
-interface Connection extends DriverConnection {
+interface Connection {
   addCommand(command: Command): Command;
   query(sql: string, done: Done): unknown;
+  /** It is lost. */
+  readonly _fatalError?: unknown;
 }
 
-const UNANSWERED = Symbol('unanswered');
 const watches = new WeakMap<object, MysqlWatch>();
 
 /** Of a connection of mysql2, from now on. */
@@ -30,6 +31,13 @@ export function watchMysql(connection: object): MysqlWatch {
   return watch;
 }
 
+/** Commands without a text that end the transaction, and what is written of them. */
+const ENDS: Readonly<Record<string, string>> = {
+  ResetConnection: 'rollback',
+  ChangeUser: 'rollback',
+  Quit: 'rollback',
+};
+
 class MysqlWatch extends ConnectionWatch {
   isActive = false;
   /** The driver takes a statement of ours. */
@@ -37,13 +45,12 @@ class MysqlWatch extends ConnectionWatch {
   private readonly add: Connection['addCommand'];
 
   constructor(readonly connection: Connection) {
-    super(true, () => connection);
+    super(true); // no command goes past it, so nobody counts bytes
     const { addCommand } = connection;
-    const patched = (command: Command): Command => this.taken(command);
     // The driver puts another one in its place when the connection is lost.
     this.add = (command) =>
-      connection.addCommand === patched ? addCommand.call(connection, command) : connection.addCommand(command);
-    connection.addCommand = patched;
+      (connection._fatalError ? connection : { addCommand: addCommand.bind(connection) }).addCommand(command);
+    connection.addCommand = (command) => this.taken(command);
   }
 
   run(sql: Sql): Promise<SqlResult> {
@@ -74,57 +81,55 @@ class MysqlWatch extends ConnectionWatch {
   }
 
   private taken(command: Command): Command {
-    const { sql, onResult } = command;
-    if (this.isOurs || typeof sql !== 'string') return this.add(command);
-    if (onResult === undefined) {
-      this.streamed(command, sql);
-      return command;
-    }
-    let rest: unknown[] = [];
-    const answer = this.through(sql, undefined, () => {
-      const answered = new Promise<unknown>((resolve, reject) => {
-        command.onResult = (error, result, ...others) => {
-          if (error !== null && error !== undefined) return reject(error as Error);
-          rest = others;
-          this.told(sql, result);
-          resolve(result);
-        };
-        // One that could not be prepared ends with no answer of its own: the driver calls back by itself.
-        command.once('end', () => process.nextTick(resolve, UNANSWERED));
+    if (this.isOurs) return this.add(command);
+    const sql = command.sql ?? command.statement?.query ?? ENDS[command.constructor.name] ?? '';
+    const isPlain = this.isNothing(sql);
+    const { onResult } = command;
+    let answer: unknown[] | undefined;
+    const answered = this.through(sql, undefined, () => {
+      const told = new Promise<unknown>((resolve, reject) => {
+        if (onResult !== undefined) {
+          command.onResult = (...args) => {
+            answer = args;
+            const [error, result] = args;
+            if (error !== null && error !== undefined) reject(error as Error);
+            else resolve(this.told(sql, result));
+            if (isPlain) onResult.apply(command, args);
+          };
+        }
+        // Of one that tells by events, or could not be prepared, nobody learns whether it failed: the next write asks.
+        command.once('end', () => process.nextTick(() => resolve(this.ended(sql, answer))));
       });
       this.add(command);
-      return answered;
+      return told;
     });
-    answer.then(
-      (result) => {
-        if (result === UNANSWERED) this.state.doubtful = true;
-        else queueMicrotask(() => onResult(null, result, ...rest)); // what it throws is nobody's answer
-      },
-      (error: unknown) => queueMicrotask(() => onResult(error)),
+    const callBack = (args: unknown[]): void => {
+      const wasCalled = isPlain && answer !== undefined;
+      if (onResult !== undefined && !wasCalled) queueMicrotask(() => onResult.apply(command, args)); // what it throws is nobody's answer
+    };
+    answered.then(
+      () => answer !== undefined && callBack(answer),
+      (error: unknown) => callBack([error]),
     );
     return command;
   }
 
-  /** Of one that tells by events nobody learns whether it failed: the next write asks. */
-  private streamed(command: Command, sql: string): void {
-    void this.through(sql, undefined, () => {
-      const ended = new Promise<void>((resolve) => {
-        command.once('end', () => {
-          this.state.doubtful = true;
-          if (isEnd(boundaryOf(sql))) this.isActive = false;
-          resolve();
-        });
-      });
-      this.add(command);
-      return ended;
-    }).catch(() => undefined);
+  private ended(sql: unknown, answer: unknown): void {
+    if (answer !== undefined) return;
+    this.state.doubtful = true;
+    const boundary = boundaryOf(sql);
+    if (boundary === 'commit' || boundary === 'rollback') this.isActive = false;
   }
 
   /** Rows tell nothing of the transaction; of several statements the last one does. */
-  private told(sql: string, result: unknown): void {
+  private told<T>(sql: unknown, result: T): T {
     const last: unknown = Array.isArray(result) ? result.at(-1) : result;
-    const status = isInTransaction((last as { serverStatus?: unknown } | undefined)?.serverStatus);
-    if (status !== undefined) this.isActive = status;
-    else if (boundaryOf(sql) === 'begin') this.isActive = true;
+    const { affectedRows, fieldCount, serverStatus } = (last ?? {}) as Partial<Record<string, unknown>>;
+    const isHeader = typeof affectedRows === 'number' && typeof fieldCount === 'number'; // no row with a column of that name
+    const status = isHeader ? isInTransaction(serverStatus) : undefined;
+    const isActive = status ?? (boundaryOf(sql) === 'begin' || this.isActive);
+    if (isActive && !this.isActive && this.state.ended) this.state.begin(); // by no BEGIN of its own: autocommit is off
+    this.isActive = isActive;
+    return result;
   }
 }

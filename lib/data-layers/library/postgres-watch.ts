@@ -1,6 +1,5 @@
 import type { SqlResult } from '../../store/executor.js';
 import type { Sql } from '../../store/sql.js';
-import { boundaryOf } from '../../transaction/sql-boundary.js';
 import type { DriverConnection } from '../../transaction/transaction-watch.js';
 import { ConnectionWatch } from './connection-watch.js';
 import { RAW } from '../drivers/postgres-connection.js';
@@ -11,6 +10,7 @@ type Query = (config: unknown, values?: unknown, done?: unknown) => unknown;
 /** A client of pg, of any release. */
 interface Client extends DriverConnection {
   query: Query;
+  on(event: 'error', listener: () => void): unknown;
   readonly connection?: {
     prependListener(event: 'readyForQuery', listener: (message?: { status?: string }) => void): void;
   };
@@ -21,6 +21,10 @@ interface Config {
   readonly types?: unknown;
   readonly callback?: unknown;
   readonly submit?: unknown;
+}
+interface Submittable extends Config {
+  handleReadyForQuery(...args: unknown[]): void;
+  handleError(error: Error, ...args: unknown[]): void;
 }
 
 const watches = new WeakMap<object, PostgresWatch>();
@@ -43,6 +47,8 @@ class PostgresWatch extends ConnectionWatch {
     const original = client.query;
     this.query = (...args) => original.apply(client, args);
     client.query = (...args) => this.heard(...args);
+    // The server may end it in the middle of a transaction: the statement in hand fails by itself.
+    client.on('error', () => undefined);
   }
 
   get isActive(): boolean {
@@ -67,11 +73,8 @@ class PostgresWatch extends ConnectionWatch {
     const given = (typeof config === 'object' ? config : { text: config }) as Config | null;
     if (given === null || given.types === RAW) return this.query(config, values, done); // ours
     const { text, submit } = given;
-    if (typeof submit === 'function') {
-      // A cursor, or a query of its own making: it is not held back, and what it did is asked for before the next write.
-      if (boundaryOf(text) !== undefined) this.state.doubtful = true;
-      return this.query(config, values, done);
-    }
+    if (this.isNothing(text)) return this.query(config, values, done);
+    if (typeof submit === 'function') return this.submitted(given as Submittable, values, done);
     const callback = [values, done, given.callback].find((one) => typeof one === 'function') as Done | undefined;
     const parameters = Array.isArray(values) ? (values as unknown[]) : given.values;
     if (callback === undefined) {
@@ -83,6 +86,29 @@ class PostgresWatch extends ConnectionWatch {
       (error: unknown) => queueMicrotask(() => callback(error)),
     );
     return undefined;
+  }
+
+  /** A query of the application's own making, such as a cursor: its answer is what the driver tells it. */
+  private submitted(query: Submittable, values: unknown, done: unknown): unknown {
+    let isSent = false;
+    const answer = this.through(query.text, query.values, () => {
+      isSent = true;
+      const answered = new Promise<void>((resolve, reject) => {
+        const { handleReadyForQuery, handleError } = query;
+        query.handleReadyForQuery = (...args) => {
+          resolve();
+          handleReadyForQuery.apply(query, args);
+        };
+        query.handleError = (error, ...args) => {
+          reject(error);
+          handleError.call(query, error, ...args);
+        };
+      });
+      this.query(query, values, done);
+      return answered;
+    });
+    answer.catch((error: Error) => isSent || query.handleError(error, this.client.connection));
+    return query;
   }
 
   private promised(config: unknown, parameters: unknown): Promise<unknown> {

@@ -1,5 +1,5 @@
 /** `nestjs-outbox/mysql2`: the data layer of an application that uses mysql2 itself. */
-import type { Pool as CorePool } from 'mysql2';
+import type { Pool as CorePool, PoolConnection as CoreConnection } from 'mysql2';
 import type { Pool, PoolConnection } from 'mysql2/promise';
 import type { OutboxDataLayer } from '../../outbox-data-layer.js';
 import { between, ofTransaction } from '../library/between.js';
@@ -9,25 +9,27 @@ import { mysql2Driver, type Mysql2Pool } from '../library/library.js';
 /**
  * A transaction is a connection of this pool, between BEGIN and COMMIT: `outbox.enqueue(event, { tx: connection })`.
  * @param given the pool; the relay's own connections have its options
+ * @throws OutboxConfigurationError `UNSUPPORTED_DATABASE`: it is no pool, or has a `queryFormat`
  */
 export function mysql2Layer(given: Pool | CorePool): OutboxDataLayer<PoolConnection> {
+  const core = 'promise' in given ? given : (given.pool as unknown as CorePool);
+  const driver = mysql2Driver((core ?? given) as unknown as Mysql2Pool);
+  const handedOut = watchedHandles(core, given);
   const pool = 'promise' in given ? given.promise() : given;
-  const driver = mysql2Driver(pool as unknown as Mysql2Pool);
-  const isCurrent = watchedHandles(pool);
   return dataLayerOf<PoolConnection>({
-    source: pool.pool,
+    source: core,
     driver,
     howTo:
       'Pass { tx: connection }, a connection of the pool on which beginTransaction() was awaited, or call it inside outbox.transaction(…).',
-    connectionOf: (handle) => (isCurrent(handle) ? driver.connectionOf(handle) : undefined),
+    isHandle: (handle) => 'threadId' in driver.connectionOf(handle),
+    connectionOf: (handle) => (handedOut(handle) ? driver.connectionOf(handle) : undefined),
     async transaction(work, isolation) {
       const connection = await pool.getConnection();
       let isBroken = false;
-      const statements = ofTransaction('mysql', isolation);
       try {
         return await between(
           (text) => connection.query(text),
-          statements,
+          ofTransaction('mysql', isolation),
           () => work(connection),
           () => (isBroken = true),
         );
@@ -39,17 +41,30 @@ export function mysql2Layer(given: Pool | CorePool): OutboxDataLayer<PoolConnect
   });
 }
 
-/** Each time that a connection is handed out it has another object with promises: those from before lead into somebody else's transaction. */
-function watchedHandles(pool: Pool): (handle: object) => boolean {
-  const current = new WeakMap<object, object>();
-  const original = pool.getConnection;
-  pool.getConnection = async () => {
-    const handle = await original.call(pool);
-    current.set(handle.connection, handle);
+/** Each time that a connection is handed out it has other objects with promises: those from before lead into somebody else's transaction. */
+function watchedHandles(core: CorePool, given: Pool | CorePool): (handle: object) => boolean {
+  const handles = new WeakMap<object, WeakSet<object>>();
+  const add = <T extends { readonly connection: object }>(handle: T): T => {
+    handles.get(handle.connection)?.add(handle);
     return handle;
   };
+  core.on('acquire', (connection: CoreConnection) => {
+    const isNew = !handles.has(connection);
+    handles.set(connection, new WeakSet());
+    if (!isNew) return;
+    const { promise } = connection;
+    connection.promise = (...args) => add(promise.apply(connection, args) as never);
+  });
+  const watch = (pool: Pool): Pool => {
+    const { getConnection } = pool;
+    pool.getConnection = async () => add((await getConnection.call(pool)) as never);
+    return pool;
+  };
+  const { promise } = core;
+  core.promise = (...args) => watch(promise.apply(core, args));
+  if (!('promise' in given)) watch(given);
   return (handle) => {
     const { connection } = handle as { connection?: object };
-    return connection === undefined ? 'threadId' in handle : current.get(connection) === handle;
+    return connection === undefined || handles.get(connection)?.has(handle) === true;
   };
 }

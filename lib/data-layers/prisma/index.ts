@@ -31,7 +31,7 @@ export function prismaLayer<Client extends PrismaDatabase>(
   pool: PgPool,
 ): OutboxDataLayer<TransactionOf<Client>> {
   return dataLayerOf<TransactionOf<Client>>({
-    source: pool,
+    source: prisma,
     driver: pgDriver(pool),
     howTo:
       'Pass { tx } from prisma.$transaction(async (tx) => …), or call it inside outbox.transaction(…). The client must be over the pool that prismaLayer(prisma, pool) has.',
