@@ -8,6 +8,10 @@ import { documents, ROOT } from './documents.js';
 const ENTRIES: Readonly<Record<string, RegExp>> = {
   '.': /\bhealth\b|dead letters?|handlers in the process/i,
   './typeorm': /\bTypeORM\b|migrations?\b/i,
+  './pg': /\bpg\b/,
+  './mysql2': /\bmysql2\b/,
+  './drizzle': /\bDrizzle\b/i,
+  './data-layer': /\bdata layers? of (?:your|its) own\b/i,
   './kafka': /\bKafka\b/i,
   './rabbitmq': /\bRabbitMQ\b/i,
   './client-proxy': /\bNest clients?\b|ClientProxy/i,
