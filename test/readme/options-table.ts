@@ -13,9 +13,10 @@ export interface OptionCells {
   readonly why: string;
 }
 
-/** Options without a row in the code's table: the start needs the first one, Nest the others before any value is checked. */
+/** Options without a row in the code's table: the start needs the first two, Nest the others before any value is checked. */
 export const UNCHECKED: Readonly<Record<string, Pick<OptionCells, 'default' | 'allowed'>>> = {
   transports: { default: 'required', allowed: 'an object with one transport at least' },
+  dataLayer: { default: 'the TypeORM DataSource', allowed: 'a [data layer](data-layers.md)' },
   name: { default: '`default`', allowed: 'a text' },
   isGlobal: { default: '`true`', allowed: 'true, false' },
   dataSource: { default: 'the unnamed one', allowed: 'a name, a DI token, a DataSource' },

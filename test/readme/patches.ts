@@ -6,7 +6,7 @@ export function patchedBlocks(): Block[] {
   for (const { place, text } of patches) {
     if (blocksIn('ts').every(({ file }) => file !== fileOf(text))) throw new Error(`${place}: no block has this file`);
   }
-  return blocksIn('ts').map((block) =>
+  return blocksIn('ts', '').map((block) =>
     patches.filter(({ text }) => fileOf(text) === block.file).reduce((patched, patch) => apply(patched, patch), block),
   );
 }

@@ -17,7 +17,7 @@ describe('the documents', () => {
   it.each(['default', 'es2023'] as const)(
     'hold TypeScript that compiles, libs: %s; nothing wrong gets past',
     (libs) => {
-      const blocks = blocksIn('ts');
+      const blocks = blocksIn('ts', '');
       expect(blocks.length).toBeGreaterThan(20);
       const wrong = {
         place: 'wrong.md:7',
@@ -31,6 +31,14 @@ describe('the documents', () => {
       ]);
     },
     600_000,
+  );
+
+  it.each(['drizzle', 'pg', 'mysql2', 'own'])(
+    'hold an application of another data layer that compiles: %s',
+    (layer) => {
+      expect(blocksIn('ts', layer).length).toBeGreaterThan(0);
+      expect(typeErrors(blocksIn('ts', layer))).toEqual([]);
+    },
   );
 
   it('hold changes of their files that apply and compile', () => {

@@ -41,7 +41,9 @@ const LIBS = { default: undefined, es2023: ['lib.es2023.d.ts'] };
 /** @returns one line per error, with the place in the document */
 export function typeErrors(blocks: readonly Block[], libs: keyof typeof LIBS = 'default'): string[] {
   const options = { ...OPTIONS, ...(LIBS[libs] && { lib: LIBS[libs] }) };
-  const sources = new Map([[join(FOLDER, 'prelude.d.ts'), PRELUDE]]);
+  // An application with another data layer has other types of its transactions: it is a program of its own, of whole files.
+  const isWhole = blocks.some(({ info }) => info !== '');
+  const sources = new Map(isWhole ? [] : [[join(FOLDER, 'prelude.d.ts'), PRELUDE]]);
   const byFile = new Map<string, Block>();
   for (const block of blocks) {
     const file = join(FOLDER, block.file ?? `src/${block.place.replace(/\W+/g, '-')}.ts`);

@@ -83,9 +83,14 @@ class MysqlWatch extends ConnectionWatch {
   private taken(command: Command): Command {
     if (this.isOurs) return this.add(command);
     const sql = command.sql ?? command.statement?.query ?? ENDS[command.constructor.name] ?? '';
-    const isPlain = this.isNothing(sql);
+    // The driver goes on with what it prepared as soon as it has called back.
+    const isPlain = sql === '' || this.isNothing(sql);
+    let isOver = false;
+    command.once('end', () => {
+      isOver = true;
+    });
     const { onResult } = command;
-    let answer: unknown[] | undefined;
+    let answer: Parameters<Done> | undefined;
     const answered = this.through(sql, undefined, () => {
       const told = new Promise<unknown>((resolve, reject) => {
         if (onResult !== undefined) {
@@ -103,13 +108,14 @@ class MysqlWatch extends ConnectionWatch {
       this.add(command);
       return told;
     });
-    const callBack = (args: unknown[]): void => {
+    const callBack = (args: Parameters<Done>): void => {
       const wasCalled = isPlain && answer !== undefined;
       if (onResult !== undefined && !wasCalled) queueMicrotask(() => onResult.apply(command, args)); // what it throws is nobody's answer
     };
     answered.then(
       () => answer !== undefined && callBack(answer),
-      (error: unknown) => callBack([error]),
+      // The driver has called back by itself for what it could not prepare.
+      (error: unknown) => (answer !== undefined || !isOver) && callBack([error]),
     );
     return command;
   }
