@@ -85,7 +85,7 @@ export class AtomicWrite implements SqlExecutor {
     const { watch } = this;
     const { losesTransactions, state } = watch;
     if (!losesTransactions) {
-      if (watch.isOver()) throw this.ended(new Error('The server says that no transaction is open.'));
+      if (watch.says('I')) throw this.ended(new Error('The server says that no transaction is open.'));
       if (watch.isBusy()) state.doubtful = true;
     }
     if (losesTransactions || state.doubtful) await state.settle(() => this.probe());

@@ -1,6 +1,6 @@
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { ResolvedOptions } from '../outbox.options.js';
-import { areSame, type Tables } from '../transaction/tables.js';
+import type { Tables } from '../transaction/data-layer.js';
 
 /** One outbox of an application that runs in this process. */
 export interface Instance {
@@ -105,7 +105,7 @@ function twinsBecause(one: Instance, other: Instance): { problem: string; hint: 
       hint: 'Import OutboxModule.forRoot() once, in the root module (every call makes another instance); or give them names.',
     };
   }
-  if (!areSame(one.tables, other.tables)) return undefined;
+  if (one.tables.server !== other.tables.server || one.tables.names !== other.tables.names) return undefined;
   if (other.source === one.source) {
     return {
       problem: `The outboxes '${other.name}' and '${name}' use the same tables of one DataSource`,

@@ -2,7 +2,6 @@ import type { OutboxDataLayer } from '../outbox-data-layer.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import type { SqlDatabase, SqlExecutor } from '../store/executor.js';
 import type { StoreSettings } from '../store/names.js';
-import type { Tables } from './tables.js';
 import type { TransactionWatch } from './transaction-watch.js';
 
 /**
@@ -33,6 +32,13 @@ export interface DataLayer extends OutboxDataLayer {
   tablesOf(options: ResolvedOptions): Tables;
   /** The relay's own connections to the primary. */
   openDatabase(settings: StoreSettings): SqlDatabase;
+}
+
+/** Which tables an outbox has: the same for two data layers of one database. */
+export interface Tables {
+  /** What the application has of its data layer itself, where its options do not say which server it reaches. */
+  readonly server: string | object;
+  readonly names: string;
 }
 
 /** SEAM: a session of the application's, in which transactions begin and end. */

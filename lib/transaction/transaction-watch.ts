@@ -55,14 +55,9 @@ export class TransactionWatch {
     );
   }
 
-  /** Whether PostgreSQL said with its last answer that there is no transaction; `false` where nobody tells. */
-  isOver(): boolean {
-    return this.driver()?.getTransactionStatus?.() === 'I';
-  }
-
-  /** Whether a statement has failed and PostgreSQL takes nothing but the end, as its last answer said; `false` where nobody tells. */
-  isAborted(): boolean {
-    return this.driver()?.getTransactionStatus?.() === 'E';
+  /** What PostgreSQL said with its last answer: `I` no transaction, `E` one that takes nothing but its end; `false` where nobody tells. */
+  says(status: 'I' | 'E'): boolean {
+    return this.driver()?.getTransactionStatus?.() === status;
   }
 
   /** Whether a statement is on its way to PostgreSQL, which may be what ends the transaction. */
@@ -140,7 +135,7 @@ export class TransactionWatch {
     }
     const send = (): Promise<T> => {
       if (this.refuses(boundary)) return Promise.reject(rollbackOnly(this.written.spoilt?.cause));
-      if (isEnd(boundary) && !this.written.isEmpty) this.aborted = this.failed || this.isAborted();
+      if (isEnd(boundary) && !this.written.isEmpty) this.aborted = this.failed || this.says('E');
       const answer = state.send(boundary, statement);
       return boundary === undefined ? answer : answer.then((result) => this.answered(boundary, text, result), noted);
     };

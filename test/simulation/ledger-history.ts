@@ -341,7 +341,11 @@ export class LedgerHistory {
       while (this.successes.length + this.settling.length > 0) this.settle();
       while (this.transitions.length + this.parking.length > 0) this.park();
       // A second copy of what an orphan published may wait still.
-      if (this.rows.every(({ where }) => where === 'gone') && this.ledger.queues.readyCount === 0) break;
+      if (
+        this.rows.every(({ where }) => where === 'gone') &&
+        this.ledger.queues.ready.length === this.ledger.queues.readyFrom
+      )
+        break;
       // What an orphan left marked under the present epoch is nobody's: a new one takes it again.
       if (round % 8 === 7) for (const bucket of [0, 1]) this.renew(bucket);
       this.read(100);
@@ -355,7 +359,7 @@ export class LedgerHistory {
       held,
       known: known.size,
       keys: queues.tails.size + queues.bars.size,
-      ready: queues.readyCount,
+      ready: queues.ready.length - queues.readyFrom,
       out: flight.batches.size + flight.messages,
       unwritten: unwritten.all.size + unwritten.pending.size + unwritten.closed.size + unwritten.rows.size,
     };

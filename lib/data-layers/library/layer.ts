@@ -4,8 +4,7 @@ import type { IsolationLevel, OutboxDataLayer } from '../../outbox-data-layer.js
 import type { ResolvedOptions } from '../../outbox.options.js';
 import type { SqlDatabase, SqlExecutor } from '../../store/executor.js';
 import type { StoreSettings } from '../../store/names.js';
-import type { DataLayer, Session } from '../../transaction/data-layer.js';
-import type { Tables } from '../../transaction/tables.js';
+import type { DataLayer, Session, Tables } from '../../transaction/data-layer.js';
 import type { ConnectionWatch } from './connection-watch.js';
 import type { Library } from './library.js';
 import { MysqlClients } from '../drivers/mysql-clients.js';

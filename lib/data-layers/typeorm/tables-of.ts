@@ -1,6 +1,6 @@
 import type { DataSource } from 'typeorm';
 import type { ResolvedOptions } from '../../outbox.options.js';
-import type { Tables } from '../../transaction/tables.js';
+import type { Tables } from '../../transaction/data-layer.js';
 import { connectionSchema, dialectOf } from './dialect.js';
 
 /**

@@ -4,8 +4,7 @@ import { OutboxConfigurationError, OutboxTransactionRequiredError } from '../../
 import type { ResolvedOptions } from '../../outbox.options.js';
 import type { SqlDatabase } from '../../store/executor.js';
 import type { StoreSettings } from '../../store/names.js';
-import type { Tables } from '../../transaction/tables.js';
-import type { DataLayer, Session } from '../../transaction/data-layer.js';
+import type { DataLayer, Session, Tables } from '../../transaction/data-layer.js';
 import type { OutboxTransactionOptions } from '../../transaction/options.js';
 import { connectionSchema, dialectOf, type Dialect } from './dialect.js';
 import { openMysqlDatabase } from './mysql.js';

@@ -46,10 +46,6 @@ export class KeyQueues {
     return this.bars.size > 0 && this.bars.get(this.gateOf(message) as string) === message;
   }
 
-  get readyCount(): number {
-    return this.ready.length - this.readyFrom;
-  }
-
   /** Takes the next message whose turn it is; `undefined` when there is none. */
   shift(): OutboxMessage | undefined {
     const message = this.ready[this.readyFrom];

@@ -1,7 +1,9 @@
 import type { DataSource } from 'typeorm';
 import { tablesOf } from '../../../../lib/data-layers/typeorm/tables-of.js';
 import type { ResolvedOptions } from '../../../../lib/outbox.options.js';
-import { areSame } from '../../../../lib/transaction/tables.js';
+import type { Tables } from '../../../../lib/transaction/data-layer.js';
+
+const areSame = (one: Tables, other: Tables): boolean => one.server === other.server && one.names === other.names;
 
 interface Given {
   readonly schema?: string;
