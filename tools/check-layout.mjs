@@ -140,6 +140,7 @@ const ROOMS = {
     'admin',
     'doctor',
     'data-layers',
+    'data-layers/drivers',
     'enqueue',
     'relay',
     'clean',

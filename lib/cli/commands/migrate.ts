@@ -1,5 +1,5 @@
 import type { OutboxDialect, OutboxMigrationOptions } from '../../data-layers/typeorm/index.js';
-import type * as TypeOrmEntry from '../../data-layers/typeorm/index.js';
+import type * as Outbox from '../../index.js';
 import { milliseconds } from '../../time/duration.js';
 import type { CliCommand, CliContext, Given } from '../command.js';
 import { readDuration } from '../common-options.js';
@@ -125,7 +125,7 @@ async function create(context: CliContext, given: Given): Promise<ExitCode> {
 async function print(context: CliContext, given: Given): Promise<ExitCode> {
   const dialect = DIALECTS[given.args[1] ?? ''];
   if (dialect === undefined) refuseUsage(`Name the database: migrate print ${Object.keys(DIALECTS).join(' | ')}.`);
-  const { outboxSql } = await loadPackage<typeof TypeOrmEntry>('nestjs-outbox/typeorm', process.cwd());
+  const { outboxSql } = await loadPackage<typeof Outbox>('nestjs-outbox', process.cwd());
   const { way = 'up' } = given.options as { way?: 'up' | 'down' };
   const sql = outboxSql(dialect, await namedBy(context, given))[way].trimEnd();
   context.terminal.out(context.json ? jsonLine({ dialect, way, sql }) : sql);

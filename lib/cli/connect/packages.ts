@@ -35,7 +35,8 @@ export async function loadPackage<T>(name: string, folder: string): Promise<T> {
   const beside = own === undefined ? resolved(name, ownFile()) : join(dirname(ownFile()), '..', own);
   const file = resolved(name, join(folder, 'any.js')) ?? beside;
   if (file !== undefined) return (await import(pathToFileURL(file).href)) as T;
-  throw new CliError(EXIT.failed, `The package ${name} is not installed: npm install ${name}.`);
+  const how = name === 'typeorm' ? '--save-dev typeorm, which the command line reaches the database with' : name;
+  throw new CliError(EXIT.failed, `The package ${name} is not installed: npm install ${how}.`);
 }
 
 function resolved(name: string, base: string): string | undefined {

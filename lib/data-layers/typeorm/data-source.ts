@@ -50,7 +50,7 @@ function inventory(modules: ModulesContainer): string {
 
 function line(asked: OutboxExtras['dataSource']): string {
   if (asked === undefined) {
-    return "Import TypeOrmModule.forRoot({ … }) in the root module, or name another: OutboxModule.forRoot({ …, dataSource: 'name' }).";
+    return "Import TypeOrmModule.forRoot({ … }) in the root module, or name another: OutboxModule.forRoot({ …, dataSource: 'name' }). An application of another library gives its dataLayer.";
   }
   if (typeof asked === 'string') {
     return `Import TypeOrmModule.forRoot({ name: ${show(asked)}, … }) in the root module, or give the DataSource itself: OutboxModule.forRoot({ …, dataSource }).`;
