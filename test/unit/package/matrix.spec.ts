@@ -51,6 +51,8 @@ const OTHERWISE: Readonly<Record<string, string>> = {
   'Java 17': 'what the gate installs, and Kafka needs',
   'Kafka 3.9': 'not tested: the page says so',
   'kafkajs 1': 'the choice of partitions that it made, which another release is told to make',
+  'pg 8.11': 'the contract of data layers ran on 8.11.0 on 30 November 2026, by hand',
+  'mysql2 3.9': 'the contract of data layers ran on 3.9.0 on 30 November 2026, by hand',
   'MariaDB 10.6': 'not refused, and not tested: the README says so',
   'MySQL 8.4': 'what another module runs on, in compared.md',
   'MySQL 9': 'what another module runs on, in compared.md',
