@@ -60,6 +60,7 @@ class DriverLayer implements DataLayer {
     if (!isKind || library.isHandle?.(handle) === false) {
       throw new OutboxTransactionRequiredError(`${typeName(handle)} is no transaction.`, { hint: this.howTo });
     }
+    if (library.hasEnded?.(handle) === true) return undefined;
     const place = places.get(handle);
     if (place !== undefined) return this.sessionOf(place.watch, handle, place.number);
     const connection = library.connectionOf?.(handle);
@@ -67,9 +68,10 @@ class DriverLayer implements DataLayer {
   }
 
   require(handle: unknown): Session | Promise<Session> {
-    const { ask } = this.library;
+    const { ask, hasEnded } = this.library;
     const session = this.find(handle);
-    if (session === undefined && ask !== undefined) return this.asked(handle as object, ask);
+    if (session === undefined && ask !== undefined && hasEnded?.(handle as object) !== true)
+      return this.asked(handle as object, ask);
     return this.active(session);
   }
 
