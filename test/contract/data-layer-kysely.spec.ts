@@ -3,7 +3,10 @@ import { createPool } from 'mysql2';
 import { Pool } from 'pg';
 import { kyselyLayer } from 'nestjs-outbox/kysely';
 import { describeDataLayerContract } from 'nestjs-outbox/testing';
-import { dataLayerHarness } from '../support/data-layer.js';
+import type { OutboxDataLayer } from '../../lib/outbox-data-layer.js';
+import type { DataLayer } from '../../lib/transaction/data-layer.js';
+import { createTestDatabase } from '../support/databases.js';
+import { dataLayerHarness, unshaken } from '../support/data-layer.js';
 import { describeWith } from '../support/services.js';
 
 interface Rows {
@@ -11,7 +14,7 @@ interface Rows {
 }
 
 async function openPostgres(connectionString: string, max: number) {
-  const pool = new Pool({ connectionString, max });
+  const pool = unshaken(new Pool({ connectionString, max }));
   return opened(new Kysely<Rows>({ dialect: new PostgresDialect({ pool }) }), pool);
 }
 
@@ -35,6 +38,25 @@ const execute = ({ outside }: { outside: object }, sql: string): Promise<unknown
   (outside as Kysely<Rows>).executeQuery(CompiledQuery.raw(sql));
 
 describeWith('postgres', 'Kysely', () => {
+  it('takes what is made of a transaction, and a transaction without a callback, as long as they last', async () => {
+    const database = await createTestDatabase('postgres');
+    const { outside: db, dataLayer, close } = await openPostgres(database.url, 1);
+    const layer = dataLayer as OutboxDataLayer as DataLayer;
+    const controlled = await db.startTransaction().execute();
+    await layer.require(controlled);
+    await controlled.commit().execute();
+    const handles = await db.transaction().execute(async (trx) => {
+      await layer.require(trx.withSchema('public'));
+      return [controlled, trx, trx.withSchema('public'), trx.withoutPlugins()];
+    });
+    await db.transaction().execute(async () => {
+      for (const handle of handles)
+        await expect((async () => layer.require(handle))()).rejects.toMatchObject({ code: 'TRANSACTION_REQUIRED' });
+    });
+    await close();
+    await database.drop();
+  });
+
   describeDataLayerContract('Kysely on PostgreSQL', dataLayerHarness('postgres', openPostgres, execute));
 });
 describe.each(['mariadb', 'mysql'] as const)('%s', (kind) => {

@@ -13,7 +13,7 @@ interface Client {
   readonly config: { readonly connection?: unknown; readonly connectionPool?: object };
   /** Its password cannot be enumerated. */
   readonly connectionSettings: { readonly password?: unknown };
-  acquireConnection: () => Promise<object>;
+  readonly pool?: { on(event: 'acquireSuccess', listener: (id: number, connection: object) => void): void };
 }
 
 const HOW_TO = 'Pass { tx: trx } from knex.transaction((trx) => …), or call it inside outbox.transaction(…).';
@@ -26,10 +26,9 @@ const HOW_TO = 'Pass { tx: trx } from knex.transaction((trx) => …), or call it
  */
 export function knexLayer(knex: Knex): OutboxDataLayer<Knex.Transaction> {
   const client = knex.client as Client;
-  const relay = relayOf(client);
   return dataLayerOf<Knex.Transaction>({
     source: client,
-    driver: { relay, connectionOf: (connection) => connection, onConnection: (seen) => watchAcquired(client, seen) },
+    driver: driverOf(client),
     howTo: HOW_TO,
     // The root has none of it, and would take a connection of the pool to answer.
     isHandle: (handle) => 'isCompleted' in handle,
@@ -43,35 +42,30 @@ export function knexLayer(knex: Knex): OutboxDataLayer<Knex.Transaction> {
   });
 }
 
-/** Also those of a pool that Knex makes later, or was given. */
-function watchAcquired(client: Client, seen: (connection: object) => void): void {
-  const original = client.acquireConnection;
-  client.acquireConnection = async () => {
-    const connection = await original.call(client);
-    seen(connection);
-    return connection;
+function driverOf(client: Client): Driver {
+  const { driverName, config, pool } = client;
+  const isKnown = driverName === 'pg' || driverName === 'mysql2';
+  const given = config.connectionPool && poolDriver(config.connectionPool);
+  if (isKnown && given !== undefined) return given;
+  if (!isKnown || pool === undefined || config.connectionPool !== undefined) {
+    throw new OutboxConfigurationError('UNSUPPORTED_DATABASE', 'knexLayer: Knex has no pool of pg or mysql2.', {
+      hint: "Make it with knex({ client: 'pg', connection: { … } }), or client: 'mysql2'.",
+    });
+  }
+  return {
+    connectionOf: (connection) => connection,
+    onConnection: (seen) => pool.on('acquireSuccess', (_, connection) => seen(connection)),
+    relay: relayOf(client),
   };
 }
 
 function relayOf({ driverName, driver, config, connectionSettings }: Client): Driver['relay'] {
-  const given = config.connectionPool && poolDriver(config.connectionPool);
-  const isKnown = driverName === 'pg' || driverName === 'mysql2';
-  if (!isKnown || (config.connectionPool !== undefined && given === undefined)) {
-    throw new OutboxConfigurationError(
-      'UNSUPPORTED_DATABASE',
-      `knexLayer: Knex is over no connections of pg or mysql2.`,
-      {
-        hint: "Make it with knex({ client: 'pg', connection: { … } }), or client: 'mysql2'.",
-      },
-    );
-  }
-  if (given !== undefined) return given.relay;
   if (typeof config.connection === 'function') {
     throw new OutboxConfigurationError('INVALID_OPTIONS', "knexLayer: Knex's connection is a function.", {
-      hint: 'Give Knex an object; for a password that changes, its password may be a function with pg, and authPlugins has one with mysql2.',
+      hint: 'Give an object. Where a password changes, pg takes a function for it, and mysql2 has authPlugins.',
     });
   }
   if (driverName === 'pg') return { postgres: { Client: driver.Client, options: connectionSettings } };
-  // The driver reads its own settings, such as a URL: this opens no connection.
+  // mysql2 reads its settings by itself, a URL among them; this opens no connection.
   return mysql2Driver(driver.createPool({ ...connectionSettings, password: connectionSettings.password })).relay;
 }

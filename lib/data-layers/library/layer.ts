@@ -35,6 +35,7 @@ class DriverLayer implements DataLayer {
   private readonly own = new WeakSet<object>();
   /** Of handles that were asked for. */
   private readonly places = new WeakMap<object, Place>();
+  private readonly asking = new WeakMap<object, Promise<Place | undefined>>();
 
   constructor(readonly library: Library<object>) {
     const { source, howTo, driver } = library;
@@ -76,7 +77,12 @@ class DriverLayer implements DataLayer {
   }
 
   private async asked(handle: object, ask: Required<Library<object>>['ask']): Promise<Session> {
-    const place = await askPlace((statement) => ask(handle, statement)).catch((cause: unknown) => {
+    // Messages that are enqueued at once ask once: drivers are given one statement at a time.
+    const asking =
+      this.asking.get(handle) ??
+      askPlace((statement) => ask(handle, statement)).finally(() => this.asking.delete(handle));
+    this.asking.set(handle, asking);
+    const place = await asking.catch((cause: unknown) => {
       throw this.none(cause);
     });
     if (place === undefined) throw this.none();
