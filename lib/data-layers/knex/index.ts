@@ -27,7 +27,7 @@ const HOW_TO = 'Pass { tx: trx } from knex.transaction((trx) => …), or call it
 export function knexLayer(knex: Knex): OutboxDataLayer<Knex.Transaction> {
   const client = knex.client as Client;
   return dataLayerOf<Knex.Transaction>({
-    source: client,
+    source: knex,
     driver: driverOf(client),
     howTo: HOW_TO,
     // The root has none of it, and would take a connection of the pool to answer.
@@ -53,6 +53,7 @@ function driverOf(client: Client): Driver {
     });
   }
   return {
+    pool,
     connectionOf: (connection) => connection,
     onConnection: (seen) => pool.on('acquireSuccess', (_, connection) => seen(connection)),
     relay: relayOf(client),

@@ -28,7 +28,7 @@ export function kyselyLayer<Db>(db: Kysely<Db>, { pool }: { readonly pool: objec
   }
   watchEnds(db);
   return dataLayerOf<Transaction<Db>>({
-    source: pool,
+    source: db,
     driver,
     howTo: HOW_TO,
     // The database is none, and would take a connection of the pool to answer.
