@@ -7,14 +7,14 @@ import { createPool } from 'mysql2/promise';
 import { Pool } from 'pg';
 import { drizzleLayer } from 'nestjs-outbox/drizzle';
 import { describeDataLayerContract } from 'nestjs-outbox/testing';
-import { dataLayerHarness } from '../support/data-layer.js';
+import { dataLayerHarness, unshaken } from '../support/data-layer.js';
 import { describeWith } from '../support/services.js';
 
 const ofPostgres = pgTable('contract_row', { id: integer().primaryKey() });
 const ofMysql = mysqlTable('contract_row', { id: int().primaryKey() });
 
 async function openPostgres(connectionString: string, max: number) {
-  const db = onPostgres(new Pool({ connectionString, max }));
+  const db = onPostgres(unshaken(new Pool({ connectionString, max })));
   const dataLayer = drizzleLayer(db);
   type Tx = Parameters<Parameters<typeof db.transaction>[0]>[0];
   return {

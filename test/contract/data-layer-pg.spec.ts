@@ -1,11 +1,11 @@
 import { Pool, type PoolClient } from 'pg';
 import { pgLayer } from 'nestjs-outbox/pg';
 import { describeDataLayerContract } from 'nestjs-outbox/testing';
-import { dataLayerHarness } from '../support/data-layer.js';
+import { dataLayerHarness, unshaken } from '../support/data-layer.js';
 import { describeWith } from '../support/services.js';
 
 async function open(connectionString: string, max: number) {
-  const pool = new Pool({ connectionString, max });
+  const pool = unshaken(new Pool({ connectionString, max }));
   return {
     dataLayer: pgLayer(pool),
     outside: pool,

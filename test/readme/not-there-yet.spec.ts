@@ -11,6 +11,8 @@ const ENTRIES: Readonly<Record<string, RegExp>> = {
   './pg': /\bpg\b/,
   './mysql2': /\bmysql2\b/,
   './drizzle': /\bDrizzle\b/i,
+  './knex': /\bKnex\b/i,
+  './kysely': /\bKysely\b/i,
   './data-layer': /\bdata layers? of (?:your|its) own\b/i,
   './prisma': /\bPrisma\b/i,
   './kafka': /\bKafka\b/i,

@@ -2,6 +2,12 @@ import type { DataLayerHarness, OpenedDataLayer } from '../../lib/testing/index.
 import { createTestDatabase, type TestDatabase } from './databases.js';
 import type { DatabaseKind } from './services.js';
 
+/** A pool of pg has ended before its clients have: dropping the database ends them, which it would throw. */
+export function unshaken<Pool extends { on(event: 'error', listener: () => void): unknown }>(pool: Pool): Pool {
+  pool.on('error', () => undefined);
+  return pool;
+}
+
 /** A harness on a database of its own, which has the table of the contract. */
 export function dataLayerHarness<Tx extends object>(
   kind: DatabaseKind,

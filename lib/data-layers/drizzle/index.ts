@@ -2,7 +2,7 @@
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { OutboxDataLayer } from '../../outbox-data-layer.js';
 import { dataLayerOf } from '../library/layer.js';
-import { mysql2Driver, pgDriver, type Driver, type Mysql2Pool, type PgPool } from '../library/library.js';
+import { poolDriver } from '../library/library.js';
 
 /** What we use of a database of `drizzle-orm/node-postgres` or `drizzle-orm/mysql2`. */
 interface DrizzleDatabase {
@@ -26,7 +26,8 @@ const HOW_TO = 'Pass { tx } from db.transaction((tx) => …), or call it inside 
  */
 export function drizzleLayer<Db extends DrizzleDatabase>(db: Db): OutboxDataLayer<TransactionOf<Db>> {
   const open = watchedSessions(db as never);
-  const driver = driverOf(db.$client);
+  const driver = poolDriver(db.$client);
+  if (driver === undefined) throw refusal();
   return dataLayerOf<TransactionOf<Db>>({
     source: db,
     driver,
@@ -63,14 +64,7 @@ function watchedSessions(db: { transaction: Transaction }): WeakSet<object> {
   return open;
 }
 
-function driverOf(client: object): Driver {
-  if ('totalCount' in client) return pgDriver(client as unknown as PgPool);
-  if ('getConnection' in client) return mysql2Driver(client as unknown as Mysql2Pool);
-  throw new OutboxConfigurationError(
-    'UNSUPPORTED_DATABASE',
-    'drizzleLayer: the database is over no pool of pg or mysql2.',
-    {
-      hint: 'Make it with drizzle(new Pool({ … })) of drizzle-orm/node-postgres, or drizzle(createPool({ … })) of drizzle-orm/mysql2.',
-    },
-  );
-}
+const refusal = (): OutboxConfigurationError =>
+  new OutboxConfigurationError('UNSUPPORTED_DATABASE', 'drizzleLayer: the database is over no pool of pg or mysql2.', {
+    hint: 'Make it with drizzle(new Pool({ … })) of drizzle-orm/node-postgres, or drizzle(createPool({ … })) of drizzle-orm/mysql2.',
+  });

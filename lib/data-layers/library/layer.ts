@@ -35,6 +35,7 @@ class DriverLayer implements DataLayer {
   private readonly own = new WeakSet<object>();
   /** Of handles that were asked for. */
   private readonly places = new WeakMap<object, Place>();
+  private readonly asking = new WeakMap<object, Promise<Place | undefined>>();
 
   constructor(readonly library: Library<object>) {
     const { source, howTo, driver } = library;
@@ -60,6 +61,7 @@ class DriverLayer implements DataLayer {
     if (!isKind || library.isHandle?.(handle) === false) {
       throw new OutboxTransactionRequiredError(`${typeName(handle)} is no transaction.`, { hint: this.howTo });
     }
+    if (library.hasEnded?.(handle) === true) return undefined;
     const place = places.get(handle);
     if (place !== undefined) return this.sessionOf(place.watch, handle, place.number);
     const connection = library.connectionOf?.(handle);
@@ -67,14 +69,20 @@ class DriverLayer implements DataLayer {
   }
 
   require(handle: unknown): Session | Promise<Session> {
-    const { ask } = this.library;
+    const { ask, hasEnded } = this.library;
     const session = this.find(handle);
-    if (session === undefined && ask !== undefined) return this.asked(handle as object, ask);
+    if (session === undefined && ask !== undefined && hasEnded?.(handle as object) !== true)
+      return this.asked(handle as object, ask);
     return this.active(session);
   }
 
   private async asked(handle: object, ask: Required<Library<object>>['ask']): Promise<Session> {
-    const place = await askPlace((statement) => ask(handle, statement)).catch((cause: unknown) => {
+    // Messages that are enqueued at once ask once: drivers are given one statement at a time.
+    const asking =
+      this.asking.get(handle) ??
+      askPlace((statement) => ask(handle, statement)).finally(() => this.asking.delete(handle));
+    this.asking.set(handle, asking);
+    const place = await asking.catch((cause: unknown) => {
       throw this.none(cause);
     });
     if (place === undefined) throw this.none();

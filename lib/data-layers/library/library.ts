@@ -16,6 +16,8 @@ export interface Library<Tx extends object> {
   readonly howTo: string;
   /** Whether it may be a transaction of this library: an object of another kind is refused. Default: any may. */
   isHandle?(handle: object): boolean;
+  /** Whether it is known to have ended: its connection may be in another one. Default: its connection tells. */
+  hasEnded?(handle: object): boolean;
   /** The driver's connection of a transaction; `undefined` for a handle without one, or with one that has ended. */
   connectionOf?(handle: object): object | undefined;
   /** In place of it, where a handle does not show its connection: runs this statement in the transaction, which tells. Once for each handle. */
@@ -36,6 +38,12 @@ export interface Driver {
   onConnection(seen: (connection: object) => void): void;
   /** Where the relay's own connections lead. */
   readonly relay: { readonly postgres: PostgresSource } | { readonly mysql: MysqlSource | Promise<MysqlSource> };
+}
+
+/** Of a pool of pg or mysql2; `undefined`: it is neither. */
+export function poolDriver(pool: object): Driver | undefined {
+  if ('totalCount' in pool) return pgDriver(pool as unknown as PgPool);
+  return 'getConnection' in pool ? mysql2Driver(pool as unknown as Mysql2Pool) : undefined;
 }
 
 /** What we use of the pool of pg. */

@@ -86,6 +86,16 @@ function describeEnds<Tx extends object>(suite: Suite<Tx>): void {
     await app.outbox.enqueueOutsideTransaction(messageOf(alone));
     await run.assertOnly(app, [one, other, alone], [one, other, alone]);
   });
+
+  it('writes messages that are enqueued at once', async () => {
+    const { app } = suite;
+    const rows = Array.from({ length: 5 }, () => run.row());
+    await app.transaction(async (tx) => {
+      await Promise.all(rows.map((row) => app.outbox.enqueue(messageOf(row), { tx })));
+      for (const row of rows) await app.insert(tx, row);
+    });
+    await run.assertOnly(app, rows, rows);
+  });
 }
 
 function describeScope<Tx extends object>(suite: Suite<Tx>): void {
