@@ -146,7 +146,7 @@ const FIGURES = {
   },
   // As with its lines: an application chooses one.
   'words of the longest page of a data layer': {
-    goal: 1_200,
+    goal: 1_300,
     of: () => Math.max(...within(/^docs\/data-layers(?:\/[\w-]+)?\.md$/).map((file) => words([file]))),
   },
   'words for contributors': {

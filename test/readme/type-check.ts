@@ -35,6 +35,14 @@ function ownNames(): Record<string, string[]> {
   );
 }
 
+/** What the page of data layers uses of what `prisma generate` makes. */
+const GENERATED = `export declare class PrismaClient {
+  constructor(options: { adapter: unknown });
+  readonly order: { create(row: { data: { total: number } }): Promise<{ id: number; total: number }> };
+  $transaction<T>(work: (tx: Pick<PrismaClient, 'order'>) => Promise<T>, options?: object): Promise<T>;
+  $disconnect(): Promise<void>;
+}`;
+
 /** What a project without `lib` in its tsconfig.json gets, with the DOM; and what one that is strict about it has. */
 const LIBS = { default: undefined, es2023: ['lib.es2023.d.ts'] };
 
@@ -43,7 +51,9 @@ export function typeErrors(blocks: readonly Block[], libs: keyof typeof LIBS = '
   const options = { ...OPTIONS, ...(LIBS[libs] && { lib: LIBS[libs] }) };
   // An application with another data layer has other types of its transactions: it is a program of its own, of whole files.
   const isWhole = blocks.some(({ info }) => info !== '');
-  const sources = new Map(isWhole ? [] : [[join(FOLDER, 'prelude.d.ts'), PRELUDE]]);
+  const sources = new Map(
+    isWhole ? [[join(FOLDER, 'generated', 'client.ts'), GENERATED]] : [[join(FOLDER, 'prelude.d.ts'), PRELUDE]],
+  );
   const byFile = new Map<string, Block>();
   for (const block of blocks) {
     const file = join(FOLDER, block.file ?? `src/${block.place.replace(/\W+/g, '-')}.ts`);
