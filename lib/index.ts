@@ -90,7 +90,13 @@ export { OutboxUndecryptableError } from './message/encryption.js';
 export type { EncryptedPayload, EncryptionContext, PayloadEncryption } from './message/encryption.js';
 
 export { outboxSql, type OutboxDialect, type OutboxSchemaOptions } from './data-layers/drivers/outbox-sql.js';
-export type { OutboxDataLayer, OutboxTransaction, Register, TransactionHandle } from './outbox-data-layer.js';
+export type {
+  IsolationLevel,
+  OutboxDataLayer,
+  OutboxTransaction,
+  Register,
+  TransactionHandle,
+} from './outbox-data-layer.js';
 export type {
   Backoff,
   Classifier,
