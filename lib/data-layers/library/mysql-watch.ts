@@ -1,6 +1,6 @@
 import type { SqlResult } from '../../store/executor.js';
 import type { Sql } from '../../store/sql.js';
-import { boundaryOf, isInTransaction } from '../../transaction/sql-boundary.js';
+import { boundaryOf, isEnd, isInTransaction } from '../../transaction/sql-boundary.js';
 import { runOnMysql } from '../drivers/mysql-executor.js';
 import { ConnectionWatch } from './connection-watch.js';
 
@@ -16,8 +16,11 @@ interface Command {
 interface Connection {
   addCommand(command: Command): Command;
   query(sql: string, done: Done): unknown;
-  /** It is lost. */
+  /** It is lost, or ends: a `Quit` that waits for its turn does not say so. */
   readonly _fatalError?: unknown;
+  readonly _closing?: unknown;
+  /** Refuses what is sent then. */
+  _addCommandClosedState(command: Command): Command;
 }
 
 const watches = new WeakMap<object, MysqlWatch>();
@@ -40,16 +43,13 @@ const ENDS: Readonly<Record<string, string>> = {
 
 class MysqlWatch extends ConnectionWatch {
   isActive = false;
-  /** The driver takes a statement of ours. */
-  private isOurs = false;
   private readonly add: Connection['addCommand'];
 
   constructor(readonly connection: Connection) {
     super(true); // no command goes past it, so nobody counts bytes
-    const { addCommand } = connection;
-    // The driver puts another one in its place when the connection is lost.
+    const add = connection.addCommand.bind(connection);
     this.add = (command) =>
-      (connection._fatalError ? connection : { addCommand: addCommand.bind(connection) }).addCommand(command);
+      connection._fatalError || connection._closing ? connection._addCommandClosedState(command) : add(command);
     connection.addCommand = (command) => this.taken(command);
   }
 
@@ -70,18 +70,18 @@ class MysqlWatch extends ConnectionWatch {
     return this.asOurs(() => this.send('rollback'));
   }
 
-  /** The driver takes a statement at the call. */
+  /** The driver takes a statement at the call; by now it may refuse those of others, as the application has sent its `Quit`. */
   private asOurs<T>(statement: () => T): T {
-    this.isOurs = true;
+    const { addCommand } = this.connection;
+    this.connection.addCommand = this.add;
     try {
       return statement();
     } finally {
-      this.isOurs = false;
+      this.connection.addCommand = addCommand;
     }
   }
 
   private taken(command: Command): Command {
-    if (this.isOurs) return this.add(command);
     const sql = command.sql ?? command.statement?.query ?? ENDS[command.constructor.name] ?? '';
     // The driver goes on with what it prepared as soon as it has called back.
     const isPlain = sql === '' || this.isNothing(sql);
@@ -96,9 +96,8 @@ class MysqlWatch extends ConnectionWatch {
         if (onResult !== undefined) {
           command.onResult = (...args) => {
             answer = args;
-            const [error, result] = args;
-            if (error !== null && error !== undefined) reject(error as Error);
-            else resolve(this.told(sql, result));
+            if (args[0] !== null && args[0] !== undefined) reject(args[0] as Error);
+            else resolve(this.told(sql, args));
             if (isPlain) onResult.apply(command, args);
           };
         }
@@ -127,15 +126,15 @@ class MysqlWatch extends ConnectionWatch {
     if (boundary === 'commit' || boundary === 'rollback') this.isActive = false;
   }
 
-  /** Rows tell nothing of the transaction; of several statements the last one does. */
-  private told<T>(sql: unknown, result: T): T {
-    const last: unknown = Array.isArray(result) ? result.at(-1) : result;
-    const { affectedRows, fieldCount, serverStatus } = (last ?? {}) as Partial<Record<string, unknown>>;
-    const isHeader = typeof affectedRows === 'number' && typeof fieldCount === 'number'; // no row with a column of that name
-    const status = isHeader ? isInTransaction(serverStatus) : undefined;
-    const isActive = status ?? (boundaryOf(sql) === 'begin' || this.isActive);
+  /** Rows tell nothing of the transaction, whatever their columns are called; of several statements the last one without any does. */
+  private told(sql: unknown, [, result, fields]: Parameters<Done>): unknown[] {
+    const areSeveral = Array.isArray(fields) && (fields[0] === undefined || Array.isArray(fields[0]));
+    const headers = (areSeveral ? (result as unknown[]) : [result]).filter((one) => !Array.isArray(one));
+    const status = isInTransaction((headers.at(-1) as { serverStatus?: unknown } | undefined)?.serverStatus);
+    const boundary = boundaryOf(sql);
+    const isActive = status ?? (boundary === 'begin' || (this.isActive && !isEnd(boundary)));
     if (isActive && !this.isActive && this.state.ended) this.state.begin(); // by no BEGIN of its own: autocommit is off
     this.isActive = isActive;
-    return result;
+    return headers;
   }
 }
