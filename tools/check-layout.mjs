@@ -190,7 +190,6 @@ const PACKAGES = {
       ...['tables', 'steps', 'with-patience'].map((name) => `lib/cli/migrate/${name}.ts`),
     ],
   },
-  kysely: { room: 'data-layers/kysely', types: [] },
 };
 /**
  * Rooms beside the core, for operators and for tests: of the core they import what the public face exports, and these files. The list

@@ -16,6 +16,7 @@ import type {
   PlainMessage,
   ReportOption,
 } from './options.js';
+import { isPlainObject } from './plain-object.js';
 import type { EnqueueRuntime } from './runtime.js';
 import { numberOf } from './destinations.js';
 import { typeName } from '../options/text-checks.js';
@@ -27,10 +28,9 @@ import { TransactionScope } from '../transaction/transaction-scope.js';
 /** A caller's function, to which its data layer hands what it has of a transaction. */
 type InTransaction<T> = (handle: object) => Promise<T>;
 
-/** A manager in the place of the options would be read as options without one. */
+/** A transaction in the place of the options would be read as options without one. */
 function refuseHandle(options: EnqueueOptions | undefined): void {
-  const handle = options as { query?: unknown; queryRunner?: unknown } | undefined;
-  if (typeof handle?.query !== 'function' && handle?.queryRunner === undefined) return;
+  if (options === undefined || isPlainObject(options)) return;
   throw new OutboxMessageError('INVALID_MESSAGE', `The options of enqueue are ${typeName(options)}.`, {
     hint: 'Pass it by its name, enqueue(message, { tx }), or use outbox.with(tx).enqueue(message).',
   });

@@ -1,5 +1,5 @@
 /** `nestjs-outbox/kysely`: the data layer of an application that uses Kysely over a pool of pg or mysql2. */
-import { CompiledQuery, type Kysely, type Transaction } from 'kysely';
+import type { Kysely, Transaction } from 'kysely';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { OutboxDataLayer } from '../../outbox-data-layer.js';
 import { dataLayerOf } from '../library/layer.js';
@@ -34,7 +34,10 @@ export function kyselyLayer<Db>(db: Kysely<Db>, { pool }: { readonly pool: objec
     // The database is none, and would take a connection of the pool to answer.
     isHandle: (handle) => 'getExecutor' in handle && (handle as Transaction<Db>).isTransaction,
     hasEnded: (trx) => ended.get(trx) ?? !tellsEnd(db, trx as Transaction<Db>),
-    ask: (trx, statement) => trx.executeQuery(CompiledQuery.raw(statement)),
+    async ask(trx, statement) {
+      const { CompiledQuery } = await import('kysely');
+      return trx.executeQuery(CompiledQuery.raw(statement));
+    },
     transaction(work, isolation) {
       const builder = db.transaction();
       return (isolation === undefined ? builder : builder.setIsolationLevel(isolation.toLowerCase() as never)).execute(

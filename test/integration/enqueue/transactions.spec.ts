@@ -101,7 +101,7 @@ describeOnEach([], 'enqueue, in the caller’s transaction', (kind) => {
       ).rejects.toMatchObject({
         code: 'INVALID_MESSAGE',
         message: expect.stringMatching(
-          /^The options of enqueue are an? EntityManager\. .*enqueue\(message, \{ manager \}\)/,
+          /^The options of enqueue are an? EntityManager\. .*enqueue\(message, \{ tx \}\)/,
         ),
       });
     });
