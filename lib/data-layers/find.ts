@@ -22,7 +22,8 @@ export async function typeOrmModule(
   const provider = await import('./typeorm/provider.js').then(
     ({ typeOrmProvider }) => typeOrmProvider(token, dataSource),
     (error: unknown) => {
-      if (!NOT_FOUND.has((error as { code?: unknown }).code)) throw error;
+      const { code, message } = error as { code?: unknown; message?: string };
+      if (!NOT_FOUND.has(code) || !/'typeorm'/.test(message ?? '')) throw error;
       return { provide: token, useValue: undefined };
     },
   );
