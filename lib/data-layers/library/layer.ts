@@ -139,7 +139,9 @@ class DriverLayer implements DataLayer {
 
 const foreign = (): OutboxTransactionRequiredError =>
   new OutboxTransactionRequiredError('The transaction runs on a connection that is not of the outbox.', {
-    hint: 'An outbox writes into the database of its own data layer; name another outbox with @InjectOutbox(name).',
+    hint:
+      'An outbox writes into the database of its own data layer; name another outbox with @InjectOutbox(name). ' +
+      'Or the connection was taken from the pool before the layer was made, or the handle is of another db object.',
   });
 
 async function askSchema(relay: Library<object>['driver']['relay']): Promise<string | undefined> {

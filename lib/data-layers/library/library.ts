@@ -52,6 +52,7 @@ export interface PgPool {
   readonly options: object;
 }
 export function pgDriver(pool: PgPool): Driver {
+  if (!('totalCount' in pool)) throw refusal('It is no pool of pg.', 'Make one with new Pool({ … }).');
   return {
     pool,
     connectionOf: (client) => client,

@@ -8,6 +8,7 @@ import { pgDriver } from '../library/library.js';
 /**
  * A transaction is a client of this pool, between BEGIN and COMMIT: `outbox.enqueue(event, { tx: client })`.
  * @param pool of pg; the relay's own connections have its options
+ * @throws OutboxConfigurationError `UNSUPPORTED_DATABASE`: it is no pool
  */
 export function pgLayer(pool: Pool): OutboxDataLayer<PoolClient> {
   return dataLayerOf<PoolClient>({

@@ -98,6 +98,17 @@ describeOnEach([], 'the end of a transaction, and what is enqueued meanwhile', (
     expect(await left()).toEqual({ messages: 1, things: 0 });
   });
 
+  it('A8: what is called behind a ROLLBACK TO that waits for a write is not taken back by it', async () => {
+    await db.dataSource.transaction(async (manager) => {
+      await manager.query('savepoint a');
+      const enqueue = (n: number) => outbox.enqueue(message(n), { manager });
+      const called = [enqueue(1), manager.query('rollback to savepoint a'), enqueue(2)];
+      const [, , last] = await Promise.allSettled(called);
+      expect(last).toMatchObject({ reason: { code: 'TRANSACTION_REQUIRED' } });
+    });
+    expect(await left()).toEqual({ messages: 0, things: 0 });
+  });
+
   it('A8: a commit that fails ends the transaction, too', async () => {
     const runner = db.dataSource.createQueryRunner();
     try {
