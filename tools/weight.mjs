@@ -124,7 +124,7 @@ function options() {
 const FIGURES = {
   'lines of the core rooms': { goal: 22_000, of: () => lines(sources.filter((file) => CORE.test(file))) },
   'lines of lib but for data layers': { goal: 40_000, of: () => lines(sources.filter((file) => !LAYERS.test(file))) },
-  'lines of what data layers share': { goal: 1_600, of: () => lines(sources.filter((file) => SHARED.test(file))) },
+  'lines of what data layers share': { goal: 2_000, of: () => lines(sources.filter((file) => SHARED.test(file))) },
   'lines of the longest data layer': {
     goal: 80,
     of: () => Math.max(...sources.filter((file) => LAYER.test(file)).map((file) => lines([file]))),
@@ -146,7 +146,7 @@ const FIGURES = {
   },
   // As with its lines: an application chooses one.
   'words of the longest page of a data layer': {
-    goal: 1_300,
+    goal: 1_400,
     of: () => Math.max(...within(/^docs\/data-layers(?:\/[\w-]+)?\.md$/).map((file) => words([file]))),
   },
   'words for contributors': {

@@ -2,7 +2,7 @@ import { PrismaPg } from '@prisma/adapter-pg';
 import { Pool } from 'pg';
 import { prismaLayer } from 'nestjs-outbox/prisma';
 import { describeDataLayerContract } from 'nestjs-outbox/testing';
-import { dataLayerHarness } from '../support/data-layer.js';
+import { dataLayerHarness, unshaken } from '../support/data-layer.js';
 import { PrismaClient, type Client, type Transaction } from '../support/prisma/client.js';
 import { describeWith } from '../support/services.js';
 
@@ -10,7 +10,7 @@ import { describeWith } from '../support/services.js';
 const PATIENCE = { maxWait: 300_000, timeout: 300_000 };
 
 async function open(connectionString: string, max: number) {
-  const pool = new Pool({ connectionString, max });
+  const pool = unshaken(new Pool({ connectionString, max }));
   const prisma = new PrismaClient({ adapter: new PrismaPg(pool) });
   return {
     dataLayer: prismaLayer(prisma, pool),

@@ -35,7 +35,10 @@ export async function loadPackage<T>(name: string, folder: string): Promise<T> {
   const beside = own === undefined ? resolved(name, ownFile()) : join(dirname(ownFile()), '..', own);
   const file = resolved(name, join(folder, 'any.js')) ?? beside;
   if (file !== undefined) return (await import(pathToFileURL(file).href)) as T;
-  const how = name === 'typeorm' ? '--save-dev typeorm, which the command line reaches the database with' : name;
+  const how =
+    name === 'typeorm'
+      ? '--save-dev typeorm, which the command line reaches a URL with; --module dist/app.module.js reaches what the application does'
+      : name;
   throw new CliError(EXIT.failed, `The package ${name} is not installed: npm install ${how}.`);
 }
 

@@ -25,7 +25,7 @@ const HOW_TO = 'Pass { tx: trx } from knex.transaction((trx) => …), or call it
  * @throws OutboxConfigurationError `UNSUPPORTED_DATABASE`: it has another client. `INVALID_OPTIONS`: its `connection` is a function
  */
 export function knexLayer(knex: Knex): OutboxDataLayer<Knex.Transaction> {
-  const client = knex.client as Client;
+  const client = (knex.client ?? { config: {} }) as Client;
   return dataLayerOf<Knex.Transaction>({
     source: knex,
     driver: driverOf(client),
@@ -33,6 +33,7 @@ export function knexLayer(knex: Knex): OutboxDataLayer<Knex.Transaction> {
     // The root has none of it, and would take a connection of the pool to answer.
     isHandle: (handle) => 'isCompleted' in handle,
     hasEnded: (trx) => (trx as Knex.Transaction).isCompleted(),
+    identityOf: (trx) => (trx as Knex.Transaction).client as object,
     ask: async (trx, statement) => trx.raw(statement),
     transaction(work, isolation) {
       const isolationLevel = isolation?.toLowerCase() as Knex.IsolationLevels | undefined;

@@ -34,6 +34,7 @@ export function kyselyLayer<Db>(db: Kysely<Db>, { pool }: { readonly pool: objec
     // The database is none, and would take a connection of the pool to answer.
     isHandle: (handle) => 'getExecutor' in handle && (handle as Transaction<Db>).isTransaction,
     hasEnded: (trx) => ended.get(trx) ?? !tellsEnd(db, trx as Transaction<Db>),
+    identityOf: (trx) => (trx as Transaction<Db>).getExecutor(),
     async ask(trx, statement) {
       const { CompiledQuery } = await import('kysely');
       return trx.executeQuery(CompiledQuery.raw(statement));

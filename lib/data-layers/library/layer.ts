@@ -33,9 +33,9 @@ class DriverLayer implements DataLayer {
   defaultSchema: string | undefined;
   private readonly watches = new WeakMap<object, ConnectionWatch>();
   private readonly own = new WeakSet<object>();
-  /** Of handles that were asked for. */
+  /** Of transactions that were asked for. */
   private readonly places = new WeakMap<object, Place>();
-  private readonly asking = new WeakMap<object, Promise<Place | undefined>>();
+  private readonly asking = new WeakMap<object, ReturnType<typeof askPlace>>();
 
   constructor(readonly library: Library<object>) {
     const { source, howTo, driver } = library;
@@ -62,7 +62,8 @@ class DriverLayer implements DataLayer {
       throw new OutboxTransactionRequiredError(`${typeName(handle)} is no transaction.`, { hint: this.howTo });
     }
     if (library.hasEnded?.(handle) === true) return undefined;
-    const place = places.get(handle);
+    const identity = library.identityOf?.(handle);
+    const place = identity && places.get(identity);
     if (place !== undefined) return this.sessionOf(place.watch, handle, place.number);
     const connection = library.connectionOf?.(handle);
     return connection === undefined ? undefined : this.sessionOf(this.watches.get(connection), handle);
@@ -77,16 +78,21 @@ class DriverLayer implements DataLayer {
   }
 
   private async asked(handle: object, ask: Required<Library<object>>['ask']): Promise<Session> {
-    // Messages that are enqueued at once ask once: drivers are given one statement at a time.
-    const asking =
-      this.asking.get(handle) ??
-      askPlace((statement) => ask(handle, statement)).finally(() => this.asking.delete(handle));
-    this.asking.set(handle, asking);
+    const identity = this.library.identityOf?.(handle);
+    const known = identity && this.asking.get(identity);
+    const asking = known ?? askPlace((statement) => ask(handle, statement));
+    if (identity !== undefined && known === undefined) {
+      // Messages that are enqueued at once ask once: drivers are given one statement at a time.
+      this.asking.set(identity, asking);
+      const settled = (): void => void this.asking.delete(identity);
+      asking.then(settled, settled);
+    }
     const place = await asking.catch((cause: unknown) => {
       throw this.none(cause);
     });
-    if (place === undefined) throw this.none();
-    this.places.set(handle, place);
+    if (place === undefined) throw unheard();
+    if (place === 'outside') throw this.none();
+    if (identity !== undefined) this.places.set(identity, place);
     return this.active(this.sessionOf(place.watch, handle, place.number));
   }
 
@@ -136,6 +142,11 @@ class DriverLayer implements DataLayer {
       : new MysqlDatabase(relay.mysql, settings);
   }
 }
+
+const unheard = (): OutboxTransactionRequiredError =>
+  new OutboxTransactionRequiredError('The statement that asks for its connection was heard on none of the pool.', {
+    hint: 'The transaction is one of another pool than the data layer has, or something in between changes statements.',
+  });
 
 const foreign = (): OutboxTransactionRequiredError =>
   new OutboxTransactionRequiredError('The transaction runs on a connection that is not of the outbox.', {

@@ -20,8 +20,13 @@ export interface Library<Tx extends object> {
   hasEnded?(handle: object): boolean;
   /** The driver's connection of a transaction; `undefined` for a handle without one, or with one that has ended. */
   connectionOf?(handle: object): object | undefined;
-  /** In place of it, where a handle does not show its connection: runs this statement in the transaction, which tells. Once for each handle. */
+  /** In place of it, where a handle does not show its connection: runs this statement in the transaction, which tells. */
   ask?(tx: Tx, statement: string): Promise<unknown>;
+  /**
+   * What is one object for one transaction, read from the handle: a proxy may stand for another one each time. A transaction is asked
+   * for once by it. Default: each enqueue asks.
+   */
+  identityOf?(handle: object): object | undefined;
   /** Begins a transaction; commits when `work` resolves, and rolls back when it rejects. */
   transaction<T>(work: (tx: Tx) => Promise<T>, isolation?: IsolationLevel): Promise<T>;
   /** A savepoint in it; left out, it is made by statements on the connection, with the same handle inside. */
@@ -41,7 +46,8 @@ export interface Driver {
 }
 
 /** Of a pool of pg or mysql2; `undefined`: it is neither. */
-export function poolDriver(pool: object): Driver | undefined {
+export function poolDriver(given: object | undefined): Driver | undefined {
+  const pool = Object(given) as object;
   if ('totalCount' in pool) return pgDriver(pool as unknown as PgPool);
   return 'getConnection' in pool ? mysql2Driver(pool as unknown as Mysql2Pool) : undefined;
 }
@@ -52,7 +58,8 @@ export interface PgPool {
   readonly options: object;
 }
 export function pgDriver(pool: PgPool): Driver {
-  if (!('totalCount' in pool)) throw refusal('It is no pool of pg.', 'Make one with new Pool({ … }).');
+  if (!('totalCount' in (Object(pool) as object)))
+    throw refusal('It is no pool of pg.', 'Make one with new Pool({ … }).');
   return {
     pool,
     connectionOf: (client) => client,

@@ -13,6 +13,9 @@ interface Transaction {
   $queryRawUnsafe(statement: string): Promise<unknown>;
 }
 
+/** From 7.5 on what a transaction has; with releases before it each enqueue asks. */
+const SCOPE = Symbol.for('prisma.client.transaction.scope_context');
+
 const ISOLATION = {
   'READ UNCOMMITTED': 'ReadUncommitted',
   'READ COMMITTED': 'ReadCommitted',
@@ -36,6 +39,7 @@ export function prismaLayer<Client extends PrismaDatabase>(
     howTo:
       'Pass { tx } from prisma.$transaction(async (tx) => …), or call it inside outbox.transaction(…). The client must be over the pool that prismaLayer(prisma, pool) has.',
     isHandle: (handle) => '$queryRawUnsafe' in handle && !('$connect' in handle),
+    identityOf: (tx) => (tx as Record<symbol, object | undefined>)[SCOPE],
     ask: (tx, statement) => (tx as Transaction).$queryRawUnsafe(statement),
     transaction: (work, isolation) =>
       prisma.$transaction(

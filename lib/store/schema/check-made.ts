@@ -4,7 +4,7 @@ import type { SchemaSettings } from '../outbox-store.js';
 
 /** What to do about tables that are missing. */
 export const RUN_MIGRATIONS =
-  'Run npx nestjs-outbox migrate upgrade --module dist/app.module.js, or the migrations of outboxMigrations(); in development, database.setup: "create" makes them. If the migrations ran before and the tables are gone, run the up of outboxSql().';
+  'Run npx nestjs-outbox migrate upgrade --module dist/app.module.js, the migrations of outboxMigrations(), or without TypeORM the SQL of npx nestjs-outbox migrate print; in development, database.setup: "create" makes them. If the migrations ran before and the tables are gone, run the up of outboxSql().';
 
 /** What to do about tables that `create` left as they were. */
 export const ADDS_ONLY =

@@ -185,6 +185,34 @@ function describeRefusals<Tx extends object>(suite: Suite<Tx>): void {
     await run.assertOnly(app, [row, next], [next]);
   });
 
+  it('tells transactions apart that one proxy stands for', async () => {
+    const { app } = suite;
+    const [kept, back] = [run.row(), run.row()];
+    let current: Tx | undefined;
+    const proxy = new Proxy((() => undefined) as object, {
+      has: (_, name) => name in (current as Tx),
+      get(_, name) {
+        const value: unknown = Reflect.get(current as Tx, name);
+        return typeof value === 'function' && !/^class\b/.test(String(value)) ? value.bind(current) : value;
+      },
+    }) as Tx;
+    const write = async (tx: Tx, row: number): Promise<void> => {
+      await app.insert(tx, row);
+      current = tx;
+      await app.outbox.enqueue(messageOf(row), { tx: proxy }).catch(() => undefined); // a layer may refuse all proxies
+    };
+    await app.transaction(async (tx) => {
+      await write(tx, kept);
+      const failed = app.transaction(async (other) => {
+        await write(other, back);
+        throw thrown;
+      });
+      await assert.rejects(failed, { message: thrown.message });
+    });
+    const { messages } = await run.outcome(app, [kept, back], 0);
+    assert.equal(messages.includes(back), false);
+  });
+
   it('writes an enqueue that nobody awaits with its transaction, or refuses it', async () => {
     const { app } = suite;
     for (const end of ['commit', 'rollback']) {
