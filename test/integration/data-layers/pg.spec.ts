@@ -65,7 +65,7 @@ describeWith('postgres', 'data layers over pg', () => {
   });
   beforeEach(async () => {
     written = [];
-    await admin.query('truncate thing, outbox_ready');
+    await admin.query('delete from thing; delete from outbox_ready');
     client = await pool.connect();
   });
   afterEach(() => client.release(true));
@@ -147,7 +147,7 @@ describeWith('postgres', 'data layers over pg', () => {
     });
     const service = await start(pgLayer(other));
     await expect(service.transaction(() => service.enqueue(message(1)))).rejects.toBe(LOST);
-    await other.query('insert into thing values (1)');
+    await other.query('insert into thing values ($1)', [10 + lost.length]);
     expect(await left()).toEqual({ messages: 0, things: 1 });
   });
 
