@@ -4,8 +4,8 @@ import type { Sql } from '../../store/sql.js';
 import { tellPerhaps } from '../../transaction/after-commit.js';
 import { isRefusal } from '../../transaction/refusal.js';
 import { boundaryOf, isEnd, type Boundary } from '../../transaction/sql-boundary.js';
-import { tellPlace } from './ask.js';
 import { TransactionWatch } from '../../transaction/transaction-watch.js';
+import { tellPlace } from './ask.js';
 
 /**
  * A connection of the application's driver. All that is sent on it comes by here, whatever library sends it; statements of ours go

@@ -187,12 +187,8 @@ class DriverSession implements Session {
 
   demandActive(): void {
     if (this.isActive) return;
-    throw new OutboxTransactionRequiredError(
-      'The connection has no open transaction: it did not begin, or it has ended.',
-      {
-        hint: this.library.howTo,
-      },
-    );
+    const text = 'The connection has no open transaction: it did not begin, or it has ended.';
+    throw new OutboxTransactionRequiredError(text, { hint: this.library.howTo });
   }
 
   listen(): ConnectionWatch {

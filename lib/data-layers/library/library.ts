@@ -92,6 +92,7 @@ export function mysql2Driver(pool: Mysql2Pool): Driver {
         createConnection: createConnection as unknown as MysqlSource['createConnection'],
         options: Object.fromEntries(Object.entries(address).filter(([, value]) => value !== undefined)),
       }));
+      mysql.catch(() => undefined); // told to who asks for a connection
       return { mysql };
     },
   };
