@@ -45,15 +45,12 @@ export function pickDataLayer(
     throw invalid(`dataLayer is ${show(given)}`, `It must be ${LAYERS}.`);
   }
   if (ofTypeOrm !== undefined) return ofTypeOrm(modules);
-  throw new OutboxConfigurationError(
-    'MISSING_PEER',
-    'OutboxModule: no dataLayer is given, and TypeORM is not installed.',
-    {
-      hint: `Give one, dataLayer: ${LAYERS}; or run \`npm install typeorm\`.`,
-    },
-  );
+  const text = 'OutboxModule: no dataLayer is given, and TypeORM is not installed.';
+  const hint = `Give one, dataLayer: ${LAYERS}; or run \`npm install typeorm\`.`;
+  throw new OutboxConfigurationError('MISSING_PEER', text, { hint });
 }
-const LAYERS = 'pgLayer(pool), mysql2Layer(pool), drizzleLayer(db) or another one of docs/data-layers.md';
+const LAYERS =
+  'prismaLayer(prisma, pool), drizzleLayer(db), knexLayer(knex), kyselyLayer(db, { pool }), pgLayer(pool) or mysql2Layer(pool)';
 
 const invalid = (problem: string, hint: string): OutboxConfigurationError =>
   new OutboxConfigurationError('INVALID_OPTIONS', `OutboxModule: ${problem}.`, { hint });

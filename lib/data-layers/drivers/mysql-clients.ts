@@ -30,7 +30,10 @@ export class MysqlClients {
     if (this.closed) throw new StoreClosed();
     const client = createConnection({ ...options, ...OURS, connectTimeout });
     client.on('error', () => undefined); // the statement in hand fails by itself; without one nobody is interested
-    if (!('execute' in client)) throw refusal();
+    if (!('execute' in client)) {
+      client.destroy();
+      throw refusal();
+    }
     await new Promise<void>((resolve, reject) => {
       // The driver's own limit ends with the server's first packet.
       const cancel = systemClock.after(connectTimeout + CLIENT_GRACE, () => {
