@@ -79,7 +79,7 @@ export function mysql2Driver(pool: Mysql2Pool): Driver {
   if (options === undefined)
     throw refusal('The data layer was given no pool of mysql2.', 'Make one with createPool({ … }).');
   if (options['queryFormat'] !== undefined)
-    throw refusal('The pool of mysql2 has a queryFormat.', 'Leave it out: the driver formats what the outbox sends.');
+    throw refusal('The pool of mysql2 has a queryFormat.', 'Leave it out, or give the outbox another pool.');
   const address = Object.fromEntries(OF_THE_ADDRESS.map((name) => [name, options[name]]));
   return {
     pool: pool.pool ?? pool,
