@@ -59,7 +59,7 @@ export interface PgPool {
 }
 export function pgDriver(pool: PgPool): Driver {
   if (!('totalCount' in (Object(pool) as object)))
-    throw refusal('The data layer was given no pool of pg.', 'Make one with new Pool({ … }).');
+    throw refusal('The layer was given no pool of pg.', 'Make one: new Pool({ … }).');
   return {
     pool,
     connectionOf: (client) => client,
@@ -76,8 +76,7 @@ export interface Mysql2Pool {
 export function mysql2Driver(pool: Mysql2Pool): Driver {
   const { config } = (pool.pool ?? pool) as { config?: { connectionConfig?: Readonly<Record<string, unknown>> } };
   const options = config?.connectionConfig;
-  if (options === undefined)
-    throw refusal('The data layer was given no pool of mysql2.', 'Make one with createPool({ … }).');
+  if (options === undefined) throw refusal('The layer was given no pool of mysql2.', 'Make one: createPool({ … }).');
   if (options['queryFormat'] !== undefined)
     throw refusal('The pool of mysql2 has a queryFormat.', 'Leave it out, or give the outbox another pool.');
   const address = Object.fromEntries(OF_THE_ADDRESS.map((name) => [name, options[name]]));
