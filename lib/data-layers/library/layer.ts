@@ -42,7 +42,7 @@ class DriverLayer implements DataLayer {
     this.source = source;
     this.howTo = howTo;
     this.relay = driver.relay;
-    const watch = 'postgres' in this.relay ? watchPostgres : watchMysql;
+    const watch = driver.watch ?? ('postgres' in this.relay ? watchPostgres : watchMysql);
     driver.onConnection((connection) => {
       if (this.watches.has(connection)) return;
       const watched = watch(connection);
