@@ -103,13 +103,9 @@ class DriverLayer implements DataLayer {
   }
 
   private sessionOf(watch: Place['watch'] | undefined, handle: object, number?: number): Session | undefined {
-    if (watch === undefined || !this.isOwn(watch)) throw foreign();
+    if (watch === undefined || !this.own.has(watch)) throw foreign();
     if (number !== undefined && number !== watch.state.number) return undefined;
-    return new DriverSession(watch, handle, this.library);
-  }
-
-  private isOwn(watch: object): watch is ConnectionWatch {
-    return this.own.has(watch);
+    return new DriverSession(watch as ConnectionWatch, handle, this.library);
   }
 
   private none(cause?: unknown): OutboxTransactionRequiredError {
