@@ -45,7 +45,7 @@ class DriverLayer implements DataLayer {
     const watch = driver.watch ?? ('postgres' in this.relay ? watchPostgres : watchMysql);
     driver.onConnection((connection) => {
       if (this.watches.has(connection)) return;
-      const watched = watch(connection);
+      const watched = watch(connection) as ConnectionWatch;
       this.watches.set(connection, watched);
       this.own.add(watched);
     });

@@ -2,7 +2,6 @@ import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { IsolationLevel } from '../../outbox-data-layer.js';
 import type { MysqlSource } from '../drivers/mysql-clients.js';
 import type { PostgresSource } from '../drivers/postgres-clients.js';
-import type { ConnectionWatch } from './connection-watch.js';
 
 /**
  * SEAM: the library through which an application reaches its database, over pg or mysql2. It says which connection of the driver
@@ -42,8 +41,8 @@ export interface Driver {
   connectionOf(client: object): object;
   /** Calls `seen` with each connection before the application sends anything on it. */
   onConnection(seen: (connection: object) => void): void;
-  /** Watches one from now on. Default: a connection of pg or mysql2. */
-  watch?(connection: object): ConnectionWatch;
+  /** A `ConnectionWatch` of one of another driver, from now on. Default: of pg or mysql2. */
+  watch?(connection: object): object;
   /** Where the relay's own connections lead. */
   readonly relay: { readonly postgres: PostgresSource } | { readonly mysql: MysqlSource | Promise<MysqlSource> };
 }
