@@ -18,7 +18,8 @@ function openPostgres(connectionString: string, max: number) {
 function openMysql(url: string, connectionLimit: number) {
   const { hostname: host, port, username: user, password, pathname } = new URL(url);
   const given = { host, port: Number(port), user, password, database: pathname.slice(1), connectionLimit };
-  const pool = createPool({ ...given, allowPublicKeyRetrieval: true });
+  const patience = { acquireTimeout: PATIENCE.maxWait, connectTimeout: PATIENCE.maxWait };
+  const pool = createPool({ ...given, ...patience, allowPublicKeyRetrieval: true });
   return opened(new MysqlPrismaClient({ adapter: new PrismaMariaDb(pool) }), pool);
 }
 
