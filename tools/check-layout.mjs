@@ -67,6 +67,11 @@ const ROOMS = {
   'data-layers/library': ['options', 'store', 'transaction', 'data-layers/drivers'],
   // A library's room without a row of its own: it says which connection of a driver a transaction runs on.
   'data-layers/*': ['options', 'data-layers/library'],
+  'data-layers/knex': ['options', 'data-layers/library'],
+  // On MariaDB and MySQL it has a driver of its own, which needs a watch.
+  'data-layers/prisma': ['options', 'store', 'transaction', 'data-layers/drivers', 'data-layers/library'],
+  // Its release 6 runs over Knex.
+  'data-layers/mikro-orm': ['options', 'data-layers/library', 'data-layers/knex'],
   'data-layers/typeorm': [
     'message',
     'time',

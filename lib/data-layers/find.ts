@@ -50,7 +50,7 @@ export function pickDataLayer(
   throw new OutboxConfigurationError('MISSING_PEER', text, { hint });
 }
 const LAYERS =
-  'prismaLayer(prisma, pool), drizzleLayer(db), knexLayer(knex), kyselyLayer(db, { pool }), pgLayer(pool) or mysql2Layer(pool)';
+  'prismaLayer(prisma, pool), drizzleLayer(db), knexLayer(knex), kyselyLayer(db, { pool }), mikroOrmLayer(orm), pgLayer(pool) or mysql2Layer(pool)';
 
 const invalid = (problem: string, hint: string): OutboxConfigurationError =>
   new OutboxConfigurationError('INVALID_OPTIONS', `OutboxModule: ${problem}.`, { hint });

@@ -1,17 +1,29 @@
+import { PrismaMariaDb } from '@prisma/adapter-mariadb';
 import { PrismaPg } from '@prisma/adapter-pg';
+import { createPool } from 'mariadb';
 import { Pool } from 'pg';
 import { prismaLayer } from 'nestjs-outbox/prisma';
 import { describeDataLayerContract } from 'nestjs-outbox/testing';
 import { dataLayerHarness, unshaken } from '../support/data-layer.js';
-import { PrismaClient, type Client, type Transaction } from '../support/prisma/client.js';
+import { MysqlPrismaClient, PrismaClient, type Client, type Transaction } from '../support/prisma/client.js';
 import { describeWith } from '../support/services.js';
 
 /** Milliseconds: 200 transactions share five connections, on a machine that may be busy. */
 const PATIENCE = { maxWait: 300_000, timeout: 300_000 };
 
-async function open(connectionString: string, max: number) {
+function openPostgres(connectionString: string, max: number) {
   const pool = unshaken(new Pool({ connectionString, max }));
-  const prisma = new PrismaClient({ adapter: new PrismaPg(pool) });
+  return opened(new PrismaClient({ adapter: new PrismaPg(pool) }), pool);
+}
+function openMysql(url: string, connectionLimit: number) {
+  const { hostname: host, port, username: user, password, pathname } = new URL(url);
+  const given = { host, port: Number(port), user, password, database: pathname.slice(1), connectionLimit };
+  const patience = { acquireTimeout: PATIENCE.maxWait, connectTimeout: PATIENCE.maxWait };
+  const pool = createPool({ ...given, ...patience, allowPublicKeyRetrieval: true });
+  return opened(new MysqlPrismaClient({ adapter: new PrismaMariaDb(pool) }), pool);
+}
+
+async function opened(prisma: Client, pool: Pool | ReturnType<typeof createPool>) {
   return {
     dataLayer: prismaLayer(prisma, pool),
     outside: prisma,
@@ -25,7 +37,13 @@ async function open(connectionString: string, max: number) {
   };
 }
 
+const create = ({ outside }: { outside: object }, sql: string) => (outside as Client).$executeRawUnsafe(sql);
+
 describeWith('postgres', 'Prisma', () => {
-  const create = ({ outside }: { outside: object }, sql: string) => (outside as Client).$executeRawUnsafe(sql);
-  describeDataLayerContract('Prisma on PostgreSQL', dataLayerHarness('postgres', open, create));
+  describeDataLayerContract('Prisma on PostgreSQL', dataLayerHarness('postgres', openPostgres, create));
+});
+describe.each(['mariadb', 'mysql'] as const)('%s', (kind) => {
+  describeWith(kind, kind, () => {
+    describeDataLayerContract(`Prisma on ${kind}`, dataLayerHarness(kind, openMysql, create));
+  });
 });

@@ -13,6 +13,7 @@ const ENTRIES: Readonly<Record<string, RegExp>> = {
   './drizzle': /\bDrizzle\b/i,
   './knex': /\bKnex\b/i,
   './kysely': /\bKysely\b/i,
+  './mikro-orm': /\bMikroORM\b/i,
   './data-layer': /\bdata layers? of (?:your|its) own\b/i,
   './prisma': /\bPrisma\b/i,
   './kafka': /\bKafka\b/i,

@@ -33,7 +33,7 @@ describe('the documents', () => {
     600_000,
   );
 
-  it.each(['drizzle', 'prisma', 'pg', 'mysql2', 'own'])(
+  it.each(['drizzle', 'prisma', 'mikro-orm', 'pg', 'own'])(
     'hold an application of another data layer that compiles: %s',
     (layer) => {
       expect(blocksIn('ts', layer).length).toBeGreaterThan(0);

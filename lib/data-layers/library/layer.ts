@@ -42,10 +42,10 @@ class DriverLayer implements DataLayer {
     this.source = source;
     this.howTo = howTo;
     this.relay = driver.relay;
-    const watch = 'postgres' in this.relay ? watchPostgres : watchMysql;
+    const watch = driver.watch ?? ('postgres' in this.relay ? watchPostgres : watchMysql);
     driver.onConnection((connection) => {
       if (this.watches.has(connection)) return;
-      const watched = watch(connection);
+      const watched = watch(connection) as ConnectionWatch;
       this.watches.set(connection, watched);
       this.own.add(watched);
     });
@@ -103,13 +103,9 @@ class DriverLayer implements DataLayer {
   }
 
   private sessionOf(watch: Place['watch'] | undefined, handle: object, number?: number): Session | undefined {
-    if (watch === undefined || !this.isOwn(watch)) throw foreign();
+    if (watch === undefined || !this.own.has(watch)) throw foreign();
     if (number !== undefined && number !== watch.state.number) return undefined;
-    return new DriverSession(watch, handle, this.library);
-  }
-
-  private isOwn(watch: object): watch is ConnectionWatch {
-    return this.own.has(watch);
+    return new DriverSession(watch as ConnectionWatch, handle, this.library);
   }
 
   private none(cause?: unknown): OutboxTransactionRequiredError {

@@ -41,6 +41,8 @@ export interface Driver {
   connectionOf(client: object): object;
   /** Calls `seen` with each connection before the application sends anything on it. */
   onConnection(seen: (connection: object) => void): void;
+  /** A `ConnectionWatch` of one of another driver, from now on. Default: of pg or mysql2. */
+  watch?(connection: object): object;
   /** Where the relay's own connections lead. */
   readonly relay: { readonly postgres: PostgresSource } | { readonly mysql: MysqlSource | Promise<MysqlSource> };
 }

@@ -1,7 +1,8 @@
-/** `nestjs-outbox/prisma`: the data layer of an application that uses Prisma 6 or 7 over a pool of pg. */
+/** `nestjs-outbox/prisma`: the data layer of an application that uses Prisma 6 or 7 over a pool of pg or mariadb. */
 import type { OutboxDataLayer } from '../../outbox-data-layer.js';
 import { dataLayerOf } from '../library/layer.js';
 import { pgDriver, type PgPool } from '../library/library.js';
+import { isMariadbPool, mariadbDriver, type MariadbPool } from './mariadb.js';
 
 /** What we use of a generated client. */
 interface PrismaDatabase {
@@ -26,16 +27,16 @@ const ISOLATION = {
 /**
  * A transaction is what an interactive `$transaction` hands to its callback: `outbox.enqueue(event, { tx })`. The first enqueue in it
  * asks which connection it has, by one statement.
- * @param prisma made with `adapter: new PrismaPg(pool)`; also an extended one
- * @param pool of pg: the same one; the relay's own connections have its options
+ * @param prisma made with `adapter: new PrismaPg(pool)`, or `new PrismaMariaDb(pool)`; also an extended one
+ * @param pool of pg or mariadb: the same one; the relay's own connections have its options, and are mysql2's on MariaDB and MySQL
  */
 export function prismaLayer<Client extends PrismaDatabase>(
   prisma: Client,
-  pool: PgPool,
+  pool: PgPool | MariadbPool,
 ): OutboxDataLayer<TransactionOf<Client>> {
   return dataLayerOf<TransactionOf<Client>>({
     source: prisma,
-    driver: pgDriver(pool),
+    driver: isMariadbPool(pool) ? mariadbDriver(pool) : pgDriver(pool),
     howTo:
       'Pass { tx } from prisma.$transaction(async (tx) => …), or call it inside outbox.transaction(…). The client must be over the pool that prismaLayer(prisma, pool) has.',
     isHandle: (handle) => '$queryRawUnsafe' in handle && !('$connect' in handle),
