@@ -120,7 +120,7 @@ describeWith('postgres', 'transactions of other libraries', () => {
       inject: [DataSource],
       useFactory: (dataSource: DataSource) => {
         addTransactionalDataSource(dataSource);
-        return { ...options(), currentManager: () => dataSource.manager };
+        return { ...options(), currentTransaction: () => dataSource.manager };
       },
     });
     const app = await applications.start(withoutPolls(build([typeOrm(database), outbox], [TypeOrmTransactionalShop])));
@@ -132,7 +132,7 @@ describeWith('postgres', 'transactions of other libraries', () => {
     const plugin = new ClsPluginTransactional({ adapter, enableTransactionProxy: true });
     const outbox: DynamicModule = OutboxModule.forRootAsync({
       inject: [TransactionHost],
-      useFactory: (host: Host) => ({ ...options(), currentManager: () => host.tx }),
+      useFactory: (host: Host) => ({ ...options(), currentTransaction: () => host.tx }),
     });
     const app = await applications.start(
       withoutPolls(

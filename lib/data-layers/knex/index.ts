@@ -30,9 +30,9 @@ export function knexLayer(knex: Knex): OutboxDataLayer<Knex.Transaction> {
     source: knex,
     driver: driverOf(client),
     howTo: HOW_TO,
+    isHandle: (handle) => 'raw' in handle,
     // The root has none of it, and would take a connection of the pool to answer.
-    isHandle: (handle) => 'isCompleted' in handle,
-    hasEnded: (trx) => (trx as Knex.Transaction).isCompleted(),
+    hasEnded: (trx) => (trx as Partial<Knex.Transaction>).isCompleted?.() !== false,
     identityOf: (trx) => (trx as Knex.Transaction).client as object,
     ask: async (trx, statement) => trx.raw(statement),
     transaction(work, isolation) {

@@ -44,9 +44,10 @@ class DriverLayer implements DataLayer {
     this.relay = driver.relay;
     const watch = 'postgres' in this.relay ? watchPostgres : watchMysql;
     driver.onConnection((connection) => {
-      if (this.watches.has(connection)) return;
+      const key = driver.connectionOf(connection);
+      if (this.watches.has(key)) return;
       const watched = watch(connection);
-      this.watches.set(connection, watched);
+      this.watches.set(key, watched);
       this.own.add(watched);
     });
   }
@@ -55,7 +56,7 @@ class DriverLayer implements DataLayer {
     return 'postgres' in this.relay ? 'postgres' : 'mysql';
   }
 
-  find(handle: unknown): Session | undefined {
+  find(handle: unknown): Session | Promise<Session> | undefined {
     const { library, places } = this;
     const isKind = (typeof handle === 'object' && handle !== null) || typeof handle === 'function';
     if (!isKind || library.isHandle?.(handle) === false) {
@@ -64,23 +65,21 @@ class DriverLayer implements DataLayer {
     if (library.hasEnded?.(handle) === true) return undefined;
     const identity = library.identityOf?.(handle);
     const place = identity && places.get(identity);
-    if (place !== undefined) return this.sessionOf(place.watch, handle, place.number);
+    const known = place && this.sessionOf(place.watch, handle, place.number);
+    if (known !== undefined) return known;
+    if (library.ask !== undefined) return this.asked(handle, identity);
     const connection = library.connectionOf?.(handle);
-    return connection === undefined ? undefined : this.sessionOf(this.watches.get(connection), handle);
+    return connection && this.sessionOf(this.watches.get(library.driver.connectionOf(connection)), handle);
   }
 
   require(handle: unknown): Session | Promise<Session> {
-    const { ask, hasEnded } = this.library;
-    const session = this.find(handle);
-    if (session === undefined && ask !== undefined && hasEnded?.(handle as object) !== true)
-      return this.asked(handle as object, ask);
-    return this.active(session);
+    const found = this.find(handle);
+    return found instanceof Promise ? found : this.active(found);
   }
 
-  private async asked(handle: object, ask: Required<Library<object>>['ask']): Promise<Session> {
-    const identity = this.library.identityOf?.(handle);
+  private async asked(handle: object, identity: object | undefined): Promise<Session> {
     const known = identity && this.asking.get(identity);
-    const asking = known ?? askPlace((statement) => ask(handle, statement));
+    const asking = known ?? askPlace(async (statement) => this.library.ask?.(handle, statement));
     if (identity !== undefined && known === undefined) {
       // Messages that are enqueued at once ask once: drivers are given one statement at a time.
       this.asking.set(identity, asking);
