@@ -32,7 +32,8 @@ export function knexLayer(knex: Knex): OutboxDataLayer<Knex.Transaction> {
     howTo: HOW_TO,
     isHandle: (handle) => 'raw' in handle,
     // The root has none of it, and would take a connection of the pool to answer.
-    hasEnded: (trx) => (trx as Partial<Knex.Transaction>).isCompleted?.() !== false,
+    isDatabase: (handle) => (handle as Partial<Knex.Transaction>).isCompleted === undefined,
+    hasEnded: (trx) => (trx as Knex.Transaction).isCompleted(),
     identityOf: (trx) => (trx as Knex.Transaction).client as object,
     ask: async (trx, statement) => trx.raw(statement),
     transaction(work, isolation) {

@@ -1,5 +1,5 @@
 /** `nestjs-outbox/kysely`: the data layer of an application that uses Kysely over a pool of pg or mysql2. */
-import type { Kysely, Transaction } from 'kysely';
+import type { IsolationLevel, Kysely, Transaction } from 'kysely';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { OutboxDataLayer } from '../../outbox-data-layer.js';
 import { dataLayerOf } from '../library/layer.js';
@@ -32,7 +32,8 @@ export function kyselyLayer<Db>(db: Kysely<Db>, { pool }: { readonly pool: objec
     driver,
     howTo: HOW_TO,
     isHandle: (handle) => 'getExecutor' in handle,
-    hasEnded: (trx) => !(trx as Transaction<Db>).isTransaction || hasEnded(db, trx as Transaction<Db>),
+    isDatabase: (handle) => !(handle as Kysely<Db>).isTransaction,
+    hasEnded: (trx) => ended.get((trx as Transaction<Db>).getExecutor()) ?? !tellsEnd(db, trx as Transaction<Db>),
     identityOf: (trx) => (trx as Transaction<Db>).getExecutor(),
     async ask(trx, statement) {
       const execute = trx.executeQuery.bind(trx); // of a proxy now
@@ -41,9 +42,8 @@ export function kyselyLayer<Db>(db: Kysely<Db>, { pool }: { readonly pool: objec
     },
     transaction(work, isolation) {
       const builder = db.transaction();
-      return (isolation === undefined ? builder : builder.setIsolationLevel(isolation.toLowerCase() as never)).execute(
-        work,
-      );
+      const level = isolation?.toLowerCase() as IsolationLevel | undefined;
+      return (level === undefined ? builder : builder.setIsolationLevel(level)).execute(work);
     },
   });
 }
@@ -72,6 +72,6 @@ function watchEnds<Db>(db: Kysely<Db>): void {
 }
 
 /** One that no callback was given, such as `trx.withSchema(…)`, refuses statements behind its end, unlike the database. */
-function hasEnded<Db>(db: Kysely<Db>, trx: Transaction<Db>): boolean {
-  return ended.get(trx.getExecutor()) ?? trx.getExecutor().constructor === db.getExecutor().constructor;
+function tellsEnd<Db>(db: Kysely<Db>, trx: Transaction<Db>): boolean {
+  return trx.getExecutor().constructor !== db.getExecutor().constructor;
 }

@@ -62,14 +62,16 @@ class DriverLayer implements DataLayer {
     if (!isKind || library.isHandle?.(handle) === false) {
       throw new OutboxTransactionRequiredError(`${typeName(handle)} is no transaction.`, { hint: this.howTo });
     }
-    if (library.hasEnded?.(handle) === true) return undefined;
+    if (library.isDatabase?.(handle) ?? handle === this.source) return undefined;
+    if (library.hasEnded?.(handle) === true) throw this.none();
     const identity = library.identityOf?.(handle);
     const place = identity && places.get(identity);
     const known = place && this.sessionOf(place.watch, handle, place.number);
     if (known !== undefined) return known;
     if (library.ask !== undefined) return this.asked(handle, identity);
     const connection = library.connectionOf?.(handle);
-    return connection && this.sessionOf(this.watches.get(library.driver.connectionOf(connection)), handle);
+    if (connection === undefined) throw this.none();
+    return this.sessionOf(this.watches.get(library.driver.connectionOf(connection)), handle);
   }
 
   require(handle: unknown): Session | Promise<Session> {
@@ -102,13 +104,9 @@ class DriverLayer implements DataLayer {
   }
 
   private sessionOf(watch: Place['watch'] | undefined, handle: object, number?: number): Session | undefined {
-    if (watch === undefined || !this.isOwn(watch)) throw foreign();
+    if (watch === undefined || !this.own.has(watch)) throw foreign();
     if (number !== undefined && number !== watch.state.number) return undefined;
-    return new DriverSession(watch, handle, this.library);
-  }
-
-  private isOwn(watch: object): watch is ConnectionWatch {
-    return this.own.has(watch);
+    return new DriverSession(watch as ConnectionWatch, handle, this.library);
   }
 
   private none(cause?: unknown): OutboxTransactionRequiredError {

@@ -16,7 +16,9 @@ export interface Library<Tx extends object> {
   readonly howTo: string;
   /** Whether it is of this library: an object of another kind is refused. Default: any is. */
   isHandle?(handle: object): boolean;
-  /** Whether it is known to be none: it has ended, or is the library's own object, by what it has, not `in` it: a proxy may differ. */
+  /** Whether it is the library's own object, and no transaction: by what it has, as others are `in` a proxy. Default: `source` is. */
+  isDatabase?(handle: object): boolean;
+  /** Whether it is known to have ended: its connection may be in another one. Default: its connection tells. */
   hasEnded?(handle: object): boolean;
   /** The driver's connection of a transaction; `undefined` for a handle without one, or with one that has ended. */
   connectionOf?(handle: object): object | undefined;

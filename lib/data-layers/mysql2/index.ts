@@ -22,6 +22,7 @@ export function mysql2Layer(given: Pool | CorePool): OutboxDataLayer<PoolConnect
     howTo:
       'Pass { tx: connection }, a connection of the pool on which beginTransaction() was awaited, or call it inside outbox.transaction(…).',
     isHandle: (handle) => 'query' in handle,
+    isDatabase: (handle) => (handle as Partial<Pool>).getConnection !== undefined,
     connectionOf: (handle) =>
       'threadId' in driver.connectionOf(handle) && isHandedOut(handle) ? driver.connectionOf(handle) : undefined,
     async transaction(work, isolation) {

@@ -17,6 +17,7 @@ export function pgLayer(pool: Pool): OutboxDataLayer<PoolClient> {
     howTo:
       'Pass { tx: client }, a client of the pool on which BEGIN was awaited, or call it inside outbox.transaction(…).',
     isHandle: (handle) => 'query' in handle,
+    isDatabase: (handle) => (handle as Partial<Pool>).totalCount !== undefined,
     connectionOf: (handle) => ((handle as Partial<PoolClient>).release === undefined ? undefined : handle),
     async transaction(work, isolation) {
       const client = await pool.connect();
