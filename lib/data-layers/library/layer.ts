@@ -29,6 +29,7 @@ const PATIENCE = { connectTimeout: 10_000, statementTimeout: 10_000 };
 class DriverLayer implements DataLayer {
   readonly source: object;
   readonly howTo: string;
+  readonly dialect: 'postgres' | 'mysql';
   readonly relay: Library<object>['driver']['relay'];
   defaultSchema: string | undefined;
   private readonly watches = new WeakMap<object, ConnectionWatch>();
@@ -42,7 +43,8 @@ class DriverLayer implements DataLayer {
     this.source = source;
     this.howTo = howTo;
     this.relay = driver.relay;
-    const watch = 'postgres' in this.relay ? watchPostgres : watchMysql;
+    this.dialect = 'postgres' in this.relay ? 'postgres' : 'mysql';
+    const watch = this.dialect === 'postgres' ? watchPostgres : watchMysql;
     driver.onConnection((connection) => {
       const key = driver.connectionOf(connection);
       if (this.watches.has(key)) return;
@@ -52,14 +54,9 @@ class DriverLayer implements DataLayer {
     });
   }
 
-  get dialect(): 'postgres' | 'mysql' {
-    return 'postgres' in this.relay ? 'postgres' : 'mysql';
-  }
-
-  find(handle: unknown): Session | Promise<Session> | undefined {
+  find(handle: object): Session | Promise<Session> | undefined {
     const { library, places } = this;
-    const isKind = (typeof handle === 'object' && handle !== null) || typeof handle === 'function';
-    if (!isKind || library.isHandle?.(handle) === false) {
+    if (Object(handle) !== handle || library.isHandle?.(handle) === false) {
       throw new OutboxTransactionRequiredError(`${typeName(handle)} is no transaction.`, { hint: this.howTo });
     }
     if (library.isDatabase?.(handle) ?? handle === this.source) return undefined;
@@ -74,7 +71,7 @@ class DriverLayer implements DataLayer {
     return this.sessionOf(this.watches.get(library.driver.connectionOf(connection)), handle);
   }
 
-  require(handle: unknown): Session | Promise<Session> {
+  require(handle: object): Session | Promise<Session> {
     const found = this.find(handle);
     return found instanceof Promise ? found : this.active(found);
   }
@@ -85,8 +82,7 @@ class DriverLayer implements DataLayer {
     if (identity !== undefined && known === undefined) {
       // Messages that are enqueued at once ask once: drivers are given one statement at a time.
       this.asking.set(identity, asking);
-      const settled = (): void => void this.asking.delete(identity);
-      asking.then(settled, settled);
+      void Promise.allSettled([asking]).then(() => this.asking.delete(identity));
     }
     const place = await asking.catch((cause: unknown) => {
       throw this.none(cause);
@@ -106,12 +102,11 @@ class DriverLayer implements DataLayer {
   private sessionOf(watch: Place['watch'] | undefined, handle: object, number?: number): Session | undefined {
     if (watch === undefined || !this.own.has(watch)) throw foreign();
     if (number !== undefined && number !== watch.state.number) return undefined;
-    return new DriverSession(watch as ConnectionWatch, handle, this.library);
+    return new DriverSession(watch as ConnectionWatch, handle, this.library, (inner) => this.require(inner));
   }
 
   private none(cause?: unknown): OutboxTransactionRequiredError {
-    const text = 'There is no transaction behind it, or it has ended.';
-    return new OutboxTransactionRequiredError(text, { hint: this.howTo, cause });
+    return new OutboxTransactionRequiredError('There is no open transaction behind it.', { hint: this.howTo, cause });
   }
 
   transaction<T>(work: (tx: object) => Promise<T>, isolation?: IsolationLevel): Promise<T> {
@@ -147,9 +142,7 @@ const unheard = (): OutboxTransactionRequiredError =>
 
 const foreign = (): OutboxTransactionRequiredError =>
   new OutboxTransactionRequiredError('The transaction runs on a connection that is not of the outbox.', {
-    hint:
-      'An outbox writes into the database of its own data layer; name another outbox with @InjectOutbox(name). ' +
-      'Or the connection was taken from the pool before the layer was made, or the handle is of another db object.',
+    hint: 'An outbox writes into the database of its own data layer; name another outbox with @InjectOutbox(name). Or the connection was taken from the pool before the layer was made, or the handle is of another db object.',
   });
 
 async function askSchema(relay: Library<object>['driver']['relay']): Promise<string | undefined> {
@@ -166,12 +159,15 @@ async function askSchema(relay: Library<object>['driver']['relay']): Promise<str
 }
 
 let savepoints = 0;
+const MOVED =
+  'The proxy that outbox.bind was given stands for another transaction by now: give it the transaction itself.';
 
 class DriverSession implements Session {
   constructor(
     readonly watch: ConnectionWatch,
     readonly handle: object,
     private readonly library: Library<object>,
+    private readonly sessionOf: (handle: object) => Session | Promise<Session>,
   ) {}
 
   get executor(): SqlExecutor {
@@ -194,7 +190,12 @@ class DriverSession implements Session {
 
   nested<T>(work: (tx: object) => Promise<T>): Promise<T> {
     const { library, handle, watch } = this;
-    if (library.nested !== undefined) return library.nested(handle, work);
+    if (library.nested !== undefined) {
+      return library.nested(handle, async (inner) => {
+        if ((await this.sessionOf(inner)).watch !== watch) throw new OutboxTransactionRequiredError(MOVED);
+        return work(inner);
+      });
+    }
     const name = `outbox_nested_${(savepoints += 1)}`;
     const statements = { begin: `savepoint ${name}`, end: `release savepoint ${name}`, back: `rollback to ${name}` };
     return between(

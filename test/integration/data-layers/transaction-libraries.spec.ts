@@ -287,6 +287,31 @@ describe.each(CASES)('G10: %s on %s', (...row) => {
       await shop.assertCommitted(...ids);
     });
 
+    it('is left alone by what is written outside of it', async () => {
+      let outside = '';
+      const failed = keeper.required(async () => {
+        await shop.place();
+        outside = await outbox.enqueueOutsideTransaction(new OrderPlaced('0'));
+        await fails();
+      });
+      await expect(failed).rejects.toThrow(thrown);
+      await shop.looker.query('insert into shop_row values (0)');
+      shop.rows.set(outside, 0);
+      await shop.assertCommitted(outside);
+    });
+
+    it('is refused for a savepoint by a proxy that stands for another one by then', async () => {
+      const failed = keeper.required(() =>
+        outbox.bind(keeper.proxy as never, async () => {
+          const nested = () => outbox.transaction(() => outbox.enqueue(new OrderPlaced('0')), { nested: true });
+          await keeper.without(() => nested().catch((error: unknown) => expect(error).toMatchObject(REQUIRED)));
+          await fails();
+        }),
+      );
+      await expect(failed).rejects.toThrow(thrown);
+      await shop.assertCommitted();
+    });
+
     it('keeps transactions apart that one proxy stands for at once', async () => {
       const results = await Promise.allSettled(
         Array.from({ length: 40 }, (_, i) =>
