@@ -149,7 +149,7 @@ export interface OutboxOptions {
    */
   currentTransaction?: () => object | null | undefined;
   /**
-   * Opens a store of your own in place of the one that fits the DataSource. It must pass `describeStoreContract` of
+   * Opens a store of your own in place of the one that fits the database. It must pass `describeStoreContract` of
    * `nestjs-outbox/testing`. Default: none.
    */
   store?: OpenStore;

@@ -17,7 +17,7 @@ export class CurrentTransaction {
     if (handle !== undefined) return this.dataLayer.require(handle);
     const ambient = this.ambient();
     if (ambient !== undefined) return ambient;
-    const hint = `${this.dataLayer.howTo} Of one that another library keeps, the option currentTransaction tells.`;
+    const hint = `${this.dataLayer.howTo} For one that another library keeps, set currentTransaction.`;
     throw new OutboxTransactionRequiredError('There is no active transaction.', { hint });
   }
 
