@@ -126,6 +126,20 @@ describeWith('postgres', 'transactions of nestjs-cls', () => {
     expect(await ready(outbox)).toBe(before);
   });
 
+  it('are found where the host has an extended Prisma client, whose own object is none', async () => {
+    const prisma = await open(prismaHost);
+    const db = (prisma.db as { $extends(by: object): object }).$extends({ client: { $more: () => 1 } });
+    const module = await applications.start(
+      build([cls(plugin({ ...prisma, db })), outboxOf(prisma, () => host().tx as object)]),
+    );
+    const outbox = module.get(OutboxService);
+    const before = Number(await ready(outbox));
+    await expect(outbox.enqueue(placed)).rejects.toMatchObject(REQUIRED);
+    await outbox.transaction(() => outbox.enqueue(placed));
+    await host().withTransaction(() => outbox.transaction(() => outbox.enqueue(placed)));
+    expect(await ready(outbox)).toBe(before + 2);
+  });
+
   it('are around a controller’s method, and not around what an interceptor does behind it', async () => {
     const hosted = await open(drizzleHost);
     const app = build([cls(plugin(hosted)), outboxOf(hosted, () => host().tx as object)], [Behind, Around], [Orders]);
