@@ -67,7 +67,7 @@ export class OutboxError extends Error {
   }
 }
 
-/** `enqueue` was not given, and did not find, an active transaction of the outbox's DataSource. Nothing was written. */
+/** `enqueue` was not given, and did not find, an active transaction of the outbox's data layer. Nothing was written. */
 export class OutboxTransactionRequiredError extends OutboxError {
   constructor(message: string, details?: OutboxErrorDetails) {
     super('TRANSACTION_REQUIRED', message, details);

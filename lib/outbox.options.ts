@@ -1,7 +1,7 @@
 import type { InjectionToken, LoggerService, ModuleMetadata, Type } from '@nestjs/common';
 import type { DataSource } from 'typeorm';
 import type { PayloadEncryption } from './message/encryption.js';
-import type { OutboxDataLayer, TransactionHandle } from './outbox-data-layer.js';
+import type { OutboxDataLayer } from './outbox-data-layer.js';
 import type { Duration, OutboxMessage } from './outbox-message.js';
 import type { Blame, OutboxTransport } from './transports/transport.js';
 import type { PayloadDeserializer, Serializer } from './message/serializer.js';
@@ -145,11 +145,11 @@ export interface OutboxOptions {
   };
   /**
    * Finds the open transaction where another library keeps it (nestjs-cls, typeorm-transactional), so that `enqueue` needs no
-   * `manager`. Default: none.
+   * `tx`. Default: none.
    */
-  currentManager?: () => TransactionHandle | undefined;
+  currentTransaction?: () => object | null | undefined;
   /**
-   * Opens a store of your own in place of the one that fits the DataSource. It must pass `describeStoreContract` of
+   * Opens a store of your own in place of the one that fits the database. It must pass `describeStoreContract` of
    * `nestjs-outbox/testing`. Default: none.
    */
   store?: OpenStore;
@@ -304,7 +304,7 @@ export interface ResolvedOptions {
     readonly prefix: string;
     readonly pooler: boolean | string | undefined;
   };
-  readonly currentManager: (() => TransactionHandle | undefined) | undefined;
+  readonly currentTransaction: OutboxOptions['currentTransaction'];
   readonly store: OpenStore | undefined;
   readonly ordering: 'key' | 'strict' | 'none' | 'global';
   readonly coordination: 'buckets' | 'rowLock' | 'leader';

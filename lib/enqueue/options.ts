@@ -26,7 +26,7 @@ export interface MessageSettings {
 }
 
 export interface EnqueueOptions extends MessageSettings {
-  /** Sets the transaction to write in. Default: the one of `outbox.transaction`, `outbox.bind` or `currentManager`. */
+  /** Sets the transaction to write in. Default: the one of `outbox.transaction`, `outbox.bind` or `currentTransaction`. */
   tx?: TransactionHandle;
   /** Is TypeORM's word for `tx`. */
   manager?: TransactionHandle;

@@ -53,7 +53,7 @@ export class OutboxService<TEvent extends object = AnyEvent> {
 
   constructor(/** @internal */ readonly runtime: EnqueueRuntime) {
     const { dataLayer, options, hooks, store } = runtime;
-    this.current = new CurrentTransaction(dataLayer, TransactionScope.of(dataLayer), options.currentManager);
+    this.current = new CurrentTransaction(dataLayer, TransactionScope.of(dataLayer), options.currentTransaction);
     this.enqueuer = new Enqueuer(runtime);
     this.actions = new OperatorActions({ store, options, numberOf, changed: (where) => runtime.workAppeared(where) });
     dataLayer.watchTransactions(
@@ -141,7 +141,8 @@ export class OutboxService<TEvent extends object = AnyEvent> {
   ): Promise<T> {
     checkTransaction(work, options);
     const { nested = false, isolation } = options;
-    const ambient = this.current.ambient();
+    const found = this.current.ambient();
+    const ambient = found instanceof Promise ? await found : found;
     if (ambient !== undefined && isolation !== undefined) {
       throw new OutboxConfigurationError('INVALID_OPTIONS', 'isolation cannot be chosen inside a transaction.', {
         hint: 'Choose it where the outermost transaction begins.',

@@ -84,7 +84,7 @@ export async function abandon(application: object, which: 'all' | 'not started')
 }
 
 /**
- * Two outboxes of one DataSource would enqueue, publish and count in ignorance of each other. Relays of two DataSources
+ * Two outboxes of one data layer would enqueue, publish and count in ignorance of each other. Relays of two DataSources
  * share the work as those of two processes do, but in one process nobody means to start them.
  */
 function refuseTwin(instance: Instance, other: Instance): void {
@@ -108,8 +108,8 @@ function twinsBecause(one: Instance, other: Instance): { problem: string; hint: 
   if (one.tables.server !== other.tables.server || one.tables.names !== other.tables.names) return undefined;
   if (other.source === one.source) {
     return {
-      problem: `The outboxes '${other.name}' and '${name}' use the same tables of one DataSource`,
-      hint: 'Give one of them another database.prefix or dataSource, or close the first application before the second starts.',
+      problem: `The outboxes '${other.name}' and '${name}' use the same tables by one data layer`,
+      hint: 'Give one of them another database.prefix, dataLayer or dataSource, or close the first application before the second starts.',
     };
   }
   if (options.relay !== true || other.options.relay !== true) return undefined;

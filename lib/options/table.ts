@@ -36,7 +36,7 @@ export const OPTIONS_TABLE: readonly OptionRow[] = [
   row('database.prefix', 'outbox_', identifier(MAX_PREFIX)),
   row('database.pooler', undefined, aPooler, 'found out'),
   row('store', undefined, aFunction, 'none'),
-  row('currentManager', undefined, aFunction, 'none'),
+  row('currentTransaction', undefined, aFunction, 'none'),
   row('ordering', 'key', oneOf('key', 'strict', 'none', 'global')),
   row('coordination', 'buckets', oneOf('buckets', 'rowLock', 'leader')),
   row('buckets', 32, integer(1, 1024)),

@@ -14,8 +14,8 @@ export interface DataLayer extends OutboxDataLayer {
   /** How a caller says in which transaction he is: the hint of an error. */
   readonly howTo: string;
 
-  /** The session of a handle; `undefined` for a handle of none. Throws for what is no handle. */
-  find(handle: unknown): Session | undefined;
+  /** The session of a handle; `undefined` for a handle of none. A promise asks, and rejects for none. Throws for what is no handle. */
+  find(handle: unknown): Session | Promise<Session> | undefined;
   /** The same, of an active transaction: throws `OutboxTransactionRequiredError` for anything else. */
   require(handle: unknown): Session | Promise<Session>;
   /**

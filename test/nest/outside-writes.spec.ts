@@ -42,7 +42,7 @@ describeOnEach([], 'U5: writes beside outbox.transaction()', (kind) => {
     expect(warned()).toEqual([
       expect.stringMatching(/^warn .*inside outbox\.transaction\(\) a write to .shop_order. went/),
     ]);
-    expect(warned()[0]).toMatch(/typeorm-transactional.*nestjs-cls.*currentManager/);
+    expect(warned()[0]).toMatch(/typeorm-transactional.*nestjs-cls.*currentTransaction/);
   });
 
   it('are not what goes through its manager, only reads, is meant to be outside, or comes before and after it', async () => {

@@ -24,7 +24,7 @@ export function enqueueOptions(overrides: Partial<ResolvedOptions> = {}): Resolv
     defaultTransport: [...(overrides.transports ?? transports).keys()][0],
     ordering: 'key',
     buckets: 32,
-    currentManager: undefined,
+    currentTransaction: undefined,
     maxPayloadBytes: 1_048_576,
     serializer: jsonSerializer,
     idGenerator: uuidV7,

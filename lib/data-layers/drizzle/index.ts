@@ -33,6 +33,7 @@ export function drizzleLayer<Db extends DrizzleDatabase>(db: Db): OutboxDataLaye
     driver,
     howTo: HOW_TO,
     isHandle: (handle) => 'session' in handle,
+    isDatabase: (handle) => (handle as Partial<DrizzleDatabase>).$client !== undefined,
     connectionOf(handle) {
       const { session } = handle as { session: DrizzleSession };
       return open.has(session) ? driver.connectionOf(session.client) : undefined;

@@ -18,8 +18,9 @@ export function knexLayer(knex: Knex): OutboxDataLayer<Knex.Transaction> {
     source: knex,
     driver: knexDriver(knex.client as KnexClient | undefined, 'knexLayer', MADE_WITH),
     howTo: HOW_TO,
+    isHandle: (handle) => 'raw' in handle,
     // The root has none of it, and would take a connection of the pool to answer.
-    isHandle: (handle) => 'isCompleted' in handle,
+    isDatabase: (handle) => (handle as Partial<Knex.Transaction>).isCompleted === undefined,
     hasEnded: (trx) => (trx as Knex.Transaction).isCompleted(),
     identityOf: (trx) => (trx as Knex.Transaction).client as object,
     ask: async (trx, statement) => trx.raw(statement),

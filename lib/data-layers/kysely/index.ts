@@ -1,5 +1,5 @@
 /** `nestjs-outbox/kysely`: the data layer of an application that uses Kysely over a pool of pg or mysql2. */
-import type { Kysely, Transaction } from 'kysely';
+import type { IsolationLevel, Kysely, Transaction } from 'kysely';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { OutboxDataLayer } from '../../outbox-data-layer.js';
 import { dataLayerOf } from '../library/layer.js';
@@ -7,7 +7,7 @@ import { poolDriver } from '../library/library.js';
 
 /** The class behind `db.transaction()`; it is the same for all databases of this Kysely. */
 interface Builder {
-  execute: (work: (trx: object) => Promise<unknown>, ...rest: unknown[]) => Promise<unknown>;
+  execute: (work: (trx: Transaction<never>) => Promise<unknown>, ...rest: unknown[]) => Promise<unknown>;
 }
 
 const HOW_TO =
@@ -31,24 +31,24 @@ export function kyselyLayer<Db>(db: Kysely<Db>, { pool }: { readonly pool: objec
     source: db,
     driver,
     howTo: HOW_TO,
-    // The database is none, and would take a connection of the pool to answer.
-    isHandle: (handle) => 'getExecutor' in handle && (handle as Transaction<Db>).isTransaction,
-    hasEnded: (trx) => ended.get(trx) ?? !tellsEnd(db, trx as Transaction<Db>),
+    isHandle: (handle) => 'getExecutor' in handle,
+    isDatabase: (handle) => !(handle as Kysely<Db>).isTransaction,
+    hasEnded: (trx) => ended.get((trx as Transaction<Db>).getExecutor()) ?? !tellsEnd(db, trx as Transaction<Db>),
     identityOf: (trx) => (trx as Transaction<Db>).getExecutor(),
     async ask(trx, statement) {
+      const execute = trx.executeQuery.bind(trx); // of a proxy now
       const { CompiledQuery } = await import('kysely');
-      return trx.executeQuery(CompiledQuery.raw(statement));
+      return execute(CompiledQuery.raw(statement));
     },
     transaction(work, isolation) {
       const builder = db.transaction();
-      return (isolation === undefined ? builder : builder.setIsolationLevel(isolation.toLowerCase() as never)).execute(
-        work,
-      );
+      const level = isolation?.toLowerCase() as IsolationLevel | undefined;
+      return (level === undefined ? builder : builder.setIsolationLevel(level)).execute(work);
     },
   });
 }
 
-/** Whether they have ended: of transactions that a callback was given. */
+/** Whether they have ended: by the executor of transactions that a callback was given. */
 const ended = new WeakMap<object, boolean>();
 const watched = new WeakSet<object>();
 
@@ -59,19 +59,19 @@ function watchEnds<Db>(db: Kysely<Db>): void {
   watched.add(builder);
   const { execute } = builder;
   builder.execute = function executeWatched(work, ...rest) {
-    const around = async (trx: object): Promise<unknown> => {
-      ended.set(trx, false);
+    const around = async (trx: Transaction<never>): Promise<unknown> => {
+      ended.set(trx.getExecutor(), false);
       try {
         return await work(trx);
       } finally {
-        ended.set(trx, true);
+        ended.set(trx.getExecutor(), true);
       }
     };
     return execute.call(this, around, ...rest);
   };
 }
 
-/** Of one that no callback was given, such as `trx.withSchema(…)`: it refuses statements behind its end, unlike the database. */
+/** One that no callback was given, such as `trx.withSchema(…)`, refuses statements behind its end, unlike the database. */
 function tellsEnd<Db>(db: Kysely<Db>, trx: Transaction<Db>): boolean {
   return trx.getExecutor().constructor !== db.getExecutor().constructor;
 }

@@ -29,6 +29,7 @@ const PATIENCE = { connectTimeout: 10_000, statementTimeout: 10_000 };
 class DriverLayer implements DataLayer {
   readonly source: object;
   readonly howTo: string;
+  readonly dialect: 'postgres' | 'mysql';
   readonly relay: Library<object>['driver']['relay'];
   defaultSchema: string | undefined;
   private readonly watches = new WeakMap<object, ConnectionWatch>();
@@ -42,50 +43,46 @@ class DriverLayer implements DataLayer {
     this.source = source;
     this.howTo = howTo;
     this.relay = driver.relay;
-    const watch = driver.watch ?? ('postgres' in this.relay ? watchPostgres : watchMysql);
+    this.dialect = 'postgres' in this.relay ? 'postgres' : 'mysql';
+    const watch = driver.watch ?? (this.dialect === 'postgres' ? watchPostgres : watchMysql);
     driver.onConnection((connection) => {
-      if (this.watches.has(connection)) return;
+      const key = driver.connectionOf(connection);
+      if (this.watches.has(key)) return;
       const watched = watch(connection) as ConnectionWatch;
-      this.watches.set(connection, watched);
+      this.watches.set(key, watched);
       this.own.add(watched);
     });
   }
 
-  get dialect(): 'postgres' | 'mysql' {
-    return 'postgres' in this.relay ? 'postgres' : 'mysql';
-  }
-
-  find(handle: unknown): Session | undefined {
+  find(handle: object): Session | Promise<Session> | undefined {
     const { library, places } = this;
-    const isKind = (typeof handle === 'object' && handle !== null) || typeof handle === 'function';
-    if (!isKind || library.isHandle?.(handle) === false) {
+    if (Object(handle) !== handle || library.isHandle?.(handle) === false) {
       throw new OutboxTransactionRequiredError(`${typeName(handle)} is no transaction.`, { hint: this.howTo });
     }
-    if (library.hasEnded?.(handle) === true) return undefined;
+    if (library.isDatabase?.(handle) ?? handle === this.source) return undefined;
+    if (library.hasEnded?.(handle) === true) throw this.none();
     const identity = library.identityOf?.(handle);
     const place = identity && places.get(identity);
-    if (place !== undefined) return this.sessionOf(place.watch, handle, place.number);
+    const known = place && this.sessionOf(place.watch, handle, place.number);
+    if (known !== undefined) return known;
+    if (library.ask !== undefined) return this.asked(handle, identity);
     const connection = library.connectionOf?.(handle);
-    return connection === undefined ? undefined : this.sessionOf(this.watches.get(connection), handle);
+    if (connection === undefined) throw this.none();
+    return this.sessionOf(this.watches.get(library.driver.connectionOf(connection)), handle);
   }
 
-  require(handle: unknown): Session | Promise<Session> {
-    const { ask, hasEnded } = this.library;
-    const session = this.find(handle);
-    if (session === undefined && ask !== undefined && hasEnded?.(handle as object) !== true)
-      return this.asked(handle as object, ask);
-    return this.active(session);
+  require(handle: object): Session | Promise<Session> {
+    const found = this.find(handle);
+    return found instanceof Promise ? found : this.active(found);
   }
 
-  private async asked(handle: object, ask: Required<Library<object>>['ask']): Promise<Session> {
-    const identity = this.library.identityOf?.(handle);
+  private async asked(handle: object, identity: object | undefined): Promise<Session> {
     const known = identity && this.asking.get(identity);
-    const asking = known ?? askPlace((statement) => ask(handle, statement));
+    const asking = known ?? askPlace(async (statement) => this.library.ask?.(handle, statement));
     if (identity !== undefined && known === undefined) {
       // Messages that are enqueued at once ask once: drivers are given one statement at a time.
       this.asking.set(identity, asking);
-      const settled = (): void => void this.asking.delete(identity);
-      asking.then(settled, settled);
+      void Promise.allSettled([asking]).then(() => this.asking.delete(identity));
     }
     const place = await asking.catch((cause: unknown) => {
       throw this.none(cause);
@@ -105,12 +102,11 @@ class DriverLayer implements DataLayer {
   private sessionOf(watch: Place['watch'] | undefined, handle: object, number?: number): Session | undefined {
     if (watch === undefined || !this.own.has(watch)) throw foreign();
     if (number !== undefined && number !== watch.state.number) return undefined;
-    return new DriverSession(watch as ConnectionWatch, handle, this.library);
+    return new DriverSession(watch as ConnectionWatch, handle, this.library, (inner) => this.require(inner));
   }
 
   private none(cause?: unknown): OutboxTransactionRequiredError {
-    const text = 'There is no transaction behind it, or it has ended.';
-    return new OutboxTransactionRequiredError(text, { hint: this.howTo, cause });
+    return new OutboxTransactionRequiredError('There is no open transaction behind it.', { hint: this.howTo, cause });
   }
 
   transaction<T>(work: (tx: object) => Promise<T>, isolation?: IsolationLevel): Promise<T> {
@@ -146,9 +142,7 @@ const unheard = (): OutboxTransactionRequiredError =>
 
 const foreign = (): OutboxTransactionRequiredError =>
   new OutboxTransactionRequiredError('The transaction runs on a connection that is not of the outbox.', {
-    hint:
-      'An outbox writes into the database of its own data layer; name another outbox with @InjectOutbox(name). ' +
-      'Or the connection was taken from the pool before the layer was made, or the handle is of another db object.',
+    hint: 'An outbox writes into the database of its own data layer; name another outbox with @InjectOutbox(name). Or the connection was taken from the pool before the layer was made, or the handle is of another db object.',
   });
 
 async function askSchema(relay: Library<object>['driver']['relay']): Promise<string | undefined> {
@@ -165,12 +159,15 @@ async function askSchema(relay: Library<object>['driver']['relay']): Promise<str
 }
 
 let savepoints = 0;
+const MOVED =
+  'The proxy that outbox.bind was given stands for another transaction by now: give it the transaction itself.';
 
 class DriverSession implements Session {
   constructor(
     readonly watch: ConnectionWatch,
     readonly handle: object,
     private readonly library: Library<object>,
+    private readonly sessionOf: (handle: object) => Session | Promise<Session>,
   ) {}
 
   get executor(): SqlExecutor {
@@ -193,7 +190,12 @@ class DriverSession implements Session {
 
   nested<T>(work: (tx: object) => Promise<T>): Promise<T> {
     const { library, handle, watch } = this;
-    if (library.nested !== undefined) return library.nested(handle, work);
+    if (library.nested !== undefined) {
+      return library.nested(handle, async (inner) => {
+        if ((await this.sessionOf(inner)).watch !== watch) throw new OutboxTransactionRequiredError(MOVED);
+        return work(inner);
+      });
+    }
     const name = `outbox_nested_${(savepoints += 1)}`;
     const statements = { begin: `savepoint ${name}`, end: `release savepoint ${name}`, back: `rollback to ${name}` };
     return between(

@@ -14,8 +14,10 @@ export interface Library<Tx extends object> {
   readonly driver: Driver;
   /** How a caller says in which transaction he is: the hint of an error. */
   readonly howTo: string;
-  /** Whether it may be a transaction of this library: an object of another kind is refused. Default: any may. */
+  /** Whether it is of this library: an object of another kind is refused. Default: any is. */
   isHandle?(handle: object): boolean;
+  /** Whether it is the library's own object, and no transaction: by what it has, as others are `in` a proxy. Default: `source` is. */
+  isDatabase?(handle: object): boolean;
   /** Whether it is known to have ended: its connection may be in another one. Default: its connection tells. */
   hasEnded?(handle: object): boolean;
   /** The driver's connection of a transaction; `undefined` for a handle without one, or with one that has ended. */
@@ -37,7 +39,7 @@ export interface Library<Tx extends object> {
 export interface Driver {
   /** Outboxes in one place of it are noticed. */
   readonly pool: object;
-  /** The driver's own connection behind a client, a connection with promises. */
+  /** What is one for each of the driver's connections, behind a client, a connection with promises, a proxy. */
   connectionOf(client: object): object;
   /** Calls `seen` with each connection before the application sends anything on it. */
   onConnection(seen: (connection: object) => void): void;
@@ -64,7 +66,7 @@ export function pgDriver(pool: PgPool): Driver {
     throw refusal('The layer was given no pool of pg.', 'Make one: new Pool({ … }).');
   return {
     pool,
-    connectionOf: (client) => client,
+    connectionOf: (client) => (client as { connection?: object }).connection ?? client,
     onConnection: (seen) => void pool.on('acquire', seen),
     relay: { postgres: pool as unknown as PostgresSource },
   };

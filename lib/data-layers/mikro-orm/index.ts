@@ -43,7 +43,8 @@ export function mikroOrmLayer<Em extends MikroOrmManager>(
     driver: driverOf(orm.em.getConnection('write') as Connection, options.pool),
     howTo: HOW_TO,
     isHandle: (handle) => 'getTransactionContext' in handle,
-    hasEnded: (em) => hasEnded(transactionOf(em)),
+    isDatabase: (em) => transactionOf(em) === undefined,
+    hasEnded: (em) => hasEnded(transactionOf(em) as Transaction),
     identityOf: transactionOf,
     ask: (em, statement) => (em.getConnection('write') as Connection).execute(statement, [], 'all', transactionOf(em)),
     // Never within one of the application's own, which it would join as a savepoint.
@@ -61,9 +62,8 @@ export function mikroOrmLayer<Em extends MikroOrmManager>(
 const transactionOf = (em: object): Transaction | undefined =>
   (em as MikroOrmManager).getTransactionContext() as Transaction | undefined;
 
-function hasEnded(trx: Transaction | undefined): boolean {
-  if (trx?.isCompleted !== undefined) return trx.isCompleted();
-  return trx === undefined || trx.isCommitted || trx.isRolledBack;
+function hasEnded(trx: Transaction): boolean {
+  return trx.isCompleted === undefined ? trx.isCommitted || trx.isRolledBack : trx.isCompleted();
 }
 
 function driverOf(connection: Connection, pool: object | undefined): Driver {

@@ -14,15 +14,17 @@ import { mysql2Driver, type Mysql2Pool } from '../library/library.js';
 export function mysql2Layer(given: Pool | CorePool): OutboxDataLayer<PoolConnection> {
   const core = 'promise' in given ? given : (given.pool as unknown as CorePool);
   const driver = mysql2Driver((core ?? given) as unknown as Mysql2Pool);
-  const handedOut = watchedHandles(core, given);
+  const isHandedOut = watchedHandles(core, given);
   const pool = 'promise' in given ? given.promise() : given;
   return dataLayerOf<PoolConnection>({
     source: core,
     driver,
     howTo:
       'Pass { tx: connection }, a connection of the pool on which beginTransaction() was awaited, or call it inside outbox.transaction(…).',
-    isHandle: (handle) => 'threadId' in driver.connectionOf(handle),
-    connectionOf: (handle) => (handedOut(handle) ? driver.connectionOf(handle) : undefined),
+    isHandle: (handle) => 'query' in handle,
+    isDatabase: (handle) => (handle as Partial<Pool>).getConnection !== undefined,
+    connectionOf: (handle) =>
+      'threadId' in driver.connectionOf(handle) && isHandedOut(handle) ? driver.connectionOf(handle) : undefined,
     async transaction(work, isolation) {
       const connection = await pool.getConnection();
       let isBroken = false;
@@ -41,17 +43,18 @@ export function mysql2Layer(given: Pool | CorePool): OutboxDataLayer<PoolConnect
   });
 }
 
+/** An object with promises, as of which time its connection was handed out: a proxy of it says the same. */
+const TURN = Symbol('turn');
+
 /** Each time that a connection is handed out it has other objects with promises: those from before lead into somebody else's transaction. */
 function watchedHandles(core: CorePool, given: Pool | CorePool): (handle: object) => boolean {
-  const handles = new WeakMap<object, WeakSet<object>>();
-  const add = <T extends { readonly connection: object }>(handle: T): T => {
-    handles.get(handle.connection)?.add(handle);
-    return handle;
-  };
+  const turns = new WeakMap<object, number>();
+  const add = <T extends { readonly connection: object }>(handle: T): T =>
+    Object.defineProperty(handle, TURN, { value: turns.get(handle.connection) });
   core.on('acquire', (connection: CoreConnection) => {
-    const isNew = !handles.has(connection);
-    handles.set(connection, new WeakSet());
-    if (!isNew) return;
+    const turn = turns.get(connection);
+    turns.set(connection, (turn ?? 0) + 1);
+    if (turn !== undefined) return;
     const { promise } = connection;
     connection.promise = (...args) => add(promise.apply(connection, args) as never);
   });
@@ -64,7 +67,7 @@ function watchedHandles(core: CorePool, given: Pool | CorePool): (handle: object
   core.promise = (...args) => watch(promise.apply(core, args));
   if (!('promise' in given)) watch(given);
   return (handle) => {
-    const { connection } = handle as { connection?: object };
-    return connection === undefined || handles.get(connection)?.has(handle) === true;
+    const { connection, [TURN]: turn } = handle as { connection?: object; [TURN]?: number };
+    return connection === undefined || (turn !== undefined && turn === turns.get(connection));
   };
 }

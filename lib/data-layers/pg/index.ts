@@ -16,7 +16,9 @@ export function pgLayer(pool: Pool): OutboxDataLayer<PoolClient> {
     driver: pgDriver(pool),
     howTo:
       'Pass { tx: client }, a client of the pool on which BEGIN was awaited, or call it inside outbox.transaction(…).',
-    connectionOf: (handle) => ('processID' in handle || 'release' in handle ? handle : undefined),
+    isHandle: (handle) => 'query' in handle,
+    isDatabase: (handle) => (handle as Partial<Pool>).totalCount !== undefined,
+    connectionOf: (handle) => ((handle as Partial<PoolClient>).release === undefined ? undefined : handle),
     async transaction(work, isolation) {
       const client = await pool.connect();
       let broken: unknown;

@@ -39,7 +39,8 @@ export function prismaLayer<Client extends PrismaDatabase>(
     driver: isMariadbPool(pool) ? mariadbDriver(pool) : pgDriver(pool),
     howTo:
       'Pass { tx } from prisma.$transaction(async (tx) => …), or call it inside outbox.transaction(…). The client must be over the pool that prismaLayer(prisma, pool) has.',
-    isHandle: (handle) => '$queryRawUnsafe' in handle && !('$connect' in handle),
+    isHandle: (handle) => '$queryRawUnsafe' in handle,
+    isDatabase: (handle) => (handle as { $connect?: unknown }).$connect !== undefined,
     identityOf: (tx) => (tx as Record<symbol, object | undefined>)[SCOPE],
     ask: (tx, statement) => (tx as Transaction).$queryRawUnsafe(statement),
     transaction: (work, isolation) =>

@@ -42,6 +42,6 @@ function textOf(table: string): string {
   return (
     `inside outbox.transaction() a write to ${table} went over another connection: it is committed by itself, and stays when the ` +
     'transaction rolls back. Write through the manager of the transaction: manager.withRepository(repository).save(…). For injected ' +
-    'repositories keep transactions with typeorm-transactional, or with nestjs-cls and its transactional plugin, and give currentManager'
+    'repositories keep transactions with typeorm-transactional, or with nestjs-cls and its transactional plugin, and give currentTransaction'
   );
 }

@@ -23,7 +23,7 @@ describeOnEach([], 'the ambient transaction', (kind) => {
   /** Another library's ambient transaction. */
   const foreign = new AsyncLocalStorage<EntityManager>();
 
-  beforeAll(() => void (outbox = db.outbox({ options: { currentManager: () => foreign.getStore() } })));
+  beforeAll(() => void (outbox = db.outbox({ options: { currentTransaction: () => foreign.getStore() } })));
 
   it('commits what was enqueued anywhere below, with a pool of one connection', async () => {
     const service = async (): Promise<string> => outbox.enqueue(plain('deep'));
@@ -49,7 +49,7 @@ describeOnEach([], 'the ambient transaction', (kind) => {
     expect((await db.types()).sort()).toEqual(['a', 'b']);
   });
 
-  it('H12: is the one of currentManager also where that gives a Proxy of it', async () => {
+  it('H12: is the one of currentTransaction also where that gives a Proxy of it', async () => {
     await outbox.transaction(async (manager) => {
       const runner = new Proxy(manager.queryRunner as object, {});
       const proxied = new Proxy(manager, {
@@ -143,7 +143,7 @@ describeOnEach([], 'the ambient transaction', (kind) => {
     expect(await db.types()).toEqual(['its own']);
   });
 
-  it('of another library is found through currentManager', async () => {
+  it('of another library is found through currentTransaction', async () => {
     await db.dataSource.transaction((manager) => foreign.run(manager, () => outbox.enqueue(plain('foreign'))));
     await db.dataSource.transaction((manager) =>
       foreign.run(manager, () =>
@@ -162,7 +162,7 @@ describeOnEach([], 'the ambient transaction', (kind) => {
   it('must be one: two different ones are refused, an explicit manager decides', async () => {
     const wide = await createEnqueueDatabase(kind, 2);
     try {
-      const both = wide.outbox({ options: { currentManager: () => foreign.getStore() } });
+      const both = wide.outbox({ options: { currentTransaction: () => foreign.getStore() } });
       await wide.dataSource.transaction((other) =>
         both.transaction((manager) =>
           foreign.run(other, async () => {

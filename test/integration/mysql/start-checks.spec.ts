@@ -86,7 +86,7 @@ describeOnOwnMysqlFamily([], 'checks at start', (kind, startServer) => {
     global(name, '1', async () => {
       expect(await check()).toMatch(/^UNSUPPORTED_DATABASE The database is read-only .*at the primary/);
       expect(await store(async (one) => one.diagnose?.ask('warnings'))).toEqual([
-        expect.stringMatching(/^The database is read-only: .* Point the DataSource, .*, at the primary\.$/),
+        expect.stringMatching(/^The database is read-only: .* Point the data layer, .*, at the primary\.$/),
       ]);
     }),
   );

@@ -132,7 +132,7 @@ describeUnlessMissing(canStart.postgres ? [] : ['postgres'], 'a PostgreSQL of it
     ];
     expect(await warnings(primary)).toEqual(lossy);
     expect(await warnings(standby)).toEqual([
-      expect.stringMatching(/^The database is a read-only replica: .* Point the DataSource, .*, at the primary\.$/),
+      expect.stringMatching(/^The database is a read-only replica: .* Point the data layer, .*, at the primary\.$/),
       ...lossy,
     ]);
   });

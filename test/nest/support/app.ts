@@ -96,8 +96,9 @@ export const typeOrm = (database: TestDatabase, name?: string) =>
 export const build = (
   imports: ModuleMetadata['imports'],
   providers: ModuleMetadata['providers'] = [],
+  controllers: NonNullable<ModuleMetadata['controllers']> = [],
 ): TestingModuleBuilder =>
-  Test.createTestingModule({ imports: imports ?? [], providers: providers ?? [] }).setLogger(false as never);
+  Test.createTestingModule({ imports: imports ?? [], providers, controllers }).setLogger(false as never);
 
 const HALF_A_MINUTE = 30_000;
 /** What would come of itself in half a minute or later never comes. */

@@ -75,7 +75,7 @@ export class MysqlServer {
     if (readOnly) {
       throw unsuitable(
         'The database is read-only (read_only): a replica.',
-        'Point the DataSource, or the master of its replication option, at the primary.',
+        "Point the data layer, or the master of TypeORM's replication option, at the primary.",
       );
     }
     if (binaryLog && binaryLogFormat === 'STATEMENT') {
@@ -125,7 +125,7 @@ export class MysqlServer {
     }
     if (state.readOnly) {
       found.push(
-        'The database is read-only: nothing can be published from it. Point the DataSource, or the master of its replication option, at the primary.',
+        "The database is read-only: nothing can be published from it. Point the data layer, or the master of TypeORM's replication option, at the primary.",
       );
     }
     if (!/STRICT_(TRANS|ALL)_TABLES/.test(state.sqlMode)) {

@@ -15,7 +15,7 @@ const WARNINGS: Readonly<Record<string, string>> = {
     'Everybody may create objects in the schema of the outbox, and so put functions in front of those that your own SQL calls. Run: revoke create on schema … from public.',
   rows: 'Row security hides rows of the outbox from this user: they are neither published nor counted. Give the user the attribute bypassrls, or disable row security for the tables of the outbox.',
   replica:
-    'The database is a read-only replica: nothing can be published from it. Point the DataSource, or the master of its replication option, at the primary.',
+    "The database is a read-only replica: nothing can be published from it. Point the data layer, or the master of TypeORM's replication option, at the primary.",
 };
 
 /** @throws OutboxConfigurationError when the server, as it is, cannot hold an outbox */
@@ -30,7 +30,7 @@ export async function checkServer(db: SqlExecutor): Promise<void> {
   if (replica === 't') {
     throw unsuitable(
       'The database is a read-only replica (pg_is_in_recovery).',
-      'Point the DataSource, or the master of its replication option, at the primary.',
+      "Point the data layer, or the master of TypeORM's replication option, at the primary.",
     );
   }
   if (readOnly === 't') {
