@@ -1,6 +1,7 @@
 import { type DynamicModule, Module } from '@nestjs/common';
 import { inProcess, OutboxModule } from 'nestjs-outbox';
 import { rabbitmq } from 'nestjs-outbox/rabbitmq';
+import { SCHEMA } from './database.js';
 import { Mailer } from './mailer.js';
 import { dataLayerOf, PrismaService } from './prisma.service.js';
 import { TicketsService } from './tickets.service.js';
@@ -26,6 +27,7 @@ export class AppModule {
           useFactory: (prisma: PrismaService) => ({
             dataLayer: dataLayerOf(prisma),
             transports: { default: rabbitmq({ url: broker, routingKey: () => queue }), local: inProcess() },
+            database: { schema: SCHEMA },
           }),
         }),
       ],

@@ -63,7 +63,7 @@ async function verdict(office: BoxOffice, prisma: PrismaService): Promise<number
 }
 
 async function waiting(prisma: PrismaService): Promise<number> {
-  const [row] = await prisma.$queryRaw<{ n: number }[]>`select count(*)::int as n from outbox_messages`;
+  const [row] = await prisma.$queryRaw<{ n: number }[]>`select count(*)::int as n from outbox.outbox_messages`;
   return row?.n ?? 0;
 }
 

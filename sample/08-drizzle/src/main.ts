@@ -45,7 +45,7 @@ async function business(app: INestApplicationContext): Promise<number> {
 }
 
 async function verdict(db: Database['db']): Promise<number> {
-  const waiting = async () => (await db.execute(`select id from outbox_messages`)).rows.length;
+  const waiting = async () => (await db.execute(`select id from outbox.outbox_messages`)).rows.length;
   for (const until = Date.now() + PATIENCE; (await waiting()) > 0 && Date.now() < until;) await delay(20);
   const written = await db.select().from(letters).orderBy(asc(letters.position));
   for (const name of CUSTOMERS) console.log(`${name}  ${about(written, name).join(', ')}`);

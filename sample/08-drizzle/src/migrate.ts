@@ -5,6 +5,8 @@ import { drizzle } from 'drizzle-orm/node-postgres';
 import { migrate as migrateFolder } from 'drizzle-orm/node-postgres/migrator';
 import { outboxSql } from 'nestjs-outbox';
 
+/** A schema of its own: `drizzle-kit push` compares `public` with the application's tables. */
+export const OUTBOX = 'outbox';
 const SHOP = `create table customers (name text primary key, orders integer not null);
 --> statement-breakpoint
 create table orders (id serial primary key, customer text not null, number integer not null);
@@ -16,10 +18,10 @@ create table letters (position serial primary key, message_id uuid not null uniq
 
 /**
  * An application has this folder in its repository. `drizzle-kit generate` writes the first file; `drizzle-kit generate --custom
- * --name=outbox` an empty second one, for the SQL of `npx nestjs-outbox migrate print postgres`.
+ * --name=outbox` an empty second one, for the SQL of `npx nestjs-outbox migrate print postgres --schema outbox`.
  */
 async function writeMigrations(folder: string): Promise<void> {
-  const files = { '0000_shop': SHOP, '0001_outbox': outboxSql('postgres').up };
+  const files = { '0000_shop': SHOP, '0001_outbox': outboxSql('postgres', { schema: OUTBOX }).up };
   const entries = Object.keys(files).map((tag, idx) => ({ idx, version: '7', when: 1 + idx, tag, breakpoints: true }));
   await mkdir(join(folder, 'meta'));
   await writeFile(
