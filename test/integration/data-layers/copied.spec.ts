@@ -1,29 +1,12 @@
 // @tier gate
-import { join } from 'node:path';
 import { Client } from 'pg';
-import { NestApplication } from '../../cli/support/nest-application.js';
+import type { NestApplication } from '../../cli/support/nest-application.js';
 import { documents } from '../../readme/documents.js';
 import { promised, runCopied } from '../../readme/copied.js';
 import { createTestDatabase, type TestDatabase } from '../../support/databases.js';
+import { compiledApplication } from '../../support/data-layer-application.js';
 import { describeWith } from '../../support/services.js';
 
-/** As Nest's CLI writes them. */
-const COMPILER = {
-  module: 'nodenext',
-  moduleResolution: 'nodenext',
-  target: 'ES2023',
-  esModuleInterop: true,
-  isolatedModules: true,
-  declaration: true,
-  emitDecoratorMetadata: true,
-  experimentalDecorators: true,
-  strict: true,
-  strictPropertyInitialization: false,
-  skipLibCheck: true,
-  types: ['node'],
-  rootDir: './src',
-  outDir: './dist',
-};
 const SCHEMA = `generator client {
   provider = "prisma-client"
   output = "../src/generated/prisma"
@@ -36,10 +19,6 @@ model Order {
   total Int
   @@map("orders")
 }`;
-const COMPILE = join(process.cwd(), 'node_modules', 'typescript7', 'bin', 'tsc');
-/** `prisma generate` asks for the engine of `prisma migrate`, which it does not run. */
-const NO_DOWNLOAD = { PRISMA_SCHEMA_ENGINE_BINARY: process.execPath, CHECKPOINT_DISABLE: '1' };
-
 /** Enqueues in two transactions of a page's module, of which the first is rolled back. */
 const TRY = (layer: string): string => `import { Injectable, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
@@ -85,9 +64,10 @@ function filesOf(page: string, layer: string): Record<string, string> {
 
 describeWith('postgres', 'the listings of a data layer, copied into an application', () => {
   let database: TestDatabase;
-  let app: NestApplication;
+  let app: NestApplication | undefined;
 
   beforeEach(async () => {
+    app = undefined;
     database = await createTestDatabase('postgres');
     const client = new Client({ connectionString: database.url });
     await client.connect();
@@ -95,30 +75,19 @@ describeWith('postgres', 'the listings of a data layer, copied into an applicati
     await client.end();
   });
   afterEach(async () => {
-    app.remove();
+    app?.remove();
     await database.drop();
   });
 
-  async function compiled(files: Record<string, string>): Promise<void> {
-    const env = { ...NO_DOWNLOAD, DATABASE_URL: database.url };
-    app = await NestApplication.create(
-      {
-        ...files,
-        'prisma/schema.prisma': SCHEMA,
-        'package.json': JSON.stringify({ name: 'shop', type: 'module' }),
-        'tsconfig.json': JSON.stringify({ compilerOptions: COMPILER, include: ['src'] }),
-      },
-      env,
-    );
-    if (Object.values(files).some((text) => text.includes('generated/prisma')))
-      expect(await app.node(['node_modules/prisma/build/index.js', 'generate'])).toMatchObject({ code: 0 });
-    expect(await app.node([COMPILE, '-p', '.'])).toEqual({ code: 0, stdout: '', stderr: '' });
+  async function compiled(layer: string, files: Record<string, string>): Promise<void> {
+    const schema = layer === 'prisma' ? { 'prisma/schema.prisma': SCHEMA } : {};
+    app = await compiledApplication({ ...files, ...schema }, database.url);
   }
 
   it.each(['prisma', 'drizzle'])('README, %s: take an order, and tell of it', async (layer) => {
-    await compiled(filesOf('README.md', layer));
+    await compiled(layer, filesOf('README.md', layer));
     const said = ['order 1: mail sent', 'published its first message'];
-    const ran = await runCopied(app.folder, database.url, said);
+    const ran = await runCopied(app!.folder, database.url, said);
     expect(ran).toMatchObject({ answer: expect.stringMatching(/^[\da-f-]{36}$/), stopped: true });
     expect(promised().path).toBe('/orders');
   });
@@ -126,8 +95,8 @@ describeWith('postgres', 'the listings of a data layer, copied into an applicati
   it.each(['prisma', 'drizzle'])(
     'docs/data-layers.md, %s: the module starts, commits and rolls back',
     async (layer) => {
-      await compiled({ ...filesOf('docs/data-layers.md', layer), 'src/try.ts': TRY(layer) });
-      const { code, stdout, stderr } = await app.node(['dist/try.js']);
+      await compiled(layer, { ...filesOf('docs/data-layers.md', layer), 'src/try.ts': TRY(layer) });
+      const { code, stdout, stderr } = await app!.node(['dist/try.js']);
       expect({ code, stderr, said: JSON.parse(stdout || '0') as unknown }).toEqual({
         code: 0,
         stderr: '',
