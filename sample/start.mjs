@@ -3,7 +3,7 @@
 //   npm start -- 02-kafka                another one
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { transformSync } from '@swc/core';
@@ -21,6 +21,8 @@ const NEEDS = {
   '04-worker-and-api': { MARIADB_URL: 'mariadb', RABBITMQ_URL: 'rabbitmq' },
   '05-nest-consumer': { DATABASE_URL: 'postgres', RABBITMQ_URL: 'rabbitmq' },
   '06-mysql-kafka': { MYSQL_URL: 'mysql', KAFKA_BROKERS: 'kafka' },
+  '07-prisma': { DATABASE_URL: 'postgres', RABBITMQ_URL: 'rabbitmq' },
+  '08-drizzle': { DATABASE_URL: 'postgres' },
 };
 
 process.chdir(root);
@@ -47,6 +49,7 @@ async function end(code) {
 async function start(argv) {
   const named = Object.hasOwn(NEEDS, argv[0] ?? '');
   const [name, args] = named ? [argv[0], argv.slice(1)] : ['01-quick-start', argv];
+  await generate(join(here, name));
   for (const sample of new Set(['01-quick-start', name])) transpile(sample);
   await Promise.all([build(), ...Object.entries(NEEDS[name]).map(provideFor)]);
   const { main } = await import(pathToFileURL(join(here, name, 'dist', 'main.js')).href);
@@ -62,6 +65,17 @@ async function build() {
   const builder = spawn(process.execPath, [join(root, 'tools', 'build.mjs'), '--if-stale'], { stdio: 'inherit' });
   const [exit] = await once(builder, 'exit');
   if (exit !== 0) throw new Error('the build failed');
+}
+
+/** Prisma makes the sample's client of its schema, in two seconds; only its `migrate` would need the engine that it downloads. */
+async function generate(sample) {
+  const [schema, client] = ['prisma/schema.prisma', 'src/generated/client.ts'].map((file) => join(sample, file));
+  if (!existsSync(schema) || (existsSync(client) && statSync(client).mtimeMs > statSync(schema).mtimeMs)) return;
+  const prisma = join(root, 'node_modules', 'prisma', 'build', 'index.js');
+  const env = { ...process.env, PRISMA_SCHEMA_ENGINE_BINARY: process.execPath, CHECKPOINT_DISABLE: '1' };
+  const generator = spawn(process.execPath, [prisma, 'generate', '--no-hints'], { cwd: sample, env, stdio: 'inherit' });
+  const [exit] = await once(generator, 'exit');
+  if (exit !== 0) throw new Error('prisma generate failed');
 }
 
 /** src/*.ts → dist/*.js. Types are checked elsewhere; Node 20 cannot run TypeScript by itself. */

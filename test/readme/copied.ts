@@ -8,7 +8,7 @@ import { blocksIn, type Block } from './documents.js';
 export type ModuleType = 'module' | 'commonjs';
 
 const ofReadme = (language: string): Block[] =>
-  blocksIn(language).filter(({ place }) => place.startsWith('README.md:'));
+  blocksIn(language, '').filter(({ place }) => place.startsWith('README.md:'));
 
 /** The files of the README as a reader copies them, by name; a comment in them says what is different in CommonJS. */
 export function copiedFiles(type: ModuleType): Record<string, string> {
@@ -40,8 +40,8 @@ export interface Ran {
 }
 
 /** Starts the application, sends the request of the README, waits for the log that it promises, and stops it. */
-export async function runCopied(folder: string, url: string): Promise<Ran> {
-  const { path, body, log: lines } = promised();
+export async function runCopied(folder: string, url: string, lines = promised().log): Promise<Ran> {
+  const { path, body } = promised();
   const port = await freePort();
   const env = { ...plainEnvironment(), DATABASE_URL: url, PORT: String(port), NO_COLOR: '1' };
   const app = spawn(process.execPath, ['dist/main.js'], { cwd: folder, env, stdio: ['ignore', 'pipe', 'pipe'] });

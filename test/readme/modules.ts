@@ -14,7 +14,7 @@ export class DocumentedModules {
   constructor(
     /** @internal */ readonly external: (name: string) => unknown,
     /** @internal */ readonly it: (name: string, body: () => Promise<void>) => void = () => {},
-    /** @internal */ readonly blocks: readonly Block[] = blocksIn('ts'),
+    /** @internal */ readonly blocks: readonly Block[] = blocksIn('ts', ''),
   ) {}
 
   load<T = Record<string, never>>(file: string): T {

@@ -35,7 +35,7 @@ function ownNames(): Record<string, string[]> {
   );
 }
 
-/** What the page of data layers uses of what `prisma generate` makes. */
+/** What the pages use of what `prisma generate` makes. */
 const GENERATED = `export declare class PrismaClient {
   constructor(options: { adapter: unknown });
   readonly order: { create(row: { data: { total: number } }): Promise<{ id: number; total: number }> };
@@ -51,9 +51,8 @@ export function typeErrors(blocks: readonly Block[], libs: keyof typeof LIBS = '
   const options = { ...OPTIONS, ...(LIBS[libs] && { lib: LIBS[libs] }) };
   // An application with another data layer has other types of its transactions: it is a program of its own, of whole files.
   const isWhole = blocks.some(({ info }) => info !== '');
-  const sources = new Map(
-    isWhole ? [[join(FOLDER, 'generated', 'client.ts'), GENERATED]] : [[join(FOLDER, 'prelude.d.ts'), PRELUDE]],
-  );
+  const around = isWhole ? ['src/generated/prisma/client.ts', GENERATED] : ['prelude.d.ts', PRELUDE];
+  const sources = new Map([[join(FOLDER, around[0] as string), around[1] as string]]);
   const byFile = new Map<string, Block>();
   for (const block of blocks) {
     const file = join(FOLDER, block.file ?? `src/${block.place.replace(/\W+/g, '-')}.ts`);
