@@ -16,11 +16,9 @@ export function over(cause?: unknown): OutboxTransactionRequiredError {
 }
 
 export function rollbackOnly(cause: unknown): OutboxRollbackOnlyError {
+  if (cause instanceof OutboxRollbackOnlyError) return cause;
   return new OutboxRollbackOnlyError(
     'An enqueue failed in this transaction, and nobody knows whether its message was written: the transaction cannot be committed.',
-    {
-      hint: 'Roll back, to a savepoint from before that enqueue or as a whole, and run it again.',
-      cause,
-    },
+    { hint: 'Roll back, to a savepoint from before that enqueue or as a whole, and run it again.', cause },
   );
 }
