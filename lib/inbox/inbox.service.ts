@@ -146,9 +146,8 @@ export class InboxService {
 
 /** An Observable, which does nothing until it is subscribed to, and a generator run to their end inside; what they say is nobody's. */
 async function completed<T>(work: () => Promise<T> | T): Promise<T> {
-  let result: Promise<T> | T | undefined;
-  await finished(() => (result = work()));
-  const value = (await result) as T;
+  const value = await work(); // once: the `then` of a query builder runs its query each time
+  await finished(() => value);
   return isObservable(value) ? (undefined as T) : value;
 }
 
