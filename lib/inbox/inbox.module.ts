@@ -48,7 +48,7 @@ function declare(
         const isOwn = given.dataLayer !== undefined || dataSource !== undefined || outbox === undefined;
         const extras = dataSource === undefined ? {} : { dataSource };
         const dataLayer = isOwn ? pickDataLayer(given.dataLayer, ofTypeOrm, extras, modules) : outbox.runtime.dataLayer;
-        return openInbox(given, dataLayer, isOwn ? undefined : outbox.runtime.options);
+        return openInbox(given, dataLayer, outbox, isOwn);
       },
     },
     { provide: token, inject: [opened], useFactory: ({ service }: OpenedInbox) => service },

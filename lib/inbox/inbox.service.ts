@@ -2,7 +2,9 @@ import { finished } from '../message/finished.js';
 import { isObservable } from '../message/is-observable.js';
 import { refuseUnknown } from '../options/refuse.js';
 import { problemsOf } from '../options/rules.js';
+import type { ReceivedMessage } from '../consumer/index.js';
 import { AtomicWrite } from '../enqueue/atomic-write.js';
+import type { OutboxService } from '../enqueue/outbox.service.js';
 import { OutboxMessageError, OutboxRollbackOnlyError } from '../outbox.errors.js';
 import type { OutboxTransaction, TransactionHandle } from '../outbox-data-layer.js';
 import type { SqlConnection } from '../store/executor.js';
@@ -12,6 +14,7 @@ import type { Session } from '../transaction/data-layer.js';
 import type { Claim, TakeClaim } from './claims.js';
 import { identityOf, placeOf, type InboxMessage } from './identity.js';
 import { concurrency, consumerName, type ResolvedInboxOptions } from './inbox.options.js';
+import { receiveInto, type ReceiveOptions, type ReceiveOutcome } from './receive.js';
 import type { InboxTables } from './tables.js';
 
 export interface OnceOptions {
@@ -48,6 +51,8 @@ export interface InboxRuntime {
   readonly current: CurrentTransaction;
   readonly tables: InboxTables;
   readonly take: TakeClaim;
+  /** Of the application, where there is one. */
+  readonly outbox?: OutboxService | undefined;
   /** Of its own, for what is no part of an effect. */
   connection(): SqlConnection;
 }
@@ -83,6 +88,18 @@ export class InboxService {
     );
     if (fate.isRolledBack) throw notCommitted(claim.id);
     return outcome;
+  }
+
+  /**
+   * Stores a message in the application's own outbox, with its id, in place of handling it: acknowledge it to the broker when this has
+   * resolved. Its `@OnOutboxEvent` handlers get it from there, in the order of its key, with the outbox's retries; when they end it is
+   * a dead letter of the outbox, with its commands, metrics and health.
+   *
+   * @returns `duplicate`: it is or was there, within `retention.dedup` of the outbox
+   * @throws OutboxConfigurationError `INVALID_OPTIONS`: the outbox has no transport `inProcess()`, or several and none is named
+   */
+  async receive(message: ReceivedMessage, options: ReceiveOptions = {}): Promise<ReceiveOutcome> {
+    return receiveInto(this.runtime.outbox, message, options);
   }
 
   /** The transaction of the effect around this call: of a handler with `@Idempotent()`. @throws OutboxTransactionRequiredError */

@@ -2,6 +2,7 @@
 export { InboxModule } from './inbox.module.js';
 export { getInboxToken, InjectInbox } from './inbox.tokens.js';
 export { InboxService, type InboxStats, type OnceOptions, type OnceOutcome } from './inbox.service.js';
+export type { ReceiveOptions, ReceiveOutcome } from './receive.js';
 export { InboxCleaner } from './cleaner.js';
 export { Idempotent, type IdempotentOptions } from './idempotent.decorator.js';
 export type { InboxMessage } from './identity.js';

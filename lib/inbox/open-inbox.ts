@@ -1,6 +1,6 @@
 import type { OutboxDialect } from '../data-layers/drivers/outbox-sql.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
-import type { ResolvedOptions } from '../outbox.options.js';
+import type { OutboxService } from '../enqueue/outbox.service.js';
 import type { SqlConnection, SqlDatabase } from '../store/executor.js';
 import { statement } from '../store/sql.js';
 import { CurrentTransaction } from '../transaction/current-transaction.js';
@@ -25,12 +25,14 @@ const OWN_CONNECTION = {
   ...{ statementTimeout: 30_000, idleWithLocks: 30_000, connectTimeout: 10_000, closeIdleAfter: 5_000 },
 };
 
-/** @param outbox the options of the one whose data layer it has */
+/** @param isOwn the data layer is not that of the outbox: nothing is said by its options */
 export async function openInbox(
   given: InboxOptions,
   dataLayer: DataLayer,
-  outbox: ResolvedOptions | undefined,
+  outbox: OutboxService | undefined,
+  isOwn: boolean,
 ): Promise<OpenedInbox> {
+  const beside = isOwn ? undefined : outbox?.runtime.options;
   const options = resolveInbox(given);
   await dataLayer.open();
   dataLayer.watchTransactions(
@@ -38,15 +40,15 @@ export async function openInbox(
     () => undefined,
   );
   const { dialect } = dataLayer;
-  const { setup = outbox?.database.setup ?? 'check', ...asked } = options.database;
+  const { setup = beside?.database.setup ?? 'check', ...asked } = options.database;
   const place = {
-    prefix: asked.prefix ?? outbox?.database.prefix ?? 'outbox_',
-    schema: asked.schema ?? outbox?.database.schema ?? dataLayer.defaultSchema,
+    prefix: asked.prefix ?? beside?.database.prefix ?? 'outbox_',
+    schema: asked.schema ?? beside?.database.schema ?? dataLayer.defaultSchema,
   };
   const tables = inboxTables(dialect, place);
-  const database = dataLayer.openDatabase({ ...OWN_CONNECTION, ...place, pooler: outbox?.database.pooler });
+  const database = dataLayer.openDatabase({ ...OWN_CONNECTION, ...place, pooler: beside?.database.pooler });
   const connection = (): SqlConnection => database.connection('admin');
-  const currentManager = options.currentManager ?? outbox?.currentManager;
+  const currentManager = options.currentManager ?? beside?.currentManager;
   const current = new CurrentTransaction(dataLayer, TransactionScope.of(dataLayer), currentManager);
   try {
     if (setup !== 'none') await prepare(connection(), dialect, tables, place, setup);
@@ -54,7 +56,7 @@ export async function openInbox(
     await database.close();
     throw error;
   }
-  const service = new InboxService({ options, current, tables, take: takeClaims(dialect, tables), connection });
+  const service = new InboxService({ options, current, tables, take: takeClaims(dialect, tables), outbox, connection });
   return { options, service, cleaner: new InboxCleaner(dialect, tables, options.retention, connection), database };
 }
 
