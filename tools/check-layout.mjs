@@ -157,6 +157,7 @@ const ROOMS = {
     'time',
     'options',
     'store',
+    'transports',
     'transports/amqp',
     'transaction',
     'data-layers',
