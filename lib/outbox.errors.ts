@@ -14,6 +14,7 @@ export type OutboxErrorCode =
   | 'UNKNOWN_TRANSPORT'
   | 'TRANSACTION_CONFLICT'
   | 'ROLLBACK_ONLY'
+  | 'IN_PROGRESS'
   // operators
   | 'EDIT_REFUSED'
   | 'ARCHIVE_MOVING'

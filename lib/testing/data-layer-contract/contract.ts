@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import type { ContractRunner } from '../transport-contract/harness.js';
 import type { DataLayerHarness } from './harness.js';
+import { describeInbox } from './inbox.js';
 import { DataLayerRun, messageOf, PATIENCE, type Application } from './run.js';
 
 /**
@@ -28,6 +29,7 @@ export function describeDataLayerContract<Tx extends object>(
     describeRefusals(suite);
     describeFailures(suite);
     describeLoad(suite);
+    describeInbox(suite);
   });
 }
 

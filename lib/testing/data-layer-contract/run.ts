@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
+import { AsyncResource } from 'node:async_hooks';
 import { EventEmitter } from 'node:events';
 import { NestFactory } from '@nestjs/core';
 import { OutboxDispatcher, OutboxModule, OutboxService } from '../../index.js';
 import { RecordingTransport } from '../recording-transport.js';
+import { InboxModule, InboxService, type OnceOutcome } from '../../inbox/index.js';
 import type { DataLayerHarness, OpenedDataLayer } from './harness.js';
 
 /** An application with an outbox: each of its rows is committed with a message, which has the row's id for its payload. */
@@ -12,6 +14,16 @@ export interface Application<Tx extends object> extends OpenedDataLayer<Tx> {
     transaction<T>(work: (tx: Tx) => Promise<T>, options?: object): Promise<T>;
     bind<T>(tx: Tx, work: () => T): T;
   };
+  readonly inbox: {
+    once<T>(message: string | object, work: (tx: Tx) => T | Promise<T>): Promise<OnceOutcome<T>>;
+    once<T>(
+      message: string | object,
+      options: { tx?: Tx; onConcurrent?: 'wait' | 'refuse'; latest?: number },
+      work: (tx: Tx) => T | Promise<T>,
+    ): Promise<OnceOutcome<T>>;
+  };
+  /** Runs it as another delivery: not in the transaction around this call. */
+  apart<T>(work: () => T): T;
   /** Ids of messages that were told of as committed. */
   readonly told: string[];
   /** Emits `enqueued` for each. */
@@ -21,6 +33,8 @@ export interface Application<Tx extends object> extends OpenedDataLayer<Tx> {
   /** What a relay publishes of everything that is there. */
   published(): Promise<readonly unknown[]>;
 }
+
+const APART = new AsyncResource('another delivery');
 
 /** Milliseconds. */
 export const PATIENCE = 60_000;
@@ -51,7 +65,8 @@ export class DataLayerRun<Tx extends object> {
       database: { setup: 'create' },
       logLevel: 'silent',
     });
-    const app = await NestFactory.createApplicationContext(outboxModule, { logger: false, abortOnError: false });
+    const declared = { module: class ContractModule {}, imports: [outboxModule, InboxModule.forRoot()] };
+    const app = await NestFactory.createApplicationContext(declared, { logger: false, abortOnError: false });
     this.toClose.push(() => app.close());
     const outbox = app.get(OutboxService) as unknown as Application<Tx>['outbox'] & OutboxService;
     const told: string[] = [];
@@ -62,6 +77,8 @@ export class DataLayerRun<Tx extends object> {
     });
     return Object.assign(Object.create(opened) as OpenedDataLayer<Tx>, {
       outbox,
+      apart: <T>(work: () => T) => APART.runInAsyncScope(work),
+      inbox: app.get(InboxService) as unknown as Application<Tx>['inbox'],
       told,
       events,
       async write(tx: Tx, row: number): Promise<string> {

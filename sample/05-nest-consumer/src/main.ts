@@ -58,7 +58,7 @@ async function post(url: string, body: object): Promise<void> {
 
 async function untilHandled(billing: DataSource, messages: number): Promise<void> {
   for (const until = Date.now() + PATIENCE; Date.now() < until; await delay(50)) {
-    const [row] = await billing.query<{ count: number }[]>('select count(*)::int as count from handled_messages');
+    const [row] = await billing.query<{ count: number }[]>('select count(*)::int as count from outbox_inbox');
     if ((row?.count ?? 0) >= messages) return;
   }
 }

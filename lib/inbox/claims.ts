@@ -1,0 +1,101 @@
+import type { OutboxDialect } from '../data-layers/drivers/outbox-sql.js';
+import { OutboxError } from '../outbox.errors.js';
+import type { SqlExecutor } from '../store/executor.js';
+import { statement } from '../store/sql.js';
+import type { InboxTables } from './tables.js';
+
+/** What is to be handled once. */
+export interface Claim {
+  readonly consumer: string;
+  readonly id: string;
+  /** Only if nothing later of its key was handled. */
+  readonly latest?: { readonly key: string; readonly place: string };
+  /** Not while another transaction has it. */
+  readonly refuse: boolean;
+}
+/** Whether this transaction is the one that handles it: it has written that down. @throws OutboxError `IN_PROGRESS` */
+export type TakeClaim = (db: SqlExecutor, session: SqlExecutor, claim: Claim) => Promise<boolean>;
+
+export function takeClaims(dialect: OutboxDialect, tables: InboxTables): TakeClaim {
+  return dialect === 'postgres' ? onPostgres(tables) : onMysql(tables);
+}
+
+function onPostgres({ inbox, latest }: InboxTables): TakeClaim {
+  const once = `on conflict (consumer, message_id) do update set duplicates = it.duplicates + 1 returning it.duplicates = 0`;
+  const ifLater = `on conflict (consumer, message_key) do update set place = excluded.place, seen_at = clock_timestamp()
+    where it.place < excluded.place returning true`;
+  const turn = `with turn as materialized (select pg_try_advisory_xact_lock(hashtextextended(?, 0)) as mine)`;
+  const sql = {
+    once: statement('outbox_once', `insert into ${inbox} as it (consumer, message_id) values (?, ?) ${once}`),
+    latest: statement(
+      'outbox_latest',
+      `insert into ${latest} as it (consumer, message_key, place) values (?, ?, ?) ${ifLater}`,
+    ),
+    turn: statement('outbox_turn', `${turn} select mine from turn`),
+  };
+  return async (db, _session, claim) => {
+    const { consumer, id, refuse } = claim;
+    if (refuse) {
+      const { rows } = await db.run(sql.turn.bind(`${inbox} ${consumer} ${claim.latest?.key ?? id}`));
+      if (rows[0]?.[0] !== true && rows[0]?.[0] !== 't') throw inProgress(claim);
+    }
+    const { rows } = await db.run(
+      claim.latest === undefined
+        ? sql.once.bind(consumer, id)
+        : sql.latest.bind(consumer, claim.latest.key, claim.latest.place),
+    );
+    return rows[0]?.[0] === true || rows[0]?.[0] === 't';
+  };
+}
+
+function onMysql({ inbox, latest }: InboxTables): TakeClaim {
+  const sql = {
+    // Of a row that is there it changes something: whatever the client's flags, the server counts two rows then.
+    once: statement(
+      undefined,
+      `insert into ${inbox} (consumer, message_id, received_at) values (?, ?, utc_timestamp(6))
+      on duplicate key update duplicates = duplicates + 1`,
+    ),
+    // Locks the row; a SELECT … FOR UPDATE of one that is not there would lock its neighbours' place.
+    seen: statement(
+      undefined,
+      `insert into ${latest} (consumer, message_key, seen_at) values (?, ?, utc_timestamp(6))
+      on duplicate key update seen_at = utc_timestamp(6)`,
+    ),
+    latest: statement(
+      undefined,
+      `update ${latest} set place = ? where consumer = ? and message_key = ? and (place is null or place < ?)`,
+    ),
+  };
+  const take = async (db: SqlExecutor, { consumer, id, latest: last }: Claim): Promise<boolean> => {
+    if (last === undefined) return (await db.run(sql.once.bind(consumer, id))).affected === 1;
+    const key = Buffer.from(last.key);
+    await db.run(sql.seen.bind(consumer, key));
+    return (await db.run(sql.latest.bind(last.place, consumer, key, last.place))).affected === 1;
+  };
+  return async (db, session, claim) => {
+    if (!claim.refuse) return take(db, claim);
+    await db.run(IMPATIENT);
+    try {
+      return await take(db, claim);
+    } catch (error) {
+      throw (error as { errno?: unknown }).errno === LOCK_WAIT_TIMEOUT ? inProgress(claim, error) : error;
+    } finally {
+      await session.run(PATIENT); // also where there is no transaction any more: the connection goes back to its pool
+    }
+  };
+}
+
+const IMPATIENT = statement(
+  undefined,
+  'set @outbox_lock_wait = @@session.innodb_lock_wait_timeout, session innodb_lock_wait_timeout = 1',
+).bind();
+const PATIENT = statement(undefined, 'set session innodb_lock_wait_timeout = @outbox_lock_wait').bind();
+/** MySQL's `ER_LOCK_WAIT_TIMEOUT`. */
+const LOCK_WAIT_TIMEOUT = 1205;
+
+const inProgress = ({ id, consumer }: Claim, cause?: unknown): OutboxError =>
+  new OutboxError('IN_PROGRESS', `Message ${id} is being handled for consumer '${consumer}' in another transaction.`, {
+    hint: 'Let the broker deliver it again later.',
+    cause,
+  });

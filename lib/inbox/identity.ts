@@ -1,0 +1,89 @@
+import { receivedMessage, type BrokerContext } from '../consumer/index.js';
+import { KEY_HEADER } from '../transports/amqp/names.js';
+import { typeName } from '../options/text-checks.js';
+import { OutboxMessageError } from '../outbox.errors.js';
+import { MOST } from './tables.js';
+
+/**
+ * What a consumer has of a message: its id as text; what `@Received()` gives, or `receivedMessage`; the `RmqContext` or `KafkaContext` of
+ * Nest; the second argument of an `@OnOutboxEvent` handler; a message of amqplib, a record of kafkajs or the argument of its `eachMessage`.
+ */
+export type InboxMessage = string | object;
+
+export interface Identity {
+  readonly id: string;
+  readonly key: string | null;
+}
+
+/** @throws OutboxMessageError `INVALID_MESSAGE` */
+export function identityOf(message: unknown): Identity {
+  const found = typeof message === 'string' ? { id: message, key: null } : findIdentity(message);
+  if (found === undefined) {
+    throw refused(
+      `${typeName(message)} is no message that has an id`,
+      'Give the id as text, or what @Received() gives.',
+    );
+  }
+  const { id } = found;
+  if (id === '' || id.length > MOST.id || id !== id.trim() || id.includes('\0'))
+    throw refused(`the id is ${typeName(id)}`, `It must have 1 to ${MOST.id} characters, and no blanks around it.`);
+  return found;
+}
+
+/** @returns `undefined` for what is no message: a payload with an `id` of its own is none */
+export function findIdentity(message: unknown): Identity | undefined {
+  if (typeof message !== 'object' || message === null) return undefined;
+  const given = message as Partial<Record<string, unknown>> & Partial<BrokerContext>;
+  if (typeof given.getMessage === 'function')
+    return findIdentity(receivedMessage(message as BrokerContext)) ?? ofRaw(given.getMessage());
+  if (isText(given['id']) && isText(given['type']) && isText(given['contentType']))
+    return { id: given['id'], key: (given['key'] as string | null | undefined) ?? null };
+  return ofRaw(given['message'] ?? message);
+}
+
+/** Of a broker's client. */
+function ofRaw(raw: unknown): Identity | undefined {
+  const { properties, headers, key } = Object(raw) as Record<'properties' | 'headers' | 'key', unknown>;
+  if (isRecord(properties)) {
+    const labels = isRecord(properties['headers']) ? properties['headers'] : {};
+    const id = properties['messageId'] ?? idAmong(labels);
+    return isText(id) ? { id, key: textOf(labels[KEY_HEADER] ?? labels['cloudEvents:subject']) } : undefined;
+  }
+  const id = isRecord(headers) ? idAmong(headers) : undefined;
+  return id === undefined ? undefined : { id, key: textOf(key) };
+}
+
+function idAmong(headers: Readonly<Record<string, unknown>>): string | undefined {
+  return textOf(headers['id'] ?? headers['ce_id'] ?? headers['cloudEvents:id']) ?? undefined;
+}
+
+const isText = (value: unknown): value is string => typeof value === 'string';
+const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === 'object' && value !== null;
+const textOf = (value: unknown): string | null =>
+  isText(value) ? value : Buffer.isBuffer(value) ? value.toString() : null;
+
+const UUID = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i;
+/** Digits of the column. */
+const MOST_DIGITS = 39;
+
+/** What is compared with what was seen of the key: the caller's own sequence, or `true` for the time at which the message was enqueued. */
+export function placeOf({ id, key }: Identity, latest: unknown): { key: string; place: string } {
+  if (key === null || key === '') throw refused('latest is for messages that have a key', `Message ${id} has none.`);
+  if (Buffer.byteLength(key) > MOST.key * 4)
+    throw refused('the key is too long', `It may have ${MOST.key} characters.`);
+  const isSequence =
+    typeof latest === 'bigint' || Number.isSafeInteger(latest) || (isText(latest) && /^\d+$/.test(latest));
+  if (latest !== true && !isSequence)
+    throw refused(`latest is ${typeName(latest)}`, 'Give true, or a sequence: a whole number, a bigint, or digits.');
+  if (latest === true && !UUID.test(id)) throw refused('latest: true needs an id that is a UUID', 'Give a sequence.');
+  const place = BigInt(
+    latest === true ? `0x${id.replaceAll('-', '')}` : (latest as bigint | number | string),
+  ).toString();
+  if (place.replace('-', '').length > MOST_DIGITS)
+    throw refused('latest is too large', `It may have ${MOST_DIGITS} digits.`);
+  return { key, place };
+}
+
+const refused = (problem: string, hint: string): OutboxMessageError =>
+  new OutboxMessageError('INVALID_MESSAGE', `inbox.once: ${problem}.`, { hint });

@@ -1,0 +1,65 @@
+import { Module, type DynamicModule, type ModuleMetadata, type Provider } from '@nestjs/common';
+import { ModulesContainer } from '@nestjs/core';
+import { pickDataLayer, typeOrmModule, type FindDataLayer } from '../data-layers/find.js';
+import { OutboxService } from '../enqueue/outbox.service.js';
+import { openInbox, type OpenedInbox } from './open-inbox.js';
+import { InboxCleaner } from './cleaner.js';
+import type { InboxAsyncOptions, InboxExtras, InboxOptions } from './inbox.options.js';
+import { DEFAULT_NAME, getInboxToken } from './inbox.tokens.js';
+import { InboxLifecycle } from './lifecycle.js';
+
+/** Import it once per inbox, in the root module. It needs no `OutboxModule`; beside one it has its data layer and schema. */
+@Module({})
+export class InboxModule {
+  /** @throws OutboxConfigurationError `INVALID_OPTIONS`, at start, with all problems */
+  static forRoot({ name, dataSource, ...options }: InboxOptions & InboxExtras = {}): DynamicModule {
+    const given = { provide: optionsToken(name), useValue: options };
+    return declare({ name, dataSource }, given, []);
+  }
+
+  /** `name` and `dataSource` stand beside `useFactory`: they are needed before it runs. */
+  static forRootAsync({ name, dataSource, imports = [], inject = [], useFactory }: InboxAsyncOptions): DynamicModule {
+    return declare({ name, dataSource }, { provide: optionsToken(name), inject: [...inject], useFactory }, imports);
+  }
+}
+
+const optionsToken = (name = DEFAULT_NAME): string => `Inbox(${name}).options`;
+
+function declare(
+  { name, dataSource }: { readonly [Name in keyof InboxExtras]-?: InboxExtras[Name] | undefined },
+  options: Provider,
+  imports: NonNullable<ModuleMetadata['imports']>,
+): DynamicModule {
+  const own = `Inbox(${name ?? DEFAULT_NAME})`;
+  const [opened, typeOrm] = [`${own}.opened`, `${own}.dataSource`];
+  const token = getInboxToken(name);
+  const cleaner = name === undefined || name === DEFAULT_NAME ? InboxCleaner : `${own}.cleaner`;
+  const providers: Provider[] = [
+    options,
+    {
+      provide: opened,
+      inject: [optionsToken(name), typeOrm, ModulesContainer, { token: OutboxService, optional: true }],
+      useFactory: (
+        given: InboxOptions,
+        ofTypeOrm: FindDataLayer | undefined,
+        modules: ModulesContainer,
+        outbox: OutboxService | undefined,
+      ) => {
+        const isOwn = given.dataLayer !== undefined || dataSource !== undefined || outbox === undefined;
+        const extras = dataSource === undefined ? {} : { dataSource };
+        const dataLayer = isOwn ? pickDataLayer(given.dataLayer, ofTypeOrm, extras, modules) : outbox.runtime.dataLayer;
+        return openInbox(given, dataLayer, outbox, isOwn);
+      },
+    },
+    { provide: token, inject: [opened], useFactory: ({ service }: OpenedInbox) => service },
+    { provide: cleaner, inject: [opened], useFactory: ({ cleaner: made }: OpenedInbox) => made },
+    { provide: `${own}.lifecycle`, inject: [opened], useFactory: (made: OpenedInbox) => new InboxLifecycle(made) },
+  ];
+  return {
+    module: InboxModule,
+    global: true,
+    imports: [...imports, typeOrmModule(typeOrm, dataSource, imports)],
+    providers,
+    exports: [token, cleaner],
+  };
+}

@@ -1,0 +1,10 @@
+// The consumer's side: an effect happens once for each message, in the consumer's own transaction.
+export { InboxModule } from './inbox.module.js';
+export { getInboxToken, InjectInbox } from './inbox.tokens.js';
+export { InboxService, type InboxStats, type OnceOptions, type OnceOutcome } from './inbox.service.js';
+export type { ReceiveOptions, ReceiveOutcome } from './receive.js';
+export { InboxCleaner } from './cleaner.js';
+export { Idempotent, type IdempotentOptions } from './idempotent.decorator.js';
+export type { InboxMessage } from './identity.js';
+export type { InboxAsyncOptions, InboxExtras, InboxOptions } from './inbox.options.js';
+export { inboxMigrations, inboxSql, type InboxMigration, type InboxTableOptions } from './tables.js';

@@ -1,0 +1,75 @@
+import type { ReceivedMessage } from '../consumer/index.js';
+import type { OutboxService } from '../enqueue/outbox.service.js';
+import type { EnqueueOptions, PlainMessage } from '../enqueue/options.js';
+import { KEY_HEADER, TOMBSTONE_HEADER } from '../transports/amqp/names.js';
+import { STANDARD_HEADERS } from '../transports/envelope.js';
+import { OutboxConfigurationError, OutboxDuplicateMessageError } from '../outbox.errors.js';
+
+export interface ReceiveOptions extends Pick<EnqueueOptions, 'tx'> {
+  /** Names a transport `inProcess()` of the outbox. Default: the only one. */
+  readonly transport?: string;
+}
+export type ReceiveOutcome = 'stored' | 'duplicate';
+
+/** Writes what a broker brought as a message of the application's own outbox, with its id, for its `@OnOutboxEvent` handlers. */
+export async function receiveInto(
+  outbox: OutboxService | undefined,
+  message: ReceivedMessage,
+  { tx, transport }: ReceiveOptions,
+): Promise<ReceiveOutcome> {
+  if (outbox === undefined)
+    throw invalid('there is no outbox to keep the message in', 'Import OutboxModule with a transport inProcess().');
+  const stored = messageOf(message, transport ?? localTransport(outbox));
+  if (UUID_V7.test(message.id)) {
+    const written = tx === undefined ? outbox.enqueueOutsideTransaction(stored) : outbox.enqueue(stored, { tx });
+    return written.then(
+      () => 'stored',
+      (error: unknown) => {
+        if (error instanceof OutboxDuplicateMessageError) return 'duplicate';
+        throw error;
+      },
+    );
+  }
+  const report = { report: true } as const;
+  const written =
+    tx === undefined ? outbox.enqueueOutsideTransaction(stored, report) : outbox.enqueue(stored, { tx, ...report });
+  return (await written).duplicate ? 'duplicate' : 'stored';
+}
+
+function messageOf(message: ReceivedMessage, transport: string): PlainMessage {
+  const { id, type, version, key, contentType, headers } = message;
+  const own = Object.entries(headers).filter(
+    ([name, value]) =>
+      !NOT_OWN.has(name) && !name.startsWith('ce_') && (typeof value === 'string' || Buffer.isBuffer(value)),
+  );
+  return {
+    ...(UUID_V7.test(id) ? { id } : { dedupKey: `received:${id}` }),
+    ...{ type, version, key, contentType, transport, payload: bytesOf(message) },
+    headers: Object.fromEntries(own) as NonNullable<PlainMessage['headers']>,
+  };
+}
+
+/** Where Nest decoded it, it is encoded again. */
+function bytesOf(message: ReceivedMessage): Buffer | null {
+  try {
+    return message.bytes;
+  } catch {
+    const { payload, contentType } = message;
+    return Buffer.from(/^text\//i.test(contentType) ? String(payload) : JSON.stringify(payload));
+  }
+}
+
+function localTransport({ runtime }: OutboxService): string {
+  const local = [...runtime.options.transports].filter(([, { kind }]) => kind === 'in-process').map(([name]) => name);
+  if (local.length === 1) return local[0] as string;
+  throw invalid(
+    `the outbox has ${local.length === 0 ? 'no transport' : 'several transports'} inProcess()`,
+    'Name the one with the handlers: inbox.receive(message, { transport }).',
+  );
+}
+
+const NOT_OWN: ReadonlySet<string> = new Set([...Object.values(STANDARD_HEADERS), KEY_HEADER, TOMBSTONE_HEADER]);
+const UUID_V7 = /^[\da-f]{8}-[\da-f]{4}-7[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/;
+
+const invalid = (problem: string, hint: string): OutboxConfigurationError =>
+  new OutboxConfigurationError('INVALID_OPTIONS', `inbox.receive: ${problem}.`, { hint });
