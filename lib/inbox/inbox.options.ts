@@ -15,7 +15,7 @@ export interface InboxOptions {
   /** Default: that of the application's `OutboxModule`; without one TypeORM's DataSource. */
   dataLayer?: OutboxDataLayer;
   /** As in the options of the outbox, whose own is the default. */
-  currentManager?: () => TransactionHandle | undefined;
+  currentTransaction?: () => TransactionHandle | undefined;
   /**
    * Decides what happens while another process handles the same message: `wait` until it is committed or rolled back, `refuse` rejects with
    * `IN_PROGRESS`; on MariaDB and MySQL after a second. Default `wait`.
@@ -46,7 +46,7 @@ export interface InboxAsyncOptions extends InboxExtras, Pick<ModuleMetadata, 'im
 export interface ResolvedInboxOptions {
   readonly consumer: string;
   readonly dataLayer?: OutboxDataLayer;
-  readonly currentManager?: () => TransactionHandle | undefined;
+  readonly currentTransaction?: () => TransactionHandle | undefined;
   readonly onConcurrent: 'wait' | 'refuse';
   /** Milliseconds. */
   readonly retention: number | null;
@@ -62,7 +62,7 @@ const TABLE: FactoryTable<InboxOptions> = {
   rows: {
     consumer: row(consumerName, 'default'),
     dataLayer: row(anything),
-    currentManager: row(aFunction),
+    currentTransaction: row(aFunction),
     onConcurrent: row(concurrency, 'wait'),
     retention: row(orNull(duration('1m', '3650d')), 30 * 86_400_000),
     database: row(objectOf({ prefix: aText, schema: aText, setup: oneOf('check', 'create', 'none') }), {}),

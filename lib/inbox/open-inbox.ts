@@ -48,8 +48,8 @@ export async function openInbox(
   const tables = inboxTables(dialect, place);
   const database = dataLayer.openDatabase({ ...OWN_CONNECTION, ...place, pooler: beside?.database.pooler });
   const connection = (): SqlConnection => database.connection('admin');
-  const currentManager = options.currentManager ?? beside?.currentManager;
-  const current = new CurrentTransaction(dataLayer, TransactionScope.of(dataLayer), currentManager);
+  const currentTransaction = options.currentTransaction ?? beside?.currentTransaction;
+  const current = new CurrentTransaction(dataLayer, TransactionScope.of(dataLayer), currentTransaction);
   try {
     if (setup !== 'none') await prepare(connection(), dialect, tables, place, setup);
   } catch (error) {
