@@ -81,7 +81,8 @@ export class AtomicWrite implements SqlExecutor {
     }
   }
 
-  private async demandTransaction(): Promise<void> {
+  /** Throws where there is no transaction any more. */
+  async demandTransaction(): Promise<void> {
     const { watch } = this;
     const { losesTransactions, state } = watch;
     if (!losesTransactions) {
@@ -92,7 +93,8 @@ export class AtomicWrite implements SqlExecutor {
   }
 
   private ended(cause: unknown): Error {
-    Object.assign(this.watch.state, { ended: true, doubtful: true });
+    const { state } = this.watch;
+    Object.assign(state, { isLost: state.isLost || !state.ended, ended: true, doubtful: true });
     return over(cause);
   }
 

@@ -11,6 +11,7 @@ import type { SqlConnection } from '../store/executor.js';
 import { statement } from '../store/sql.js';
 import type { CurrentTransaction } from '../transaction/current-transaction.js';
 import type { Session } from '../transaction/data-layer.js';
+import type { TransactionWatch } from '../transaction/transaction-watch.js';
 import type { Claim, TakeClaim } from './claims.js';
 import { identityOf, placeOf, type InboxMessage } from './identity.js';
 import { concurrency, consumerName, type ResolvedInboxOptions } from './inbox.options.js';
@@ -53,6 +54,8 @@ export interface InboxRuntime {
   readonly take: TakeClaim;
   /** Of the application, where there is one. */
   readonly outbox?: OutboxService | undefined;
+  /** Which class has a consumer's name that nobody gave. */
+  readonly owners: Map<string, object>;
   /** Of its own, for what is no part of an effect. */
   connection(): SqlConnection;
 }
@@ -142,22 +145,37 @@ export class InboxService {
 
   private async within<T>(session: Session, claim: Claim, work: Effect<T>, fate: Fate): Promise<OnceOutcome<T>> {
     const watch = session.listen();
-    // With an id among what was written, a COMMIT that the server answers with ROLLBACK is told as such.
-    const isFirst = await watch.write(fate, async () => {
-      const write = new AtomicWrite(watch, session.executor);
-      const take = (): Promise<boolean> => this.runtime.take(write, session.executor, claim);
-      return { result: await write.whole(false, take), ids: [claim.id] };
-    });
-    if (!isFirst) return { status: 'duplicate' };
-    const { number } = watch.state;
+    const { state } = watch;
+    const { number } = state;
+    const write = new AtomicWrite(watch, session.executor);
+    const run = (): Promise<T> => completed(() => work(session.handle as OutboxTransaction));
+    let isFirst = false;
     try {
-      const run = (): Promise<T> => completed(() => work(session.handle as OutboxTransaction));
-      return { status: 'handled', result: await this.runtime.current.scope.run(session, run) };
+      // With an id among what was written, a COMMIT that the server answers with ROLLBACK is told as such.
+      isFirst = await watch.write(fate, async () => {
+        const take = (): Promise<boolean> => this.runtime.take(write, session.executor, claim);
+        return { result: await write.whole(false, take), ids: [claim.id] };
+      });
+      if (!isFirst) return { status: 'duplicate' };
+      const result = await this.runtime.current.scope.run(session, run);
+      await this.demandWhole(watch, write, number, claim);
+      return { status: 'handled', result };
     } catch (error) {
-      // Whoever swallows it would commit that a message was handled which was not.
-      if (watch.state.number === number && watch.state.isOpen) watch.rollBackOnly(failed(claim.id, error));
+      // Whoever swallows it would commit that a message was handled which was not, or go on behind what the server has undone.
+      const isOpen = (): boolean => state.number === number && !state.ended;
+      if (watch.losesTransactions && state.doubtful && isOpen()) await write.demandTransaction().catch(() => undefined);
+      if ((isFirst && isOpen()) || (state.number === number && state.isLost))
+        watch.rollBackOnly(failed(claim.id, error), fate);
       throw error;
     }
+  }
+
+  /** Before a message is told as handled: `work` may have swallowed what undid its effect, or have ended the transaction. */
+  private demandWhole(watch: TransactionWatch, write: AtomicWrite, number: number, { id }: Claim): Promise<void> {
+    return watch.write(NOBODY, async () => {
+      if (watch.state.number !== number || watch.failed || watch.says('E')) throw notCommitted(id);
+      return { result: await write.whole(false, () => write.demandTransaction()), ids: [] };
+    });
   }
 }
 
@@ -178,6 +196,7 @@ class Fate implements Listener {
   }
 }
 
+const NOBODY = new Fate();
 const NO_OPTIONS: OnceOptions = {};
 const OPTION_NAMES = ['tx', 'consumer', 'onConcurrent', 'latest'];
 

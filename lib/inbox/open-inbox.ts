@@ -35,10 +35,7 @@ export async function openInbox(
   const beside = isOwn ? undefined : outbox?.runtime.options;
   const options = resolveInbox(given);
   await dataLayer.open();
-  dataLayer.watchTransactions(
-    () => undefined,
-    () => undefined,
-  );
+  dataLayer.watchTransactions();
   const { dialect } = dataLayer;
   const { setup = beside?.database.setup ?? 'check', ...asked } = options.database;
   const place = {
@@ -56,7 +53,8 @@ export async function openInbox(
     await database.close();
     throw error;
   }
-  const service = new InboxService({ options, current, tables, take: takeClaims(dialect, tables), outbox, connection });
+  const take = takeClaims(dialect, tables);
+  const service = new InboxService({ options, current, tables, take, outbox, owners: new Map(), connection });
   return { options, service, cleaner: new InboxCleaner(dialect, tables, options.retention, connection), database };
 }
 

@@ -96,9 +96,9 @@ export class TransactionWatch {
     if (this.written.spoilt !== undefined) throw rollbackOnly(this.written.spoilt.cause);
   }
 
-  /** Of an enqueue that failed nobody knows what it left. */
-  rollBackOnly(cause: unknown): void {
-    this.written.spoil(cause);
+  /** Of an enqueue that failed nobody knows what it left; what was written for `writer` must go as well. */
+  rollBackOnly(cause: unknown, writer?: TransactionListener): void {
+    this.written.spoil(cause, writer);
   }
 
   demandOpen(): void {
