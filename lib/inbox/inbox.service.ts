@@ -154,7 +154,8 @@ export class InboxService {
       // With an id among what was written, a COMMIT that the server answers with ROLLBACK is told as such.
       isFirst = await watch.write(fate, async () => {
         const take = (): Promise<boolean> => this.runtime.take(write, session.executor, claim);
-        return { result: await write.whole(false, take), ids: [claim.id] };
+        fate.isUnfinished = await write.whole(false, take);
+        return { result: fate.isUnfinished, ids: [claim.id] };
       });
       if (!isFirst) return { status: 'duplicate' };
       const result = await this.runtime.current.scope.run(session, run);
@@ -167,6 +168,8 @@ export class InboxService {
       if ((isFirst && isOpen()) || (state.number === number && state.isLost))
         watch.rollBackOnly(failed(claim.id, error), fate);
       throw error;
+    } finally {
+      fate.isUnfinished = false;
     }
   }
 
@@ -190,6 +193,7 @@ type Listener = Parameters<ReturnType<Session['listen']>['write']>[0];
 /** How the transaction ended, where it is ours. */
 class Fate implements Listener {
   isRolledBack = false;
+  isUnfinished = false;
   committed(): void {}
   rolledBack(): void {
     this.isRolledBack = true;

@@ -15,6 +15,13 @@ export function over(cause?: unknown): OutboxTransactionRequiredError {
       );
 }
 
+export function unfinished(): OutboxRollbackOnlyError {
+  return new OutboxRollbackOnlyError(
+    'The effect of a message goes on in this transaction, and is written down as had: it cannot be committed now.',
+    { hint: 'Await inbox.once before the end of its transaction; one that takes too long ends by ROLLBACK.' },
+  );
+}
+
 export function rollbackOnly(cause: unknown): OutboxRollbackOnlyError {
   if (cause instanceof OutboxRollbackOnlyError) return cause;
   return new OutboxRollbackOnlyError(

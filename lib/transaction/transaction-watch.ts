@@ -1,5 +1,5 @@
 import { boundaryOf, isEnd, savepointOf, type Boundary } from './sql-boundary.js';
-import { over, rollbackOnly } from './errors.js';
+import { over, rollbackOnly, unfinished } from './errors.js';
 import { tell, tellPerhaps, type Entry, type TransactionListener } from './after-commit.js';
 import { isRefusal } from './refusal.js';
 import { TransactionState } from './state.js';
@@ -135,6 +135,7 @@ export class TransactionWatch {
     }
     const send = (): Promise<T> => {
       if (this.refuses(boundary)) return Promise.reject(rollbackOnly(this.written.spoilt?.cause));
+      if (isEnd(boundary) && boundary !== 'rollback' && this.written.isUnfinished) return Promise.reject(unfinished());
       if (isEnd(boundary) && !this.written.isEmpty) this.aborted = this.failed || this.says('E');
       const answer = state.send(boundary, statement);
       return boundary === undefined ? answer : answer.then((result) => this.answered(boundary, text, result), noted);

@@ -24,6 +24,10 @@ export class WrittenMessages {
     return this.entries.length === 0;
   }
 
+  get isUnfinished(): boolean {
+    return this.entries.some(({ listener }) => listener.isUnfinished === true);
+  }
+
   add(entry: Entry): void {
     this.entries.push(entry);
   }

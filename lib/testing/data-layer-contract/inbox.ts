@@ -135,6 +135,28 @@ export function describeInbox<Tx extends object>(suite: Suite<Tx>): void {
     assert.equal((await app.rows()).includes(row), told === 'committed', told);
   });
 
+  it('lets nobody commit while an effect goes on', async () => {
+    const { app } = suite;
+    const id = uuidV7();
+    let end = (): void => undefined;
+    let once: Promise<unknown> | undefined;
+    const early = app.transaction(
+      (tx) =>
+        new Promise<void>((begun) => {
+          const effect = (): Promise<void> =>
+            new Promise((ended) => {
+              end = ended;
+              begun();
+            });
+          once = app.inbox.once(id, { tx }, effect);
+        }),
+    );
+    await assert.rejects(early, /The effect of a message goes on in this transaction/);
+    end();
+    await assert.rejects(once as Promise<unknown>);
+    assert.equal((await app.inbox.once(id, () => undefined)).status, 'handled');
+  });
+
   for (const end of ['commits', 'fails'] as const)
     it(`lets the second of two deliveries at once wait until the first ${end}`, async () => {
       const { app } = suite;
