@@ -2,15 +2,15 @@ import { Inject } from '@nestjs/common';
 import { resolveFactory, row } from '../options/factory-options.js';
 import { aFunction, anything } from '../options/rules.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
-import { findIdentity, type InboxMessage } from './identity.js';
+import { isMessage, type InboxMessage } from './identity.js';
 import { concurrency, consumerName } from './inbox.options.js';
 import type { InboxService, OnceOptions } from './inbox.service.js';
 import { DEFAULT_NAME, getInboxToken } from './inbox.tokens.js';
 
 export interface IdempotentOptions extends Pick<OnceOptions, 'onConcurrent'> {
-  /** Names the effect in the table. Default `Class.method`: set it before you rename either. */
+  /** Names the effect in the table. Default `Class.method`, of a subclass `Subclass:Class.method`: set it before you rename any. */
   readonly consumer?: string;
-  /** Finds the message among the arguments of the handler. Default: the first one that is a message, see {@link InboxMessage}. */
+  /** Finds the message among the arguments of the handler. Default: the first one that is one of {@link InboxMessage}, and no text. */
   readonly message?: (...args: never[]) => InboxMessage;
   /** `true`, or a function of the arguments that returns the sequence: see `OnceOptions.latest`. */
   readonly latest?: true | ((...args: never[]) => number | bigint | string);
@@ -52,20 +52,31 @@ export function Idempotent(options: IdempotentOptions = {}): MethodDecorator {
         hint: 'Standard decorators cannot inject: set experimentalDecorators, as Nest needs it.',
       });
     resolveFactory({ factory: `@Idempotent on ${place}`, rows: ROWS }, options);
-    const { consumer = place, onConcurrent, inbox = DEFAULT_NAME, latest } = options;
-    const property = `inboxOf(${inbox})`;
+    const { onConcurrent, inbox = DEFAULT_NAME, latest } = options;
+    const consumerOf = ({ constructor }: object): string =>
+      options.consumer ?? (constructor === target.constructor ? place : `${constructor.name}:${place}`);
+    const property = `inbox of ${place}`;
     Inject(getInboxToken(inbox))(target, property);
+    // Nest sets it on each instance: at the start, but for providers of a request.
+    Object.defineProperty(target, property, {
+      configurable: true,
+      get: () => undefined,
+      set(this: object, service: InboxService) {
+        Object.defineProperty(this, property, { value: service, writable: true, configurable: true });
+        if (options.consumer === undefined) refuseTwin(service, consumerOf(this), this.constructor);
+      },
+    });
     const called = async function (this: Record<string, InboxService>, ...args: unknown[]): Promise<unknown> {
+      const service = this[property];
+      if (service === undefined) throw notInjected(place);
       const once: OnceOptions = {
-        consumer,
+        consumer: consumerOf(this),
         ...(onConcurrent && { onConcurrent }),
         ...(latest && { latest: latest === true ? true : latest(...(args as never[])) }),
       };
-      const message =
-        options.message?.(...(args as never[])) ??
-        (args.find((arg) => findIdentity(arg) !== undefined) as object | undefined);
+      const message = options.message?.(...(args as never[])) ?? args.find(isMessage);
       if (message === undefined) throw noMessage(place);
-      const outcome = await (this[property] as InboxService).once(message, once, () => method.apply(this, args));
+      const outcome = await service.once(message, once, () => method.apply(this, args));
       return outcome.status === 'handled' ? outcome.result : undefined;
     };
     // Decorators above and below this one leave their marks on the function.
@@ -79,6 +90,24 @@ export function Idempotent(options: IdempotentOptions = {}): MethodDecorator {
   };
 }
 
+/** Of two classes of one name the second would find each message handled. */
+function refuseTwin({ runtime }: InboxService, consumer: string, owner: object): void {
+  const known = runtime.owners.get(consumer) ?? owner;
+  runtime.owners.set(consumer, known);
+  if (known === owner) return;
+  throw new OutboxConfigurationError('INVALID_OPTIONS', `@Idempotent: two classes are the consumer '${consumer}'.`, {
+    hint: "Give both names that stay: @Idempotent({ consumer: 'billing' }).",
+  });
+}
+
+const notInjected = (place: string): OutboxConfigurationError =>
+  new OutboxConfigurationError(
+    'INVALID_OPTIONS',
+    `@Idempotent on ${place}: it has no inbox, as Nest did not make it.`,
+    {
+      hint: 'Provide the class itself: Nest injects nothing into what a factory returns, nor into useValue.',
+    },
+  );
 const noMessage = (place: string): OutboxConfigurationError =>
   new OutboxConfigurationError('INVALID_OPTIONS', `@Idempotent on ${place}: no argument is a message of an outbox.`, {
     hint: 'Add a parameter with @Received() or @Ctx(), or give message: (…args) => id.',
