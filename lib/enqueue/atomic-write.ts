@@ -1,7 +1,7 @@
 import { OutboxTransactionRequiredError } from '../outbox.errors.js';
 import type { SqlExecutor, SqlResult } from '../store/executor.js';
 import { statement, type Sql } from '../store/sql.js';
-import { over } from '../transaction/errors.js';
+import { over, undone } from '../transaction/errors.js';
 import { isRefusal } from '../transaction/refusal.js';
 import type { TransactionWatch } from '../transaction/transaction-watch.js';
 
@@ -79,6 +79,13 @@ export class AtomicWrite implements SqlExecutor {
       else watch.failed ||= this.refused;
       throw error;
     }
+  }
+
+  /** Throws where what was written in this transaction cannot be committed: somebody may have swallowed what undid it. */
+  async demandWhole(transaction: number): Promise<void> {
+    const { watch } = this;
+    if (watch.state.number !== transaction || watch.failed || watch.says('E')) throw undone();
+    await this.whole(false, () => this.demandTransaction());
   }
 
   /** Throws where there is no transaction any more. */

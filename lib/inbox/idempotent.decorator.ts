@@ -48,9 +48,7 @@ export function Idempotent(options: IdempotentOptions = {}): MethodDecorator {
     const place = `${String(target?.constructor?.name)}.${String(name)}`;
     const method = descriptor?.value as ((...args: unknown[]) => unknown) | undefined;
     if (typeof method !== 'function')
-      throw new OutboxConfigurationError('INVALID_OPTIONS', `@Idempotent on ${place}: it is for methods.`, {
-        hint: 'Standard decorators cannot inject: set experimentalDecorators, as Nest needs it.',
-      });
+      throw invalid(` on ${place}: it is for methods`, 'Set experimentalDecorators: standard ones cannot inject.');
     resolveFactory({ factory: `@Idempotent on ${place}`, rows: ROWS }, options);
     const { onConcurrent, inbox = DEFAULT_NAME, latest } = options;
     const consumerOf = ({ constructor }: object): string =>
@@ -68,14 +66,15 @@ export function Idempotent(options: IdempotentOptions = {}): MethodDecorator {
     });
     const called = async function (this: Record<string, InboxService>, ...args: unknown[]): Promise<unknown> {
       const service = this[property];
-      if (service === undefined) throw notInjected(place);
+      if (service === undefined)
+        throw invalid(` on ${place}: Nest did not make it, so it has no inbox`, 'Provide the class itself.');
       const once: OnceOptions = {
         consumer: consumerOf(this),
         ...(onConcurrent && { onConcurrent }),
         ...(latest && { latest: latest === true ? true : latest(...(args as never[])) }),
       };
       const message = options.message?.(...(args as never[])) ?? args.find(isMessage);
-      if (message === undefined) throw noMessage(place);
+      if (message === undefined) throw invalid(` on ${place}: no argument is a message of an outbox`, NO_MESSAGE);
       const outcome = await service.once(message, once, () => method.apply(this, args));
       return outcome.status === 'handled' ? outcome.result : undefined;
     };
@@ -91,24 +90,12 @@ export function Idempotent(options: IdempotentOptions = {}): MethodDecorator {
 }
 
 /** Of two classes of one name the second would find each message handled. */
-function refuseTwin({ runtime }: InboxService, consumer: string, owner: object): void {
-  const known = runtime.owners.get(consumer) ?? owner;
-  runtime.owners.set(consumer, known);
-  if (known === owner) return;
-  throw new OutboxConfigurationError('INVALID_OPTIONS', `@Idempotent: two classes are the consumer '${consumer}'.`, {
-    hint: "Give both names that stay: @Idempotent({ consumer: 'billing' }).",
-  });
+function refuseTwin({ runtime: { owners } }: InboxService, consumer: string, owner: object): void {
+  if ((owners.get(consumer) ?? owner) !== owner)
+    throw invalid(`: two classes are the consumer '${consumer}'`, 'Give both a name that stays: consumer.');
+  owners.set(consumer, owner);
 }
 
-const notInjected = (place: string): OutboxConfigurationError =>
-  new OutboxConfigurationError(
-    'INVALID_OPTIONS',
-    `@Idempotent on ${place}: it has no inbox, as Nest did not make it.`,
-    {
-      hint: 'Provide the class itself: Nest injects nothing into what a factory returns, nor into useValue.',
-    },
-  );
-const noMessage = (place: string): OutboxConfigurationError =>
-  new OutboxConfigurationError('INVALID_OPTIONS', `@Idempotent on ${place}: no argument is a message of an outbox.`, {
-    hint: 'Add a parameter with @Received() or @Ctx(), or give message: (…args) => id.',
-  });
+const invalid = (problem: string, hint: string): OutboxConfigurationError =>
+  new OutboxConfigurationError('INVALID_OPTIONS', `@Idempotent${problem}.`, { hint });
+const NO_MESSAGE = 'Add a parameter with @Received() or @Ctx(), or give message: (…args) => id.';

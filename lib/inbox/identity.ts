@@ -20,17 +20,11 @@ export interface Identity {
 export function identityOf(message: unknown): Identity {
   const found = typeof message === 'string' ? { id: message, key: null } : findIdentity(message);
   if (found === undefined) {
-    throw refused(
-      `${typeName(message)} is no message that has an id`,
-      'Give the id as text, or what @Received() gives.',
-    );
+    throw refused(`${typeName(message)} has no id of a message`, 'Give the id as text, or what @Received() gives.');
   }
   const { id } = found;
   if (id === '' || id.length > MOST.id || id !== id.trim() || !isKept(id))
-    throw refused(
-      `the id is ${JSON.stringify(id.slice(0, MOST.id))}`,
-      `It must have 1 to ${MOST.id} characters of Unicode, and no blanks around it.`,
-    );
+    throw refused(`the id is ${typeName(id)}`, `It must have 1 to ${MOST.id} characters, and no blanks around it.`);
   return found;
 }
 

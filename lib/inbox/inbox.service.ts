@@ -11,7 +11,6 @@ import type { SqlConnection } from '../store/executor.js';
 import { statement } from '../store/sql.js';
 import type { CurrentTransaction } from '../transaction/current-transaction.js';
 import type { Session } from '../transaction/data-layer.js';
-import type { TransactionWatch } from '../transaction/transaction-watch.js';
 import type { Claim, TakeClaim } from './claims.js';
 import { identityOf, placeOf, type InboxMessage } from './identity.js';
 import { concurrency, consumerName, type ResolvedInboxOptions } from './inbox.options.js';
@@ -89,7 +88,7 @@ export class InboxService {
     const outcome = await current.dataLayer.transaction(async (handle) =>
       this.within(await current.dataLayer.require(handle), claim, work, fate),
     );
-    if (fate.isRolledBack) throw notCommitted(claim.id);
+    if (fate.isRolledBack) throw failed(claim.id);
     return outcome;
   }
 
@@ -159,7 +158,7 @@ export class InboxService {
       });
       if (!isFirst) return { status: 'duplicate' };
       const result = await this.runtime.current.scope.run(session, run);
-      await this.demandWhole(watch, write, number, claim);
+      await watch.write(fate, async () => ({ result: await write.demandWhole(number), ids: [] }));
       return { status: 'handled', result };
     } catch (error) {
       // Whoever swallows it would commit that a message was handled which was not, or go on behind what the server has undone.
@@ -171,14 +170,6 @@ export class InboxService {
     } finally {
       fate.isUnfinished = false;
     }
-  }
-
-  /** Before a message is told as handled: `work` may have swallowed what undid its effect, or have ended the transaction. */
-  private demandWhole(watch: TransactionWatch, write: AtomicWrite, number: number, { id }: Claim): Promise<void> {
-    return watch.write(NOBODY, async () => {
-      if (watch.state.number !== number || watch.failed || watch.says('E')) throw notCommitted(id);
-      return { result: await write.whole(false, () => write.demandTransaction()), ids: [] };
-    });
   }
 }
 
@@ -200,16 +191,11 @@ class Fate implements Listener {
   }
 }
 
-const NOBODY = new Fate();
 const NO_OPTIONS: OnceOptions = {};
 const OPTION_NAMES = ['tx', 'consumer', 'onConcurrent', 'latest'];
 
-const failed = (id: string, cause: unknown): OutboxRollbackOnlyError =>
+const failed = (id: string, cause?: unknown): OutboxRollbackOnlyError =>
   new OutboxRollbackOnlyError(`The effect of message ${id} failed, and its transaction cannot be committed.`, {
-    hint: 'Let it roll back; or put outbox.transaction(…, { nested: true }) around inbox.once.',
+    hint: 'Let it roll back; or put outbox.transaction(…, { nested: true }) around inbox.once. Swallow no error of a statement.',
     cause,
-  });
-const notCommitted = (id: string): OutboxRollbackOnlyError =>
-  new OutboxRollbackOnlyError(`The database has rolled back the effect of message ${id}: a statement in it failed.`, {
-    hint: 'Do not swallow the error of a statement, or use a savepoint; let the broker deliver the message again.',
   });

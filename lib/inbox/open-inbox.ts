@@ -69,11 +69,8 @@ async function prepare(
   if (problem === undefined) return;
   if (setup === 'create') {
     const made = inboxStatements(dialect, place).up;
-    for (const text of made) {
-      const making = db.run(statement(undefined, text).bind());
-      // Processes that start at once make them at once, and PostgreSQL lets one of them fail.
-      await making.catch(() => db.run(statement(undefined, text).bind()));
-    }
+    // Processes that start at once make them at once, and PostgreSQL lets one of them fail.
+    for (const sql of made.map((text) => statement(undefined, text).bind())) await db.run(sql).catch(() => db.run(sql));
     return;
   }
   throw new OutboxConfigurationError(

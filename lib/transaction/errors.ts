@@ -15,6 +15,12 @@ export function over(cause?: unknown): OutboxTransactionRequiredError {
       );
 }
 
+export function undone(): OutboxRollbackOnlyError {
+  return new OutboxRollbackOnlyError('The database has undone the transaction: a statement in it failed.', {
+    hint: 'Do not swallow the error of a statement, or use a savepoint.',
+  });
+}
+
 export function unfinished(): OutboxRollbackOnlyError {
   return new OutboxRollbackOnlyError(
     'The effect of a message goes on in this transaction, and is written down as had: it cannot be committed now.',
