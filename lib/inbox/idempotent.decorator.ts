@@ -66,8 +66,7 @@ export function Idempotent(options: IdempotentOptions = {}): MethodDecorator {
     });
     const called = async function (this: Record<string, InboxService>, ...args: unknown[]): Promise<unknown> {
       const service = this[property];
-      if (service === undefined)
-        throw invalid(` on ${place}: Nest did not make it, so it has no inbox`, 'Provide the class itself.');
+      if (!service) throw invalid(` on ${place}: Nest did not make it, so it has no inbox`, 'Provide the class.');
       const once: OnceOptions = {
         consumer: consumerOf(this),
         ...(onConcurrent && { onConcurrent }),
@@ -78,15 +77,16 @@ export function Idempotent(options: IdempotentOptions = {}): MethodDecorator {
       const outcome = await service.once(message, once, () => method.apply(this, args));
       return outcome.status === 'handled' ? outcome.result : undefined;
     };
-    // Decorators above and below this one leave their marks on the function.
-    for (const key of Reflect.getMetadataKeys(method))
-      Reflect.defineMetadata(key, Reflect.getMetadata(key, method), called);
-    for (const key of Reflect.ownKeys(method)) {
-      const own = Object.getOwnPropertyDescriptor(method, key) as PropertyDescriptor;
-      if (key === 'name' || key === 'length' || typeof key === 'symbol') Object.defineProperty(called, key, own);
-    }
+    copyMarks(method, called);
     (descriptor as PropertyDescriptor).value = called;
   };
+}
+
+/** Decorators above and below this one leave them on the function. */
+function copyMarks(from: object, to: object): void {
+  for (const key of Reflect.getMetadataKeys(from)) Reflect.defineMetadata(key, Reflect.getMetadata(key, from), to);
+  for (const key of ['name', 'length', ...Object.getOwnPropertySymbols(from)])
+    Object.defineProperty(to, key, Object.getOwnPropertyDescriptor(from, key) as PropertyDescriptor);
 }
 
 /** Of two classes of one name the second would find each message handled. */
