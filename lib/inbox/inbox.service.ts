@@ -144,8 +144,7 @@ export class InboxService {
 
   private async within<T>(session: Session, claim: Claim, work: Effect<T>, fate: Fate): Promise<OnceOutcome<T>> {
     const watch = session.listen();
-    const { state } = watch;
-    const { number } = state;
+    const [state, { number }] = [watch.state, watch.state];
     const write = new AtomicWrite(watch, session.executor);
     const run = (): Promise<T> => completed(() => work(session.handle as OutboxTransaction));
     let isFirst = false;
