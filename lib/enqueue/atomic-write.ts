@@ -56,7 +56,7 @@ export class AtomicWrite implements SqlExecutor {
       // Nothing of the application's comes between two statements: it could be what ends the transaction.
       return watch.losesTransactions || watch.state.doubtful ? await watch.state.alone(all) : await all();
     } catch (error) {
-      if (this.sent && !this.refused) watch.rollBackOnly(error);
+      if (this.sent && !this.refused) watch.written.spoil(error); // nobody knows what it left
       throw error;
     }
   }
@@ -81,26 +81,28 @@ export class AtomicWrite implements SqlExecutor {
     }
   }
 
-  private async demandTransaction(): Promise<void> {
+  /** Throws where there is no transaction any more. */
+  async demandTransaction(): Promise<void> {
     const { watch } = this;
     const { losesTransactions, state } = watch;
     if (!losesTransactions) {
       if (watch.says('I')) throw this.ended(new Error('The server says that no transaction is open.'));
-      if (watch.isBusy()) state.doubtful = true;
+      // A statement that is on its way to PostgreSQL may be what ends it.
+      if (watch.driver()?.readyForQuery === false) state.doubtful = true;
     }
     if (losesTransactions || state.doubtful) await state.settle(() => this.probe());
   }
 
   private ended(cause: unknown): Error {
-    Object.assign(this.watch.state, { ended: true, doubtful: true });
+    const { state } = this.watch;
+    Object.assign(state, { isLost: state.isLost || !state.ended, ended: true, doubtful: true });
     return over(cause);
   }
 
   /** Between the look and the statement somebody else's ended the transaction, on the driver's own connection. */
   private strayed(): Error {
-    return this.ended(
-      new Error('The statement was executed after the end of the transaction, and its message committed by itself.'),
-    );
+    const text = 'The statement was executed after the end of the transaction, and its message committed by itself.';
+    return this.ended(new Error(text));
   }
 
   /** What fails here leaves the transaction as it is known by `refused`. */

@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto';
 import type { OutboxDialect } from '../data-layers/drivers/outbox-sql.js';
 import { OutboxError } from '../outbox.errors.js';
 import type { SqlExecutor } from '../store/executor.js';
@@ -25,13 +26,15 @@ function onPostgres({ inbox, latest }: InboxTables): TakeClaim {
   const ifLater = `on conflict (consumer, message_key) do update set place = excluded.place, seen_at = clock_timestamp()
     where it.place < excluded.place returning true`;
   const turn = `with turn as materialized (select pg_try_advisory_xact_lock(hashtextextended(?, 0)) as mine)`;
+  // Inboxes with one pool prepare each its own; PostgreSQL takes 63 characters.
+  const named = (name: string): string => `outbox_${name}_${hash('sha1', inbox)}`;
   const sql = {
-    once: statement('outbox_once', `insert into ${inbox} as it (consumer, message_id) values (?, ?) ${once}`),
+    once: statement(named('once'), `insert into ${inbox} as it (consumer, message_id) values (?, ?) ${once}`),
     latest: statement(
-      'outbox_latest',
+      named('latest'),
       `insert into ${latest} as it (consumer, message_key, place) values (?, ?, ?) ${ifLater}`,
     ),
-    turn: statement('outbox_turn', `${turn} select mine from turn`),
+    turn: statement(named('turn'), `${turn} select mine from turn`),
   };
   return async (db, _session, claim) => {
     const { consumer, id, refuse } = claim;
@@ -53,7 +56,7 @@ function onMysql({ inbox, latest }: InboxTables): TakeClaim {
     // Of a row that is there it changes something: whatever the client's flags, the server counts two rows then.
     once: statement(
       undefined,
-      `insert into ${inbox} (consumer, message_id, received_at) values (?, ?, utc_timestamp(6))
+      `insert into ${inbox} (consumer, message_id, received_at) values (?, convert(? using utf8mb4), utc_timestamp(6))
       on duplicate key update duplicates = duplicates + 1`,
     ),
     // Locks the row; a SELECT … FOR UPDATE of one that is not there would lock its neighbours' place.
@@ -68,7 +71,8 @@ function onMysql({ inbox, latest }: InboxTables): TakeClaim {
     ),
   };
   const take = async (db: SqlExecutor, { consumer, id, latest: last }: Claim): Promise<boolean> => {
-    if (last === undefined) return (await db.run(sql.once.bind(consumer, id))).affected === 1;
+    // Bytes: the application's connection may have a character set in which two ids are one.
+    if (last === undefined) return (await db.run(sql.once.bind(consumer, Buffer.from(id)))).affected === 1;
     const key = Buffer.from(last.key);
     await db.run(sql.seen.bind(consumer, key));
     return (await db.run(sql.latest.bind(last.place, consumer, key, last.place))).affected === 1;

@@ -1,5 +1,6 @@
 import { receivedMessage, type BrokerContext } from '../consumer/index.js';
 import { KEY_HEADER } from '../transports/amqp/names.js';
+import { parseUuidV7 } from '../message/uuid-v7.js';
 import { typeName } from '../options/text-checks.js';
 import { OutboxMessageError } from '../outbox.errors.js';
 import { MOST } from './tables.js';
@@ -19,13 +20,10 @@ export interface Identity {
 export function identityOf(message: unknown): Identity {
   const found = typeof message === 'string' ? { id: message, key: null } : findIdentity(message);
   if (found === undefined) {
-    throw refused(
-      `${typeName(message)} is no message that has an id`,
-      'Give the id as text, or what @Received() gives.',
-    );
+    throw refused(`${typeName(message)} has no id of a message`, 'Give the id as text, or what @Received() gives.');
   }
   const { id } = found;
-  if (id === '' || id.length > MOST.id || id !== id.trim() || id.includes('\0'))
+  if (id === '' || id.length > MOST.id || id !== id.trim() || !isKept(id))
     throw refused(`the id is ${typeName(id)}`, `It must have 1 to ${MOST.id} characters, and no blanks around it.`);
   return found;
 }
@@ -39,6 +37,16 @@ export function findIdentity(message: unknown): Identity | undefined {
   if (isText(given['id']) && isText(given['type']) && isText(given['contentType']))
     return { id: given['id'], key: (given['key'] as string | null | undefined) ?? null };
   return ofRaw(given['message'] ?? message);
+}
+
+/** Of an argument of a handler: whether it is what brought the payload, and nothing that a payload can be, parsed or transformed. */
+export function isMessage(arg: unknown): arg is object {
+  if (findIdentity(arg) === undefined) return false;
+  const given = arg as Partial<Record<string, unknown>>;
+  if (typeof given['getMessage'] === 'function' || 'encryptionKeyId' in given) return true; // a context, or an OutboxMessage
+  if (given['time'] instanceof Date && typeof given['version'] === 'number' && isRecord(given['headers'])) return true;
+  const { content, value, headers } = Object(given['message'] ?? arg) as Partial<Record<string, unknown>>;
+  return [content, value, ...Object.values(Object(headers) as object)].some((one) => Buffer.isBuffer(one));
 }
 
 /** Of a broker's client. */
@@ -63,20 +71,23 @@ const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
 const textOf = (value: unknown): string | null =>
   isText(value) ? value : Buffer.isBuffer(value) ? value.toString() : null;
 
-const UUID = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i;
+/** As it is in a database: half a character is none there, and another half the same. */
+const isKept = (text: string): boolean => !text.includes('\0') && Buffer.from(text).toString() === text;
 /** Digits of the column. */
 const MOST_DIGITS = 39;
 
 /** What is compared with what was seen of the key: the caller's own sequence, or `true` for the time at which the message was enqueued. */
 export function placeOf({ id, key }: Identity, latest: unknown): { key: string; place: string } {
   if (key === null || key === '') throw refused('latest is for messages that have a key', `Message ${id} has none.`);
-  if (Buffer.byteLength(key) > MOST.key * 4)
-    throw refused('the key is too long', `It may have ${MOST.key} characters.`);
+  if (Buffer.byteLength(key) > MOST.key * 4 || !isKept(key))
+    throw refused('latest is not for such a key', `It may have ${MOST.key} characters of Unicode.`);
   const isSequence =
     typeof latest === 'bigint' || Number.isSafeInteger(latest) || (isText(latest) && /^\d+$/.test(latest));
   if (latest !== true && !isSequence)
     throw refused(`latest is ${typeName(latest)}`, 'Give true, or a sequence: a whole number, a bigint, or digits.');
-  if (latest === true && !UUID.test(id)) throw refused('latest: true needs an id that is a UUID', 'Give a sequence.');
+  // The others do not say when they were made.
+  if (latest === true && parseUuidV7(id) === undefined)
+    throw refused('latest: true needs an id that is a UUID of version 7', 'Give a sequence.');
   const place = BigInt(
     latest === true ? `0x${id.replaceAll('-', '')}` : (latest as bigint | number | string),
   ).toString();

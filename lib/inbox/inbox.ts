@@ -49,7 +49,7 @@ export class Inbox extends InboxService {
     const outcome = await current.dataLayer.transaction(async (handle) =>
       within(this.runtime, await current.dataLayer.require(handle), claim, work, fate),
     );
-    if (fate.isRolledBack) throw notCommitted(claim.id);
+    if (fate.isRolledBack) throw failed(claim.id);
     return outcome;
   }
 
@@ -102,22 +102,38 @@ async function within<T>(
   fate: Fate,
 ): Promise<OnceOutcome<T>> {
   const watch = session.listen();
-  // With an id among what was written, a COMMIT that the server answers with ROLLBACK is told as such.
-  const isFirst = await watch.write(fate, async () => {
-    const write = new AtomicWrite(watch, session.executor);
-    const take = (): Promise<boolean> => runtime.take(write, session.executor, claim);
-    return { result: await write.whole(false, take), ids: [claim.id] };
-  });
-  if (!isFirst) return { status: 'duplicate' };
-  const { number } = watch.state;
+  const [state, { number }] = [watch.state, watch.state];
+  const write = new AtomicWrite(watch, session.executor);
+  const run = (): Promise<T> => completed(() => work(session.handle as OutboxTransaction));
+  let isFirst = false;
   try {
-    const run = (): Promise<T> => completed(() => work(session.handle as OutboxTransaction));
-    return { status: 'handled', result: await runtime.current.scope.run(session, run) };
+    // With an id among what was written, a COMMIT that the server answers with ROLLBACK is told as such.
+    isFirst = await watch.write(fate, async () => {
+      const take = (): Promise<boolean> => runtime.take(write, session.executor, claim);
+      const result = await write.whole(false, take);
+      if (result) fate.unfinished = unfinished(claim.id);
+      return { result, ids: [claim.id] };
+    });
+    if (!isFirst) return { status: 'duplicate' };
+    const result = await runtime.current.scope.run(session, run);
+    await watch.write(fate, async () => ({ result: await demandWhole(watch, number, write, claim.id), ids: [] }));
+    return { status: 'handled', result };
   } catch (error) {
-    // Whoever swallows it would commit that a message was handled which was not.
-    if (watch.state.number === number && watch.state.isOpen) watch.rollBackOnly(failed(claim.id, error));
+    // Whoever swallows it would commit that a message was handled which was not, or go on behind what the server has undone.
+    const isOpen = (): boolean => state.number === number && !state.ended;
+    if (watch.losesTransactions && state.doubtful && isOpen()) await write.demandTransaction().catch(() => undefined);
+    if ((isFirst && isOpen()) || (state.number === number && state.isLost))
+      watch.written.spoil(failed(claim.id, error), fate);
     throw error;
+  } finally {
+    fate.unfinished = undefined;
   }
+}
+
+/** Somebody may have swallowed what undid the effect. */
+async function demandWhole(watch: Watch, transaction: number, write: AtomicWrite, id: string): Promise<void> {
+  if (watch.state.number !== transaction || watch.failed || watch.says('E')) throw failed(id);
+  await write.whole(false, () => write.demandTransaction());
 }
 
 /** An Observable, which does nothing until it is subscribed to, and a generator run to their end inside; what they say is nobody's. */
@@ -127,10 +143,13 @@ async function completed<T>(work: () => Promise<T> | T): Promise<T> {
   return isObservable(value) ? (undefined as T) : value;
 }
 
-type Listener = Parameters<ReturnType<Session['listen']>['write']>[0];
+type Watch = ReturnType<Session['listen']>;
+type Listener = Parameters<Watch['write']>[0];
 /** How the transaction ended, where it is ours. */
 class Fate implements Listener {
   isRolledBack = false;
+  /** What whoever commits hears while the effect goes on. */
+  unfinished: OutboxRollbackOnlyError | undefined;
   committed(): void {}
   rolledBack(): void {
     this.isRolledBack = true;
@@ -140,12 +159,12 @@ class Fate implements Listener {
 const NO_OPTIONS: OnceOptions = {};
 const OPTION_NAMES = ['tx', 'consumer', 'onConcurrent', 'latest'];
 
-const failed = (id: string, cause: unknown): OutboxRollbackOnlyError =>
+const failed = (id: string, cause?: unknown): OutboxRollbackOnlyError =>
   new OutboxRollbackOnlyError(`The effect of message ${id} failed, and its transaction cannot be committed.`, {
-    hint: 'Let it roll back; or put outbox.transaction(…, { nested: true }) around inbox.once.',
+    hint: 'Let it roll back; or put outbox.transaction(…, { nested: true }) around inbox.once. Swallow no error of a statement.',
     cause,
   });
-const notCommitted = (id: string): OutboxRollbackOnlyError =>
-  new OutboxRollbackOnlyError(`The database has rolled back the effect of message ${id}: a statement in it failed.`, {
-    hint: 'Do not swallow the error of a statement, or use a savepoint; let the broker deliver the message again.',
+const unfinished = (id: string): OutboxRollbackOnlyError =>
+  new OutboxRollbackOnlyError(`The effect of message ${id} goes on: its transaction cannot be committed now.`, {
+    hint: 'Await inbox.once before the end of its transaction; one that takes too long ends by ROLLBACK.',
   });

@@ -35,10 +35,7 @@ export async function openInbox(
   const beside = isOwn ? undefined : outbox?.runtime.options;
   const options = resolveInbox(given);
   await dataLayer.open();
-  dataLayer.watchTransactions(
-    () => undefined,
-    () => undefined,
-  );
+  dataLayer.watchTransactions();
   const { dialect } = dataLayer;
   const { setup = beside?.database.setup ?? 'check', ...asked } = options.database;
   const place = {
@@ -71,11 +68,8 @@ async function prepare(
   if (problem === undefined) return;
   if (setup === 'create') {
     const made = inboxStatements(dialect, place).up;
-    for (const text of made) {
-      const making = db.run(statement(undefined, text).bind());
-      // Processes that start at once make them at once, and PostgreSQL lets one of them fail.
-      await making.catch(() => db.run(statement(undefined, text).bind()));
-    }
+    // Processes that start at once make them at once, and PostgreSQL lets one of them fail.
+    for (const sql of made.map((text) => statement(undefined, text).bind())) await db.run(sql).catch(() => db.run(sql));
     return;
   }
   throw new OutboxConfigurationError(

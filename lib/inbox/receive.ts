@@ -20,20 +20,15 @@ export async function receiveInto(
   if (outbox === undefined)
     throw invalid('there is no outbox to keep the message in', 'Import OutboxModule with a transport inProcess().');
   const stored = messageOf(message, transport ?? localTransport(outbox));
-  if (UUID_V7.test(message.id)) {
-    const written = tx === undefined ? outbox.enqueueOutsideTransaction(stored) : outbox.enqueue(stored, { tx });
-    return written.then(
-      () => 'stored',
-      (error: unknown) => {
-        if (error instanceof OutboxDuplicateMessageError) return 'duplicate';
-        throw error;
-      },
-    );
-  }
   const report = { report: true } as const;
-  const written =
-    tx === undefined ? outbox.enqueueOutsideTransaction(stored, report) : outbox.enqueue(stored, { tx, ...report });
-  return (await written).duplicate ? 'duplicate' : 'stored';
+  try {
+    const written =
+      tx === undefined ? outbox.enqueueOutsideTransaction(stored, report) : outbox.enqueue(stored, { tx, ...report });
+    return (await written).duplicate ? 'duplicate' : 'stored';
+  } catch (error) {
+    if (error instanceof OutboxDuplicateMessageError) return 'duplicate'; // by its id
+    throw error;
+  }
 }
 
 function messageOf(message: ReceivedMessage, transport: string): PlainMessage {

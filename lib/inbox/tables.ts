@@ -108,20 +108,18 @@ interface MigrationRunner {
 /** For the `migrations` of a DataSource, beside those of the outbox. Reverting it forgets what was handled. */
 export function inboxMigrations(options: InboxTableOptions = {}): (new () => InboxMigration)[] {
   const { prefix = 'outbox_', schema = '' } = options;
-  const run = async (runner: MigrationRunner, way: 'up' | 'down'): Promise<void> => {
-    const dialect = runner.connection.options.type === 'postgres' ? 'postgres' : 'mysql';
-    for (const text of inboxStatements(dialect, options)[way]) await runner.query(text);
-  };
+  const run =
+    (way: 'up' | 'down') =>
+    async (runner: MigrationRunner): Promise<void> => {
+      const dialect = runner.connection.options.type === 'postgres' ? 'postgres' : 'mysql';
+      for (const text of inboxStatements(dialect, options)[way]) await runner.query(text);
+    };
   return [
     class implements InboxMigration {
       /** TypeORM reads the last 13 characters of a name as a time. */
       readonly name = `InboxTables_${schema}_${prefix}1796000000000`;
-      up(runner: MigrationRunner): Promise<void> {
-        return run(runner, 'up');
-      }
-      down(runner: MigrationRunner): Promise<void> {
-        return run(runner, 'down');
-      }
+      readonly up = run('up');
+      readonly down = run('down');
     },
   ];
 }

@@ -21,9 +21,10 @@ export interface DataLayer extends OutboxDataLayer {
   /**
    * From now on transactions are watched from their beginning: one whose ROLLBACK is on its way when the first message is enqueued
    * looks active still.
-   * @param ambient the session of the transaction around a call: a write beside it is worth a warning
+   * @param ambient the session of the transaction around a call: a write beside it is worth a warning. Without it, what was given
+   * before stays
    */
-  watchTransactions(ambient: () => Session | undefined, warn: (text: string) => void): void;
+  watchTransactions(ambient?: () => Session | undefined, warn?: (text: string) => void): void;
 
   /** Before anything else: asks what it has to know. Throws while the application has not opened it. */
   open(): void | Promise<void>;

@@ -8,6 +8,8 @@ import { isEnd, tellsOfNoTransaction, type Boundary } from './sql-boundary.js';
 export class TransactionState {
   /** COMMIT or ROLLBACK was sent, whatever became of it: what is written next would be committed by itself. */
   ended = false;
+  /** The server has ended it by itself, and says so. */
+  isLost = false;
   /** ROLLBACK TO SAVEPOINT is on its way. */
   goingBack = false;
   /** SAVEPOINT is on its way: the next statement is sent behind it, and would be inside. */
@@ -40,7 +42,7 @@ export class TransactionState {
   /** As after START TRANSACTION. */
   begin(): void {
     this.number += 1;
-    this.ended = this.goingBack = this.doubtful = false;
+    this.ended = this.isLost = this.goingBack = this.doubtful = false;
   }
 
   /** Passes a statement of the application on. */

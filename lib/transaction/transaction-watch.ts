@@ -48,21 +48,13 @@ export class TransactionWatch {
     readonly losesTransactions: boolean,
     readonly driver: () => DriverConnection | undefined = () => undefined,
   ) {
-    const perhaps = (): void => tellPerhaps(this.written.entries);
-    this.state = new TransactionState(
-      losesTransactions ? () => this.driver()?.stream?.bytesWritten : undefined,
-      perhaps,
-    );
+    const sent = losesTransactions ? () => this.driver()?.stream?.bytesWritten : undefined;
+    this.state = new TransactionState(sent, () => tellPerhaps(this.written.entries));
   }
 
   /** What PostgreSQL said with its last answer: `I` no transaction, `E` one that takes nothing but its end; `false` where nobody tells. */
   says(status: 'I' | 'E'): boolean {
     return this.driver()?.getTransactionStatus?.() === status;
-  }
-
-  /** Whether a statement is on its way to PostgreSQL, which may be what ends the transaction. */
-  isBusy(): boolean {
-    return this.driver()?.readyForQuery === false;
   }
 
   /**
@@ -78,8 +70,8 @@ export class TransactionWatch {
     const isFree = this.inFlight.size === 0 && this.state.saving === undefined;
     const turn = isFree ? work() : this.behindOthers().then(work);
     const write = turn.then(({ result, ids, also }) => {
-      if (ids.length > 0) this.written.add({ listener, ids });
-      for (const entry of also ?? []) this.written.add(entry);
+      if (ids.length > 0) this.written.entries.push({ listener, ids });
+      this.written.entries.push(...(also ?? []));
       return result;
     });
     this.last = write;
@@ -94,11 +86,6 @@ export class TransactionWatch {
   async behindOthers(): Promise<void> {
     await Promise.allSettled([this.last, this.state.saved()]);
     if (this.written.spoilt !== undefined) throw rollbackOnly(this.written.spoilt.cause);
-  }
-
-  /** Of an enqueue that failed nobody knows what it left. */
-  rollBackOnly(cause: unknown): void {
-    this.written.spoil(cause);
   }
 
   demandOpen(): void {
@@ -135,6 +122,8 @@ export class TransactionWatch {
     }
     const send = (): Promise<T> => {
       if (this.refuses(boundary)) return Promise.reject(rollbackOnly(this.written.spoilt?.cause));
+      const { unfinished } = this.written;
+      if (isEnd(boundary) && boundary !== 'rollback' && unfinished) return Promise.reject(unfinished);
       if (isEnd(boundary) && !this.written.isEmpty) this.aborted = this.failed || this.says('E');
       const answer = state.send(boundary, statement);
       return boundary === undefined ? answer : answer.then((result) => this.answered(boundary, text, result), noted);

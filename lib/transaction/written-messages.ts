@@ -6,32 +6,33 @@ interface Savepoint {
   readonly after: number;
 }
 
-/** In the place of what an enqueue wrote that failed: perhaps nothing. */
-interface Spoilt extends Entry {
-  readonly cause: unknown;
-}
 const NOBODY: TransactionListener = { committed: () => undefined, rolledBack: () => undefined };
 
 /** What was written in one transaction, in that order, and the savepoints among it. */
 export class WrittenMessages {
   entries: Entry[] = [];
   savepoints: Savepoint[] = [];
-  /** Until it is taken back, nobody may commit. */
-  spoilt: Spoilt | undefined;
+  /** In the place of what an enqueue wrote that failed, perhaps nothing, or what its writer gave up: until it is taken back, nobody may commit. */
+  spoilt: { readonly entry: Entry; readonly cause: unknown } | undefined;
 
   get isEmpty(): boolean {
     return this.entries.length === 0;
   }
 
-  add(entry: Entry): void {
-    this.entries.push(entry);
+  get unfinished(): Error | undefined {
+    return this.entries.find(({ listener }) => listener.unfinished !== undefined)?.listener.unfinished;
   }
 
-  /** The first one stays: what takes it back takes the later ones. */
-  spoil(cause: unknown): void {
-    if (this.spoilt !== undefined) return;
-    this.spoilt = { listener: NOBODY, ids: [], cause };
-    this.entries.push(this.spoilt);
+  /**
+   * The first one stays: what takes it back takes the later ones.
+   * @param writer spoils what was written for it; without it, what is written now
+   */
+  spoil(cause: unknown, writer?: TransactionListener): void {
+    const at = this.entries.findIndex(({ listener }) => listener === writer);
+    const entry = this.entries[at] ?? { listener: NOBODY, ids: [] };
+    if (this.spoilt !== undefined && (at === -1 || at > this.entries.indexOf(this.spoilt.entry))) return;
+    if (at === -1) this.entries.push(entry);
+    this.spoilt = { entry, cause };
   }
 
   /** Behind SAVEPOINT. One of the same name stays, and is there again when this one is released. */
@@ -54,7 +55,7 @@ export class WrittenMessages {
     const after = this.savepoints[at]?.after ?? 0;
     this.savepoints.length = at + 1;
     const back = this.entries.splice(after);
-    if (this.spoilt !== undefined && back.includes(this.spoilt)) this.spoilt = undefined;
+    if (this.spoilt !== undefined && back.includes(this.spoilt.entry)) this.spoilt = undefined;
     return back;
   }
 

@@ -11,6 +11,7 @@ import {
   type OutboxOptions,
 } from '../../lib/index.js';
 import {
+  getInboxToken,
   Idempotent,
   InboxCleaner,
   inboxMigrations,
@@ -142,6 +143,103 @@ describeOnFewer([], 'the inbox of an application with an outbox', (kind) => {
 
 describeWith('postgres', 'the inbox of an application', () => {
   const { applications, database } = useApplications('postgres', 'test');
+
+  class Deliveries {
+    readonly handled: unknown[] = [];
+    handle(upload: unknown, _message: unknown): void {
+      this.handled.push(upload);
+    }
+  }
+  const handles = (parent: typeof Deliveries, name: string): typeof Deliveries => {
+    const handler = { [name]: class extends parent {} }[name] as typeof Deliveries;
+    Injectable()(handler);
+    return handler;
+  };
+  const markHandle = ({ prototype }: typeof Deliveries): void => {
+    const descriptor = { ...Object.getOwnPropertyDescriptor(Deliveries.prototype, 'handle') };
+    Idempotent()(prototype, 'handle', descriptor as never);
+    Object.defineProperty(prototype, 'handle', descriptor);
+  };
+  const withInbox = () => [typeOrm(database), InboxModule.forRoot({ database: { setup: 'create' } })];
+  const received = (id: string) => ({
+    ...{ id, type: 'file.uploaded', version: 1, key: null, time: new Date(), contentType: 'application/json' },
+    headers: {},
+  });
+
+  it('takes no payload for the message, whatever it looks like', async () => {
+    const uploads = handles(Deliveries, 'Uploads');
+    markHandle(uploads);
+    const app = await applications.start(build(withInbox(), [uploads]));
+    const payloads = [1, 2].flatMap((size) => [
+      { id: 'file-1', type: 'upload', contentType: 'image/png', size },
+      { headers: { id: 'request-1' }, size },
+      { message: { headers: { id: 'request-1' }, value: 'text' }, size },
+      { properties: { messageId: 'mail-1' }, size },
+    ]);
+    const { handled, handle } = app.get(uploads);
+    for (const payload of payloads) await handle.call(app.get(uploads), payload, received(uuidV7()));
+    expect(handled).toEqual(payloads);
+  });
+
+  it('has an effect in each subclass that inherits a handler', async () => {
+    const parent = handles(Deliveries, 'Notices');
+    markHandle(parent);
+    const [mail, text] = [handles(parent, 'Mail'), handles(parent, 'Text')];
+    const app = await applications.start(build(withInbox(), [mail, text]));
+    for (const each of [mail, text, mail]) await app.get(each).handle(each.name, received('notice-1'));
+    expect([app.get(mail).handled, app.get(text).handled]).toEqual([['Mail'], ['Text']]);
+    expect((await app.get(InboxService).stats()).map(({ consumer }) => consumer)).toEqual([
+      'Mail:Notices.handle',
+      'Text:Notices.handle',
+    ]);
+  });
+
+  it('refuses two classes of one name, and tells of an instance that has no inbox', async () => {
+    const [one, other] = [handles(Deliveries, 'Twin'), handles(Deliveries, 'Twin')];
+    for (const each of [one, other]) markHandle(each);
+    expect((await failure(build(withInbox(), [one, other]))).message).toMatch(
+      "@Idempotent: two classes are the consumer 'Twin.handle'.",
+    );
+    await expect((async () => new one().handle({}, received('a')))()).rejects.toThrow(
+      '@Idempotent on Twin.handle: Nest did not make it, so it has no inbox.',
+    );
+  });
+
+  it('works beside another inbox of the same pool, from the first message on, and leaves the outbox its warnings', async () => {
+    const modules = [
+      typeOrm(database),
+      OutboxModule.forRoot(local()),
+      InboxModule.forRoot(),
+      InboxModule.forRoot({ name: 'reports', database: { setup: 'create', prefix: 'reports_' } }),
+    ];
+    const app = await applications.start(build(modules, []));
+    const inboxes = [app.get(InboxService), app.get<InboxService>(getInboxToken('reports'))];
+    for (const inbox of inboxes) {
+      const keyed = { id: uuidV7(), type: 'order.placed', contentType: 'text/plain', key: 'one' };
+      for (const options of [{}, { latest: 1 }, { latest: 2, onConcurrent: 'refuse' }] as const)
+        expect((await inbox.once(keyed, options, () => undefined)).status).toBe('handled');
+    }
+    const dataSource = app.get(DataSource);
+    await dataSource.query('create table beside (id int)');
+    const warning = app.get(OutboxService).events.once('warning');
+    await inboxes[0]?.once('a', () => dataSource.query('insert into beside values (1)'));
+    await warning;
+  });
+
+  it('does not commit a failed effect when its own savepoint is gone back to', async () => {
+    const app = await applications.start(build(withInbox(), []));
+    const [inbox, dataSource] = [app.get(InboxService), app.get(DataSource)];
+    const committed = dataSource.transaction(async (tx) => {
+      const failing = inbox.once('a', { tx }, async () => {
+        await tx.query('savepoint within');
+        throw new Error('no');
+      });
+      await expect(failing).rejects.toThrow('no');
+      await tx.query('rollback to savepoint within');
+    });
+    await expect(committed).rejects.toMatchObject({ code: 'ROLLBACK_ONLY' });
+    expect((await inbox.once('a', () => undefined)).status).toBe('handled');
+  });
 
   it('needs no outbox', async () => {
     const inboxModule = InboxModule.forRoot({ database: { setup: 'create', prefix: 'billing_' } });

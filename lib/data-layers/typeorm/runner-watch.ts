@@ -53,11 +53,11 @@ function isSame(self: unknown, runner: unknown): boolean {
 
 /**
  * Has the transactions of this DataSource watched from their beginning.
- * @param created hears of each query runner, in place of an earlier one
+ * @param created hears of each query runner, in place of an earlier one; without it, that one goes on
  */
 export function watchTransactions(dataSource: DataSource, created?: (runner: QueryRunner) => void): void {
   const isWatched = watchedSources.has(dataSource);
-  watchedSources.set(dataSource, created);
+  if (created !== undefined || !isWatched) watchedSources.set(dataSource, created);
   if (isWatched) return;
   const own = Object.hasOwn(dataSource, 'createQueryRunner') ? dataSource.createQueryRunner : undefined;
   dataSource.createQueryRunner = function (...args) {

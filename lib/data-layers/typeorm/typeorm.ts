@@ -55,8 +55,8 @@ export class TypeOrm implements DataLayer {
     return isolation === undefined ? this.source.transaction(work) : this.source.transaction(isolation, work);
   }
 
-  watchTransactions(ambient: () => Session | undefined, warn: (text: string) => void): void {
-    watchTransactions(this.source, outsideWrites(ambient, warn));
+  watchTransactions(ambient?: () => Session | undefined, warn: (text: string) => void = () => undefined): void {
+    watchTransactions(this.source, ambient && outsideWrites(ambient, warn));
   }
 
   open(): void {

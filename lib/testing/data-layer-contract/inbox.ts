@@ -75,6 +75,88 @@ export function describeInbox<Tx extends object>(suite: Suite<Tx>): void {
     );
   });
 
+  /** Of a deadlock MySQL and MariaDB undo the smaller transaction, as a whole; PostgreSQL chooses either. */
+  const deadlock = async (tx: Tx): Promise<void> => {
+    const { app } = suite;
+    const [mine, theirs] = [run.row(), run.row()];
+    await app.insert(tx, mine);
+    let other: Promise<unknown> | undefined;
+    await new Promise<void>((holds, fails) => {
+      other = app.apart(() =>
+        app.transaction(async (larger) => {
+          for (let i = 0; i < 20; i += 1) await app.insert(larger, run.row());
+          await app.insert(larger, theirs);
+          holds();
+          await app.insert(larger, mine);
+        }),
+      );
+      other.catch(fails);
+    });
+    const [own] = await Promise.allSettled([app.insert(tx, theirs), other]);
+    if (own.status === 'rejected') throw own.reason;
+  };
+  const twice = async (tx: Tx): Promise<void> => {
+    const { app } = suite;
+    const taken = run.row();
+    await app.apart(() => app.transaction((other) => app.insert(other, taken)));
+    await app.insert(tx, taken);
+  };
+
+  for (const [name, effect] of Object.entries({ deadlock, 'statement that fails': twice }))
+    for (const isOwn of [true, false])
+      it(`tells as handled what is there, where a ${name} is swallowed in ${isOwn ? 'its own' : 'the given'} transaction`, async () => {
+        const { app } = suite;
+        const [row, id] = [run.row(), uuidV7()];
+        const swallow = async (tx: Tx): Promise<void> => {
+          await app.insert(tx, row);
+          await effect(tx).catch(() => undefined);
+        };
+        const once = isOwn ? app.inbox.once(id, swallow) : app.transaction((tx) => app.inbox.once(id, { tx }, swallow));
+        const told = await once.then(
+          ({ status }) => status,
+          () => 'rejected',
+        );
+        assert.equal((await app.rows()).includes(row), told === 'handled', told);
+        const again = await app.inbox.once(id, (tx) => app.insert(tx, row));
+        assert.equal(again.status, told === 'handled' ? 'duplicate' : 'handled');
+      });
+
+  it('is not deceived in a batch by a failure that undid what was handled before it', async () => {
+    const { app } = suite;
+    const [row, id] = [run.row(), uuidV7()];
+    const batch = app.transaction(async (tx) => {
+      await app.inbox.once(id, { tx }, () => app.insert(tx, row));
+      await app.inbox.once(uuidV7(), { tx }, () => deadlock(tx)).catch(() => undefined);
+    });
+    const told = await batch.then(
+      () => 'committed',
+      () => 'rejected',
+    );
+    assert.equal((await app.rows()).includes(row), told === 'committed', told);
+  });
+
+  it('lets nobody commit while an effect goes on', async () => {
+    const { app } = suite;
+    const id = uuidV7();
+    let end = (): void => undefined;
+    let once: Promise<unknown> | undefined;
+    const early = app.transaction(
+      (tx) =>
+        new Promise<void>((begun) => {
+          const effect = (): Promise<void> =>
+            new Promise((ended) => {
+              end = ended;
+              begun();
+            });
+          once = app.inbox.once(id, { tx }, effect);
+        }),
+    );
+    await assert.rejects(early);
+    end();
+    await assert.rejects(once as Promise<unknown>);
+    assert.equal((await app.inbox.once(id, () => undefined)).status, 'handled');
+  });
+
   for (const end of ['commits', 'fails'] as const)
     it(`lets the second of two deliveries at once wait until the first ${end}`, async () => {
       const { app } = suite;

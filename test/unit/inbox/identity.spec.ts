@@ -1,4 +1,4 @@
-import { identityOf, placeOf } from '../../../lib/inbox/identity.js';
+import { identityOf, isMessage, placeOf } from '../../../lib/inbox/identity.js';
 
 const id = '01990000-0000-7000-8000-000000000001';
 const labels = { id, type: 'order.placed', version: '1', time: '2026-11-30T10:00:00.000Z' };
@@ -48,8 +48,30 @@ describe('identityOf', () => {
     ['no characters', ''],
     ['a blank behind it', 'a '],
     ['too many characters', 'a'.repeat(201)],
+    ['half a character', 'a\ud800'],
   ])('refuses %s', (_, message) => {
     expect(() => identityOf(message)).toThrow('inbox.once: ');
+  });
+});
+
+describe('isMessage', () => {
+  it.each([
+    ['a message of amqplib', amqp],
+    ['a record of kafkajs', record],
+    ['the argument of eachMessage', { topic: 'orders', partition: 0, message: record }],
+    ['a context of Nest', { getMessage: () => amqp }],
+    ['what @Received() gives', { id, type: 't', contentType: 'text/plain', version: 1, time: new Date(), headers: {} }],
+  ])('finds %s among the arguments', (_, message) => {
+    expect(isMessage(message)).toBe(true);
+  });
+
+  it.each([
+    ['labels', { id, type: 'upload', contentType: 'image/png', version: 1, headers: {}, time: labels.time }],
+    ['headers', { headers: { id }, value: 'text' }],
+    ['properties', { properties: { messageId: id }, content: 'text' }],
+    ['text', id],
+  ])('takes no payload with %s for one', (_, payload) => {
+    expect(isMessage(payload)).toBe(false);
   });
 });
 
@@ -62,12 +84,18 @@ describe('placeOf', () => {
     expect(BigInt(later) > BigInt(of('k', true))).toBe(true);
   });
 
+  it('refuses an id that does not say when it was made', () => {
+    const random = { id: '0199aaaa-0000-4000-8000-000000000001', key: 'k' };
+    expect(() => placeOf(random, true)).toThrow('latest: true needs an id that is a UUID of version 7');
+  });
+
   it.each([
     ['without a key', null, 1],
     ['a fraction', 'k', 1.5],
     ['more digits than the column has', 'k', '1'.repeat(40)],
     ['text', 'k', 'v1'],
     ['false', 'k', false],
+    ['half a character in the key', 'k\ud800', 1],
   ])('refuses %s', (_, key, latest) => {
     expect(() => of(key, latest)).toThrow('inbox.once: ');
   });
