@@ -67,6 +67,16 @@ const ROOMS = {
   'data-layers/library': ['options', 'store', 'transaction', 'data-layers/drivers'],
   // A library's room without a row of its own: it says which connection of a driver a transaction runs on.
   'data-layers/*': ['options', 'data-layers/library'],
+  // What makes, upgrades and drops the tables, whoever runs it: TypeORM's migrator, or the command line.
+  'data-layers/tables': [
+    'options',
+    'store',
+    'store/schema',
+    'store/postgres',
+    'store/mysql',
+    'transaction',
+    'data-layers/drivers',
+  ],
   'data-layers/typeorm': [
     'message',
     'time',
@@ -77,6 +87,7 @@ const ROOMS = {
     'store/mysql',
     'transaction',
     'data-layers/drivers',
+    'data-layers/tables',
   ],
   // Which one an application has.
   'data-layers': ['options', 'transaction', 'data-layers/typeorm'],
@@ -152,7 +163,7 @@ const ROOMS = {
   otel: ['message', 'time', 'options', 'observe', 'enqueue', 'transports', 'transports/in-process'],
   terminus: ['observe', 'enqueue', 'relay'],
   // Beside all: it loads the public entry point as an application does, and imports its types.
-  cli: ['time', 'options', 'observe', 'doctor', 'nest', 'entry', 'data-layers/typeorm'],
+  cli: ['time', 'options', 'observe', 'doctor', 'nest', 'entry', 'data-layers/tables'],
   testing: [
     'message',
     'time',
@@ -184,11 +195,7 @@ const ROOM_OF_FILE = {
 const PACKAGES = {
   typeorm: {
     room: 'data-layers/typeorm',
-    types: [
-      'lib/outbox.options.ts',
-      'lib/outbox-data-layer.ts',
-      ...['tables', 'steps', 'with-patience'].map((name) => `lib/cli/migrate/${name}.ts`),
-    ],
+    types: ['lib/outbox.options.ts', 'lib/outbox-data-layer.ts'],
   },
 };
 /**
@@ -198,7 +205,7 @@ const PACKAGES = {
 const LEAVES = ['cli', 'consumer', 'doctor', 'otel', 'prometheus', 'terminus', 'testing'];
 const CONTRACTS = /^lib\/testing\/(?:store|transport)-contract\//;
 const LEAF_SEAMS = [
-  'data-layers/typeorm/dialect.ts',
+  'data-layers/tables/index.ts',
   'doctor/unreached.ts',
   'enqueue/events/event-metadata.ts',
   'enqueue/tracing.ts',

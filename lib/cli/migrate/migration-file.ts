@@ -1,7 +1,7 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import { refuseUsage } from '../exit-code.js';
-import type { OutboxMigrationOptions } from '../../data-layers/typeorm/index.js';
+import type { OutboxSchemaOptions } from '../../index.js';
 
 /** As TypeORM names its own files; it is found by each glob of them. */
 const FILE = '1795219200000-outbox.ts';
@@ -10,7 +10,7 @@ const FILE = '1795219200000-outbox.ts';
 export function createMigrationFile(
   root: string,
   folder: string | undefined,
-  options: OutboxMigrationOptions,
+  options: OutboxSchemaOptions,
 ): { path: string; isNew: boolean } {
   const named = folder ?? 'src/migrations';
   const target = resolve(root, named);
@@ -21,7 +21,7 @@ export function createMigrationFile(
   return { path: relative(root, path), isNew };
 }
 
-function textOf(options: OutboxMigrationOptions): string {
+function textOf(options: OutboxSchemaOptions): string {
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
   const list = given.map(([name, value]) => `${name}: ${typeof value === 'string' ? `'${value}'` : value}`).join(', ');
   return `import { outboxMigrations } from 'nestjs-outbox/typeorm';
