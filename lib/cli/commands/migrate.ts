@@ -1,4 +1,5 @@
 import type { OwnSession } from '../../data-layers/tables/index.js';
+import type * as Migrations from '../../data-layers/tables/index.js';
 import type * as Outbox from '../../index.js';
 import type { OutboxDialect, OutboxSchemaOptions } from '../../index.js';
 import { milliseconds } from '../../time/duration.js';
@@ -11,7 +12,7 @@ import { reach } from '../connect/reach.js';
 import { EXIT, refuseUsage, type ExitCode } from '../exit-code.js';
 import { tablesOfModule, type DeclaredTables } from '../migrate/of-module.js';
 import { alone } from '../migrate/alone.js';
-import { createMigrationFile } from '../migrate/migration-file.js';
+import { createMigrationFile, createTypeOrmFile } from '../migrate/migration-file.js';
 import { down, up } from '../migrate/steps.js';
 import { openMigrator, type Shape, type Tables } from '../migrate/tables.js';
 import { withPatience } from '../migrate/with-patience.js';
@@ -34,6 +35,11 @@ export const MIGRATE: CliCommand = {
       flags: '--wait <duration>',
       help: 'how long to try while others lock the tables; default: 60s',
       read: readDuration,
+    },
+    {
+      flags: '--migrator <name>',
+      help: 'create: whose migration; default: typeorm',
+      choices: ['typeorm', 'prisma', 'drizzle', 'knex', 'kysely', 'mikro-orm'],
     },
     { flags: '--way <way>', help: 'print: up (default) or down', choices: ['up', 'down'] },
     { flags: '--buckets <number>', help: 'of tables that are made; default: 32', read: readCount },
@@ -118,10 +124,21 @@ async function change(
 
 async function create(context: CliContext, given: Given): Promise<ExitCode> {
   const { terminal, json } = context;
-  const { path, isNew } = createMigrationFile(process.cwd(), given.args[1], await namedBy(context, given));
+  const { path, isNew } = await createdFile(context, given);
   if (json) terminal.out(jsonLine({ file: path, isNew }));
   else terminal.out(isNew ? `A ${path}` : `= ${path} is there already`);
   return EXIT.ok;
+}
+
+async function createdFile(context: CliContext, given: Given): Promise<ReturnType<typeof createTypeOrmFile>> {
+  const [, folder] = given.args;
+  const { migrator = 'typeorm' } = given.options as { migrator?: string };
+  if (migrator === 'typeorm') return createTypeOrmFile(process.cwd(), folder, await namedBy(context, given));
+  const { reached, shape } = await declared(context, given);
+  const { formOf } = await loadPackage<typeof Migrations>('nestjs-outbox/tables', reached.folder);
+  const { prefix, schema } = reached.place;
+  const form = formOf(migrator, reached.dialect, withoutGaps({ prefix, schema, ...shape }));
+  return createMigrationFile(process.cwd(), form, folder, prefix);
 }
 
 async function print(context: CliContext, given: Given): Promise<ExitCode> {

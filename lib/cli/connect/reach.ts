@@ -9,6 +9,7 @@ export interface Reached {
   /** The package as the application has it. */
   readonly outbox: typeof Outbox;
   readonly dataLayer: OutboxDataLayer;
+  readonly dialect: DatabaseSource['dialect'];
   /** Absolute: packages are looked for from there. */
   readonly folder: string;
   readonly place: Tables.Place;
@@ -25,7 +26,7 @@ export async function reach(source: DatabaseSource): Promise<Reached> {
   const { dataLayer, end } = await LAYERS[dialect](folder, options);
   // It asks for none that it has.
   if (ownSchema !== undefined) Object.assign(dataLayer, { defaultSchema: ownSchema });
-  return { outbox, dataLayer, folder, place: { schema, prefix }, writtenIn, end };
+  return { outbox, dataLayer, dialect, folder, place: { schema, prefix }, writtenIn, end };
 }
 
 type Layer = (pool: object) => OutboxDataLayer;

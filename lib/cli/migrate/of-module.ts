@@ -35,6 +35,7 @@ export async function tablesOfModule(
     reached: {
       outbox,
       dataLayer,
+      dialect: dataLayer.dialect,
       folder: dirname(module.file),
       place: options.database,
       writtenIn: writtenIn(dataLayer.source),
