@@ -1,3 +1,5 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { DataSource } from 'typeorm';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith } from '../support/services.js';
@@ -5,6 +7,28 @@ import { Consumer, type Outcome } from './consumer.js';
 
 const ID = '01a2197b-71c2-7076-a433-0a3e733edda1';
 const INSERT = `insert into outbox_ready (bucket, id, topic, type, payload) values (7, '${ID}', 't', 't', '{}')`;
+
+/** What the command line opens with --module. */
+const APP_MODULE = `import { Module } from '@nestjs/common';
+import { drizzle } from 'drizzle-orm/node-postgres';
+import { inProcess, OutboxModule } from 'nestjs-outbox';
+import { drizzleLayer } from 'nestjs-outbox/drizzle';
+import { Pool } from 'pg';
+
+const db = drizzle(new Pool({ connectionString: process.env['DATABASE_URL']! }));
+
+@Module({
+  imports: [
+    OutboxModule.forRoot({
+      dataLayer: drizzleLayer(db),
+      transports: { default: inProcess() },
+      buckets: 16,
+      database: { prefix: 'shop_' },
+    }),
+  ],
+})
+export class AppModule {}
+`;
 
 describeWith(['postgres', 'mariadb'], 'an application with Drizzle, and no TypeORM', () => {
   jest.setTimeout(600_000);
@@ -28,6 +52,7 @@ describeWith(['postgres', 'mariadb'], 'an application with Drizzle, and no TypeO
       },
       compilerOptions: { module: 'NodeNext', moduleResolution: 'NodeNext' },
     });
+    await writeFile(join(consumer.folder, 'src', 'app.module.ts'), APP_MODULE);
   }, 900_000);
   afterAll(async () => {
     await consumer?.remove();
