@@ -72,6 +72,16 @@ const ROOMS = {
   'data-layers/prisma': ['options', 'store', 'transaction', 'data-layers/drivers', 'data-layers/library'],
   // Its release 6 runs over Knex.
   'data-layers/mikro-orm': ['options', 'data-layers/library', 'data-layers/knex'],
+  // What makes, upgrades and drops the tables, whoever runs it: TypeORM's migrator, or the command line.
+  'data-layers/tables': [
+    'options',
+    'store',
+    'store/schema',
+    'store/postgres',
+    'store/mysql',
+    'transaction',
+    'data-layers/drivers',
+  ],
   'data-layers/typeorm': [
     'message',
     'time',
@@ -82,6 +92,7 @@ const ROOMS = {
     'store/mysql',
     'transaction',
     'data-layers/drivers',
+    'data-layers/tables',
   ],
   // Which one an application has.
   'data-layers': ['options', 'transaction', 'data-layers/typeorm'],
@@ -172,7 +183,7 @@ const ROOMS = {
     'entry',
   ],
   // Beside all: it loads the public entry point as an application does, and imports its types.
-  cli: ['time', 'options', 'observe', 'doctor', 'nest', 'entry', 'data-layers/typeorm'],
+  cli: ['time', 'options', 'observe', 'doctor', 'nest', 'entry', 'data-layers/tables'],
   testing: [
     'message',
     'time',
@@ -205,11 +216,7 @@ const ROOM_OF_FILE = {
 const PACKAGES = {
   typeorm: {
     room: 'data-layers/typeorm',
-    types: [
-      'lib/outbox.options.ts',
-      'lib/outbox-data-layer.ts',
-      ...['tables', 'steps', 'with-patience'].map((name) => `lib/cli/migrate/${name}.ts`),
-    ],
+    types: ['lib/outbox.options.ts', 'lib/outbox-data-layer.ts'],
   },
 };
 /**
@@ -220,7 +227,7 @@ const LEAVES = ['cli', 'consumer', 'doctor', 'inbox', 'otel', 'prometheus', 'ter
 const CONTRACTS = /^lib\/testing\/(?:store|transport)-contract\//;
 const LEAF_SEAMS = [
   'data-layers/find.ts',
-  'data-layers/typeorm/dialect.ts',
+  'data-layers/tables/index.ts',
   'doctor/unreached.ts',
   'enqueue/atomic-write.ts',
   'enqueue/events/event-metadata.ts',

@@ -62,7 +62,7 @@ describe('init: what it shows, and what it refuses', () => {
   +   const app = await NestFactory.create(AppModule, { forceCloseConnections: true });
   +   app.enableShutdownHooks();
 A src/outbox-example.ts
-  + import { DataSource } from 'typeorm';
+  + import { Injectable, Logger, OnApplicationBootstrap } from '@nestjs/common';
 `);
     expect(stdout).toContain('\n3 file(s) would be changed.\nThen: build, npx nestjs-outbox migrate ');
     const { stdout: line } = await app.init('--dry-run', '--json');

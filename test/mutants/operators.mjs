@@ -72,7 +72,7 @@ export const OPERATORS = [
     chaos: false,
     name: 'revert-drops-what-waits',
     breaks: 'reverting the migration drops messages that are not published',
-    file: 'lib/data-layers/typeorm/migrations.ts',
+    file: 'lib/data-layers/tables/change.ts',
     from: 'if (!dropUnpublished) await',
     to: 'if (false as boolean) await',
     contract: 'test/integration/schema/migrations.spec.ts',

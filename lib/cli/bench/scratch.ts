@@ -1,13 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import type { OutboxDispatcher, OutboxService, TransportDefinition } from '../../index.js';
 import type * as Outbox from '../../index.js';
-import type * as TypeOrmEntry from '../../data-layers/typeorm/index.js';
-import { openDataSource, type TablesDataSource } from '../connect/open-tables.js';
+import type * as Migrations from '../../data-layers/tables/index.js';
 import { loadPackage } from '../connect/packages.js';
-import type { DatabaseSource } from '../connect/settings.js';
+import { tablesOf, type Reached } from '../connect/reach.js';
 import { createUnstarted, findIn } from '../connect/unstarted.js';
 import { CliError, EXIT } from '../exit-code.js';
-import type { MigratingDataSource } from '../migrate/tables.js';
 
 /** Sessions of the writers. */
 export const MOST_WRITERS = 8;
@@ -18,7 +16,7 @@ const NO_RIGHT: ReadonlySet<unknown> = new Set(['42501', 'ER_DBACCESS_DENIED_ERR
 export interface Scratch {
   readonly service: OutboxService;
   readonly dispatcher: OutboxDispatcher;
-  readonly dataSource: TablesDataSource;
+  readonly db: Migrations.TablesDatabase;
   /** Messages that its transport was given. */
   readonly published: () => number;
   /** Drops the tables, and closes. */
@@ -29,15 +27,14 @@ export interface Scratch {
 export const scratchPrefix = (): string => `bench_${randomBytes(6).toString('hex')}_`;
 
 /** @throws CliError exit code 1: this login may not make tables. Nothing is left then */
-export async function openScratch(source: DatabaseSource, prefix: string): Promise<Scratch> {
-  const { folder, schema } = source;
-  const [outbox, { outboxMigrations }] = await Promise.all([
-    loadPackage<typeof Outbox>('nestjs-outbox', folder),
-    loadPackage<typeof TypeOrmEntry>('nestjs-outbox/typeorm', folder),
-  ]);
-  const dataSource = await openDataSource({ ...source, options: { ...source.options, poolSize: MOST_WRITERS + 1 } });
+export async function openScratch(reached: Reached, prefix: string, timeout: number): Promise<Scratch> {
+  const { outbox, dataLayer, folder, place } = reached;
+  const { schema, pooler } = place;
+  const db = await tablesOf({ dataLayer, folder, place: { schema, pooler, prefix } }, timeout);
   const tables = { prefix, ...(schema === undefined ? {} : { schema }) };
-  const drop = (): Promise<void> => dropTables(outboxMigrations({ ...tables, dropUnpublished: true }), dataSource);
+  const { stepsOf } = await loadPackage<typeof Migrations>('nestjs-outbox/tables', folder);
+  const drop = (): Promise<void> => dropTables(stepsOf({ ...tables, dropUnpublished: true }), db);
+  const close = (): Promise<unknown> => db.close().finally(() => reached.end());
   const { transport, published } = counting(outbox);
   try {
     const declared = outbox.OutboxModule.forRoot({
@@ -45,8 +42,8 @@ export async function openScratch(source: DatabaseSource, prefix: string): Promi
       relay: 'manual',
       wakeUp: 'poll',
       logLevel: 'silent',
-      database: { ...tables, setup: 'create' },
-      dataSource: dataSource as never,
+      database: { ...tables, setup: 'create', ...(pooler === undefined ? {} : { pooler }) },
+      dataLayer,
     });
     const app = await createUnstarted({ module: class BenchModule {}, imports: [declared] }, folder, {
       mayRelay: true,
@@ -54,31 +51,26 @@ export async function openScratch(source: DatabaseSource, prefix: string): Promi
     return {
       service: findIn(app, outbox.OutboxService) as OutboxService,
       dispatcher: findIn(app, outbox.OutboxDispatcher) as OutboxDispatcher,
-      dataSource,
+      db,
       published,
       remove: () =>
         app
           .close()
           .then(drop)
-          .finally(() => dataSource.destroy()),
+          .finally(close)
+          .then(() => {}),
     };
   } catch (error) {
     await drop().catch(() => {}); // where half of them were made
-    await dataSource.destroy().catch(() => {});
+    await close().catch(() => {});
     throw codeOf(error) === undefined ? error : refusal(error);
   }
 }
 
-/** By the way back of the first migration, which drops all of them. */
-async function dropTables(
-  [First]: ReturnType<typeof TypeOrmEntry.outboxMigrations>,
-  dataSource: TablesDataSource,
-): Promise<void> {
-  if (First === undefined) return;
-  const runner = (dataSource as TablesDataSource & Pick<MigratingDataSource, 'createQueryRunner'>).createQueryRunner(
-    'master',
-  );
-  await new First().down(runner).finally(() => runner.release());
+/** By the way back of the first step, which drops all of them. */
+async function dropTables([first]: Migrations.Step[], db: Migrations.TablesDatabase): Promise<void> {
+  const { dialect, schema } = db;
+  await db.alone(async (session) => first?.run({ session, dialect, schema }, 'down'));
 }
 
 /** A transport that costs nothing. */
@@ -103,8 +95,8 @@ function counting({ OutboxTransport, PUBLISHED }: typeof Outbox): {
 /** Of an error, or of what caused it. */
 function codeOf(error: unknown): unknown {
   for (let each = error; each instanceof Error; each = each.cause) {
-    const { code, driverError } = each as { code?: unknown; driverError?: { code?: unknown } };
-    for (const one of [code, driverError?.code]) if (NO_RIGHT.has(one)) return one;
+    const { code } = each as { code?: unknown };
+    if (NO_RIGHT.has(code)) return code;
   }
   return undefined;
 }

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { packageVersion } from '../connect/packages.js';
-import type { TablesDataSource } from '../connect/open-tables.js';
+import type { TablesDatabase } from '../../data-layers/tables/index.js';
 
 /** What was measured. */
 export interface Versions {
@@ -14,13 +14,13 @@ export interface Versions {
   readonly driver: string;
 }
 
-export async function readVersions(dataSource: TablesDataSource, folder: string): Promise<Versions> {
-  const [row] = await dataSource.query('select version() as version');
-  const driver = dataSource.options.type === 'postgres' ? 'pg' : 'mysql2';
+export async function readVersions(db: TablesDatabase, folder: string): Promise<Versions> {
+  const [row] = await db.query('select version()');
+  const driver = db.dialect === 'postgres' ? 'pg' : 'mysql2';
   return {
     outbox: packageVersion(),
     node: process.versions.node,
-    server: String(row?.['version']),
+    server: String(row?.[0]),
     driver: `${driver} ${versionOf(driver, folder)}`,
   };
 }

@@ -4,7 +4,7 @@ import { readVersions } from '../bench/versions.js';
 import type { CliCommand, CliContext } from '../command.js';
 import { readDuration } from '../common-options.js';
 import { inTime, NOT_OPEN } from '../connect/open-outbox.js';
-import type { DatabaseSource } from '../connect/settings.js';
+import { reach, type Reached } from '../connect/reach.js';
 import { EXIT, refuseUsage } from '../exit-code.js';
 import { tablesOfModule } from '../migrate/of-module.js';
 import { readCount } from '../message-options.js';
@@ -29,12 +29,12 @@ export const BENCH: CliCommand = {
       most: given.for ?? DEFAULTS.most,
       payloadBytes: given.payloadBytes ?? DEFAULTS.payloadBytes,
     });
-    const { source, timeout } = await databaseOf(context);
+    const { reached, timeout } = await databaseOf(context);
     const prefix = scratchPrefix();
     context.terminal.say(`It works in tables of its own, ${prefix}…, and drops them at the end.`);
     const report = await context.interrupt.holding(async () => {
-      const scratch = await inTime(openScratch(source, prefix), timeout, NOT_OPEN);
-      return measure(context, scratch, settings, source.folder).finally(() => removed(context, scratch));
+      const scratch = await inTime(openScratch(reached, prefix, timeout), timeout, NOT_OPEN);
+      return measure(context, scratch, settings, reached.folder).finally(() => removed(context, scratch));
     });
     tell(context, settings, report);
     return context.interrupt.isAsked ? EXIT.interrupted : EXIT.ok;
@@ -52,14 +52,14 @@ function checked(settings: BenchSettings): BenchSettings {
   return settings;
 }
 
-async function databaseOf(context: CliContext): Promise<{ source: DatabaseSource; timeout: number }> {
+async function databaseOf(context: CliContext): Promise<{ reached: Reached; timeout: number }> {
   const { source, ...rest } = await context.settings();
-  if (source.kind === 'database') return { source, timeout: rest.timeout };
-  return { source: (await tablesOfModule(source, rest)).source, timeout: rest.timeout };
+  const reached = source.kind === 'database' ? await reach(source) : (await tablesOfModule(source, rest)).reached;
+  return { reached, timeout: rest.timeout };
 }
 
 async function measure({ terminal, interrupt }: CliContext, scratch: Scratch, settings: BenchSettings, folder: string) {
-  const versions = await readVersions(scratch.dataSource, folder);
+  const versions = await readVersions(scratch.db, folder);
   const enqueue: (Rate & { readonly writers: number })[] = [];
   for (const writers of [1, MOST_WRITERS]) {
     terminal.progress(`enqueue, ${writers} at once`);

@@ -33,12 +33,11 @@ export const INIT: CliCommand = {
       const lines = after.split(/\r?\n/).filter((line) => !old.has(line));
       return { file: relative(root, path), isNew: before === undefined, lines: lines.map((line) => `+ ${line}`) };
     });
-    const install = changes.length === 0 ? [] : [transport.client ?? []].flat();
+    const install = changes.length === 0 ? [] : [transport[1] ?? []].flat();
     const told = [
       ...changes.flatMap((one) => [`${one.isNew ? 'A' : 'M'} ${one.file}`, ...one.lines.map((line) => `  ${line}`)]),
       changes.length === 0 ? 'Nothing to change.' : `${changes.length} file(s) ${dryRun ? 'would be ' : ''}changed.`,
-      ...install.map((name) => `Then: npm install ${name}`),
-      ...(changes.length === 0 ? [] : [NEXT]),
+      ...(changes.length === 0 ? [] : [...install.map((name) => `Then: npm install ${name}`), NEXT]),
     ];
     if (json) terminal.out(jsonLine({ dryRun, changes, install }));
     else for (const line of told) terminal.out(printable(line));

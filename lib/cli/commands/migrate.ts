@@ -1,15 +1,18 @@
-import type { OutboxDialect, OutboxMigrationOptions } from '../../data-layers/typeorm/index.js';
+import type { OwnSession } from '../../data-layers/tables/index.js';
+import type * as Migrations from '../../data-layers/tables/index.js';
 import type * as Outbox from '../../index.js';
+import type { OutboxDialect, OutboxSchemaOptions } from '../../index.js';
 import { milliseconds } from '../../time/duration.js';
 import type { CliCommand, CliContext, Given } from '../command.js';
 import { readDuration } from '../common-options.js';
 import { checkConfirmable, confirm, CONFIRM_OPTIONS, isDryRun } from '../confirm.js';
 import { inTime, NO_ANSWER } from '../connect/open-outbox.js';
 import { loadPackage } from '../connect/packages.js';
+import { reach } from '../connect/reach.js';
 import { EXIT, refuseUsage, type ExitCode } from '../exit-code.js';
 import { tablesOfModule, type DeclaredTables } from '../migrate/of-module.js';
 import { alone } from '../migrate/alone.js';
-import { createMigrationFile } from '../migrate/migration-file.js';
+import { createMigrationFile, createTypeOrmFile } from '../migrate/migration-file.js';
 import { down, up } from '../migrate/steps.js';
 import { openMigrator, type Shape, type Tables } from '../migrate/tables.js';
 import { withPatience } from '../migrate/with-patience.js';
@@ -32,6 +35,11 @@ export const MIGRATE: CliCommand = {
       flags: '--wait <duration>',
       help: 'how long to try while others lock the tables; default: 60s',
       read: readDuration,
+    },
+    {
+      flags: '--migrator <name>',
+      help: 'create: whose migration; default: typeorm',
+      choices: ['typeorm', 'prisma', 'drizzle', 'knex', 'kysely', 'mikro-orm'],
     },
     { flags: '--way <way>', help: 'print: up (default) or down', choices: ['up', 'down'] },
     { flags: '--buckets <number>', help: 'of tables that are made; default: 32', read: readCount },
@@ -67,7 +75,7 @@ async function upgrade(context: CliContext, given: Given): Promise<ExitCode> {
       refuseUsage(
         `The tables have version ${tables.version}, and this release has ${tables.latest}: use the newer release.`,
       );
-    return change(context, given, tables, (runner) => up(tables, runner));
+    return change(context, given, tables, (session) => up(tables, session));
   });
 }
 
@@ -83,17 +91,15 @@ async function downgrade(context: CliContext, given: Given): Promise<ExitCode> {
     if (target >= version) refuseUsage(`The tables have version ${version}. Give --to with a lower one.`);
     const loss = target === 0 ? 'drop the tables of the outbox' : `downgrade the tables to version ${target}`;
     if (!isDryRun(given)) await confirm(loss, given, context.terminal);
-    return change(context, given, tables, (runner) => down(tables, runner, target));
+    return change(context, given, tables, (session) => down(tables, session, target));
   });
 }
-
-type Runner = ReturnType<Tables['dataSource']['createQueryRunner']>;
 
 async function change(
   { terminal, json }: CliContext,
   given: Given,
   tables: Tables,
-  work: (runner: Runner) => Promise<string[]>,
+  work: (session: OwnSession) => Promise<string[]>,
 ): Promise<ExitCode> {
   if (isDryRun(given)) {
     const { version = null, latest } = tables;
@@ -101,13 +107,15 @@ async function change(
     else terminal.out(`The tables ${said(tables.version)}; nothing was changed. migrate print shows the statements.`);
     return EXIT.ok;
   }
-  const runner = tables.dataSource.createQueryRunner('master');
   const wait = (given.options['wait'] as number | undefined) ?? DEFAULT_WAIT;
   const waiting = (): void => terminal.say('Other transactions lock the tables: trying again.');
   const another = (): void => terminal.say('Another migrate is changing the tables: waiting for it.');
-  const done = await alone(runner, tables, { wait, waiting: another }, () =>
-    withPatience(runner, tables.isPostgres, { wait, waiting }, () => work(runner)),
-  ).finally(() => runner.release());
+  const isPostgres = tables.db.dialect === 'postgres';
+  const done = await tables.db.alone((session) =>
+    alone(session, tables, { wait, waiting: another }, () =>
+      withPatience(session, isPostgres, { wait, waiting }, () => work(session)),
+    ),
+  );
   if (json) terminal.out(jsonLine({ done }));
   else
     for (const line of done.length === 0 ? ['Nothing to do.'] : done.map((name) => `done: ${name}`)) terminal.out(line);
@@ -116,10 +124,21 @@ async function change(
 
 async function create(context: CliContext, given: Given): Promise<ExitCode> {
   const { terminal, json } = context;
-  const { path, isNew } = createMigrationFile(process.cwd(), given.args[1], await namedBy(context, given));
+  const { path, isNew } = await createdFile(context, given);
   if (json) terminal.out(jsonLine({ file: path, isNew }));
   else terminal.out(isNew ? `A ${path}` : `= ${path} is there already`);
   return EXIT.ok;
+}
+
+async function createdFile(context: CliContext, given: Given): Promise<ReturnType<typeof createTypeOrmFile>> {
+  const [, folder] = given.args;
+  const { migrator = 'typeorm' } = given.options as { migrator?: string };
+  if (migrator === 'typeorm') return createTypeOrmFile(process.cwd(), folder, await namedBy(context, given));
+  const { reached, shape } = await declared(context, given);
+  const { formOf } = await loadPackage<typeof Migrations>('nestjs-outbox/tables', reached.folder);
+  const { prefix, schema } = reached.place;
+  const form = formOf(migrator, reached.dialect, withoutGaps({ prefix, schema, ...shape }));
+  return createMigrationFile(process.cwd(), form, folder, prefix);
 }
 
 async function print(context: CliContext, given: Given): Promise<ExitCode> {
@@ -133,11 +152,11 @@ async function print(context: CliContext, given: Given): Promise<ExitCode> {
 }
 
 /** For what needs no database: a module is opened only where it is named in the command. */
-async function namedBy(context: CliContext, given: Given): Promise<OutboxMigrationOptions> {
+async function namedBy(context: CliContext, given: Given): Promise<OutboxSchemaOptions> {
   const { prefix, schema, module } = given.options as { prefix?: string; schema?: string; module?: string };
   if (module === undefined) return withoutGaps({ prefix, schema, ...shapeOf(given) });
-  const { source, shape } = await declared(context, given);
-  return withoutGaps({ prefix: source.prefix, schema: source.schema, ...shape });
+  const { reached, shape } = await declared(context, given);
+  return withoutGaps({ prefix: reached.place.prefix, schema: reached.place.schema, ...shape });
 }
 
 const SHAPE = ['buckets', 'ordering', 'coordination', 'partitionedArchive'] as const;
@@ -152,7 +171,7 @@ const withoutGaps = <T>(fields: { readonly [K in keyof T]: T[K] | undefined }): 
 /** What the settings name: tables of a database, or those of an application. */
 async function declared(context: CliContext, given: Given): Promise<DeclaredTables> {
   const { source, ...settings } = await context.settings();
-  if (source.kind === 'database') return { source, shape: shapeOf(given) };
+  if (source.kind === 'database') return { reached: await reach(source), shape: shapeOf(given) };
   const [own] = Object.keys(shapeOf(given));
   if (own !== undefined) refuseUsage(`--${own} goes with a database: a module has its own.`);
   return tablesOfModule(source, settings);
@@ -163,14 +182,14 @@ async function using(
   given: Given,
   work: (tables: Tables) => Promise<ExitCode>,
 ): Promise<ExitCode> {
-  const { source, shape } = await declared(context, given);
+  const { reached, shape } = await declared(context, given);
   const { timeout } = await context.settings();
-  // Others may have the table that says the version.
-  const tables = await inTime(openMigrator(source, shape), timeout, NO_ANSWER);
   try {
-    return await work(tables);
+    // Others may have the table that says the version.
+    const tables = await inTime(openMigrator(reached, shape, timeout), timeout, NO_ANSWER);
+    return await work(tables).finally(() => tables.db.close());
   } finally {
-    await tables.dataSource.destroy();
+    void reached.end().catch(() => {});
   }
 }
 

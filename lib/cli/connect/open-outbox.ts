@@ -41,7 +41,8 @@ export async function openOutbox(
   { source, name, timeout }: Settings,
   { checked = true }: Opening = {},
 ): Promise<OpenOutbox> {
-  const opening = source.kind === 'module' ? openModule(source, false, checked) : openTables(source, name, checked);
+  const opening =
+    source.kind === 'module' ? openModule(source, false, checked) : openTables(source, { name, timeout }, checked);
   const opened = await inTime(opening, timeout, NOT_OPEN);
   const { OutboxAdmin, OutboxService, OutboxCleaner, OutboxDoctor, OutboxPartitionMaintainer, getOutboxToken } =
     opened.outbox;

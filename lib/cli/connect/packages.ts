@@ -8,10 +8,12 @@ import { CliError, EXIT } from '../exit-code.js';
 const ownFile = (): string => realpathSync(process.argv[1] as string);
 
 const OWN_NAME = 'nestjs-outbox';
-/** The entry points beside this file. */
-const OWN_ENTRIES: Readonly<Record<string, string>> = {
+/** What is loaded of a copy of this package. */
+const OWN_FILES: Readonly<Record<string, string>> = {
   [OWN_NAME]: 'index.js',
-  [`${OWN_NAME}/typeorm`]: 'data-layers/typeorm/index.js',
+  [`${OWN_NAME}/pg`]: 'data-layers/pg/index.js',
+  [`${OWN_NAME}/mysql2`]: 'data-layers/mysql2/index.js',
+  [`${OWN_NAME}/tables`]: 'data-layers/tables/index.js',
 };
 
 /** Of this package. */
@@ -31,15 +33,14 @@ export function packageVersion(): string {
  * @throws CliError exit code 1: nobody has it
  */
 export async function loadPackage<T>(name: string, folder: string): Promise<T> {
-  const own = OWN_ENTRIES[name];
-  const beside = own === undefined ? resolved(name, ownFile()) : join(dirname(ownFile()), '..', own);
-  const file = resolved(name, join(folder, 'any.js')) ?? beside;
+  const own = OWN_FILES[name];
+  const there = (what: string): string | undefined => resolved(what, join(folder, 'any.js'));
+  const file =
+    own === undefined
+      ? (there(name) ?? resolved(name, ownFile()))
+      : join(dirname(there(OWN_NAME) ?? join(dirname(ownFile()), '..', 'any.js')), own);
   if (file !== undefined) return (await import(pathToFileURL(file).href)) as T;
-  const how =
-    name === 'typeorm'
-      ? '--save-dev typeorm, which the command line reaches a URL with; --module dist/app.module.js reaches what the application does'
-      : name;
-  throw new CliError(EXIT.failed, `The package ${name} is not installed: npm install ${how}.`);
+  throw new CliError(EXIT.failed, `The package ${name} is not installed: npm install ${name}.`);
 }
 
 function resolved(name: string, base: string): string | undefined {

@@ -24,8 +24,13 @@ export interface ModuleSource {
 }
 export interface DatabaseSource {
   readonly kind: 'database';
-  /** Of TypeORM's DataSource. It holds secrets: never printed. */
+  readonly dialect: 'postgres' | 'mysql';
+  /** Of a pool of pg or mysql2. They hold secrets: never printed. */
   readonly options: Readonly<Record<string, unknown>>;
+  /** PostgreSQL: in place of the connection's own schema. It may have any name. */
+  readonly ownSchema?: string | undefined;
+  /** Of an application with TypeORM: where its migrator writes down what it ran. */
+  readonly writtenIn?: string | undefined;
   /** Absolute: packages are looked for from there. */
   readonly folder: string;
   /** Of the tables. Default: the connection's. */
@@ -35,12 +40,12 @@ export interface DatabaseSource {
 
 const CONFIG_NAMES = ['outbox.config.js', 'outbox.config.mjs', 'outbox.config.cjs', 'outbox.config.json'];
 const DEFAULT_TIMEOUT = 30_000;
-/** By the scheme of the URL. */
-const DRIVERS: Readonly<Record<string, string>> = {
-  'postgres:': 'postgres',
-  'postgresql:': 'postgres',
-  'mysql:': 'mysql',
-  'mariadb:': 'mariadb',
+/** By the scheme of the URL, and by the type of a DataSource. */
+const DIALECTS: Readonly<Record<string, DatabaseSource['dialect']>> = {
+  postgres: 'postgres',
+  postgresql: 'postgres',
+  mysql: 'mysql',
+  mariadb: 'mysql',
 };
 
 /** An option beats the environment, and that the config file. @throws CliError exit code 2 */
@@ -80,11 +85,11 @@ interface Place extends Pick<OutboxCliConfig, 'dataSource'> {
 
 function sourceOf(
   { module, url, dataSource, from, folder }: Place,
-  rest: { schema: string | undefined; prefix: string | undefined; timeout: number; exported: string | undefined },
+  given: { schema: string | undefined; prefix: string | undefined; timeout: number; exported: string | undefined },
 ): Settings['source'] {
   if ([module, url, dataSource].filter((one) => one !== undefined).length > 1)
     refuseUsage(`${from} name more than one of module and database: give one.`.replace('file name ', 'file names '));
-  const { schema, prefix = 'outbox_', timeout, exported } = rest;
+  const { schema, prefix = 'outbox_', timeout, exported } = given;
   if (module !== undefined) {
     const file = resolve(folder, module);
     if (statSync(file, { throwIfNoEntry: false })?.isFile() !== true)
@@ -92,27 +97,51 @@ function sourceOf(
     return { kind: 'module', file, exported };
   }
   if (!PLAIN.test(prefix)) refuseUsage('The prefix must have lower-case letters, digits and _ only.');
-  if (dataSource !== undefined && !Object.values(DRIVERS).includes(String(dataSource['type'])))
-    refuseUsage('The type of the dataSource must be postgres, mysql or mariadb.');
-  const options = dataSource ?? ofUrl(url as string, timeout);
-  if (schema === undefined || PLAIN.test(schema)) return { kind: 'database', options, folder, schema, prefix };
-  if (options['type'] !== 'postgres' || schema === '')
+  const database = dataSource === undefined ? ofUrl(url as string, timeout) : ofDataSource(dataSource);
+  const rest = { kind: 'database', folder, prefix } as const;
+  if (schema === undefined || PLAIN.test(schema)) return { ...rest, ...database, schema };
+  if (database.dialect !== 'postgres' || schema === '')
     refuseUsage('The schema must have lower-case letters, digits and _ only. Another database is named by the URL.');
   // No option of an outbox has such a name: its application has it from the connection.
-  return { kind: 'database', options: { ...options, schema }, folder, schema: undefined, prefix };
+  return { ...rest, ...database, ownSchema: schema, schema: undefined };
 }
 
 const PLAIN = /^[a-z_][a-z0-9_]*$/;
 
-function ofUrl(url: string, timeout: number): Record<string, unknown> {
+type Connection = Pick<DatabaseSource, 'dialect' | 'options' | 'ownSchema' | 'writtenIn'>;
+
+function ofUrl(url: string, timeout: number): Connection {
   // It may hold a password: it is not repeated.
-  const type = DRIVERS[/^[a-z]+:(?=\/\/)/i.exec(url)?.[0].toLowerCase() ?? ''];
-  if (type === undefined) refuseUsage('The database URL must begin with postgres://, mysql:// or mariadb://.');
+  const dialect = DIALECTS[/^[a-z]+(?=:\/\/)/i.exec(url)?.[0].toLowerCase() ?? ''];
+  if (dialect === undefined) refuseUsage('The database URL must begin with postgres://, mysql:// or mariadb://.');
   if (/%(?![\da-f]{2})/i.test(url)) refuseUsage('The database URL has a % that begins no escape: write it as %25.');
   if (!URL.canParse(url))
     refuseUsage('The database URL is no URL. In a password write / as %2F, # as %23, ? as %3F and @ as %40.');
-  if (type === 'postgres') return { type, url, connectTimeoutMS: timeout, applicationName: 'nestjs-outbox cli' };
-  return { type, url, connectTimeout: timeout, timezone: 'Z' };
+  if (dialect === 'postgres') return { dialect, options: { connectionString: url, connectionTimeoutMillis: timeout } };
+  return { dialect, options: { uri: url, connectTimeout: timeout } };
+}
+
+/** Those of TypeORM's DataSource that we read. */
+interface TypeOrmOptions extends Partial<Record<'url' | 'username' | 'host' | 'database' | 'socketPath', string>> {
+  readonly type?: string;
+  readonly port?: number;
+  readonly password?: unknown;
+  readonly ssl?: unknown;
+  readonly schema?: string;
+  readonly migrationsTableName?: string;
+  readonly extra?: object;
+  readonly replication?: { readonly master: TypeOrmOptions };
+}
+
+/** What leads TypeORM's own connections to the server. */
+function ofDataSource(dataSource: TypeOrmOptions): Connection {
+  const dialect = DIALECTS[dataSource.type ?? ''];
+  if (dialect === undefined) refuseUsage('The type of the dataSource must be postgres, mysql or mariadb.');
+  const { replication, extra, schema: ownSchema, migrationsTableName: writtenIn = 'migrations' } = dataSource;
+  const { url, username: user, host, port, database, password, ssl, socketPath } = replication?.master ?? dataSource;
+  const all = { user, host, port, database, password, ssl };
+  const options = dialect === 'postgres' ? { ...all, connectionString: url } : { ...all, uri: url, socketPath };
+  return { dialect, options: { ...options, ...extra }, ownSchema, writtenIn };
 }
 
 function configFile(named: string | undefined, folder: string): string | undefined {

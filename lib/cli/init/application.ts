@@ -5,14 +5,17 @@ import { CliError, EXIT } from '../exit-code.js';
 type Node = TypeScript.Node;
 type Options = TypeScript.ObjectLiteralExpression;
 
-const BY_HAND =
-  'Nothing was changed. By hand, add ...outboxMigrations() to migrations of the DataSource, ' +
-  'OutboxModule.forRoot({ transports: { default: inProcess() } }) to imports of the root module, ' +
-  'and app.enableShutdownHooks() to main.ts: docs/first-steps.md of the package has the whole text.';
+/** Into a DataSource or a `db` an outbox is inserted. How Prisma connects has to be replaced: its pool must be seen. */
+const BY_HAND = {
+  typeorm: `add ...outboxMigrations() to migrations of the DataSource, OutboxModule.forRoot({ transports: { default: inProcess() } })`,
+  drizzle: `add OutboxModule.forRoot({ dataLayer: drizzleLayer(db), transports: { default: inProcess() } })`,
+  prisma: `give the class that extends PrismaClient constructor(readonly pool = new Pool({ connectionString: process.env['DATABASE_URL'] })) { super({ adapter: new PrismaPg(pool) }); }, and add OutboxModule.forRootAsync({ imports: [PrismaModule], inject: [PrismaService], useFactory: (prisma: PrismaService) => ({ dataLayer: prismaLayer(prisma, prisma.pool), transports: { default: inProcess() } }) })`,
+};
 
 /** The places of an application that `init` writes to, as most have them. Whatever is unclear is refused. */
 export class Application {
   private readonly nodes: readonly Node[];
+  readonly library: keyof typeof BY_HAND = 'typeorm';
 
   constructor(
     readonly ts: typeof TypeScript,
@@ -23,9 +26,10 @@ export class Application {
     const [wrong] = program.getSyntacticDiagnostics();
     if (wrong?.file !== undefined) this.refuse(wrong.file, 'the syntax is wrong.', wrong.start);
     this.nodes = program.getSourceFiles().flatMap((file) => this.below(file));
+    if (!this.mentions('TypeOrmModule') && this.mentions('drizzle')) this.library = 'drizzle';
+    if (!this.mentions('TypeOrmModule') && this.mentions('PrismaClient')) this.library = 'prisma';
   }
 
-  /** `NestFactory.create(AppModule, …)` */
   creation(): TypeScript.CallExpression {
     const calls = this.below(this.entry).filter(this.ts.isCallExpression);
     const call = calls.find(({ expression }) => expression.getText().startsWith('NestFactory.create'));
@@ -52,12 +56,29 @@ export class Application {
     const ofFiles = unnamed.filter((one) => this.mentions('DataSource', one.getSourceFile()));
     const [first, second] = unnamed;
     if (first === undefined || !this.mentions('TypeOrmModule'))
-      this.refuse(this.entry, `the application has no TypeOrmModule with type: 'postgres', 'mysql' or 'mariadb'.`);
+      this.refuse(
+        this.entry,
+        `the application has no TypeOrmModule with type: 'postgres', 'mysql' or 'mariadb', no Prisma and no Drizzle: docs/data-layers.md has other libraries.`,
+      );
     if (second !== undefined && (unnamed.length > 2 || ofFiles.length !== 1))
       this.refuse(second, 'there are several DataSources, and init cannot see which one is meant.');
     const other = objects.find((one) => !all.includes(one) && this.property(one, 'migrations') !== undefined);
     if (other !== undefined) this.refuse(other, 'these migrations do not stand beside the type of the DataSource.');
     return unnamed;
+  }
+
+  /** The file that has `export const db = drizzle(…)`, and its name. */
+  drizzle(module: Options): readonly [file: string, db: string] {
+    const files = this.nodes.filter(this.ts.isSourceFile).filter((file) => file !== module.getSourceFile());
+    const all = files.flatMap(({ fileName, text }) =>
+      [...text.matchAll(/^export const (\w+)\b.* = drizzle[(<]/gm)].map(([, db = '']) => [fileName, db]),
+    );
+    const [found, second] = all as [string, string][];
+    if (this.library === 'drizzle' && found !== undefined && second === undefined) return found;
+    return this.refuse(
+      module,
+      'init looks for one export const db = drizzle(…) in another file. Prisma it leaves to you.',
+    );
   }
 
   /** A list of the object; `undefined`: it has none. */
@@ -79,7 +100,6 @@ export class Application {
     return nodes.some((node) => this.ts.isIdentifier(node) && node.text === name);
   }
 
-  /** Whether a file takes the name from this package. */
   imports(name: string): boolean {
     const imports = this.nodes.filter(this.ts.isImportDeclaration).filter((one) => this.mentions(name, one));
     return imports.some(({ moduleSpecifier }) => /^.nestjs-outbox\b/.test(moduleSpecifier.getText()));
@@ -96,6 +116,7 @@ export class Application {
     const file = node.getSourceFile();
     const { line } = file.getLineAndCharacterOfPosition(at);
     const place = `${relative(this.root, file.fileName)}:${line + 1}`;
-    throw new CliError(EXIT.failed, `${place}: ${problem} ${BY_HAND}`);
+    const text = `Nothing was changed. By hand, ${BY_HAND[this.library]} to imports of the root module, and app.enableShutdownHooks() to main.ts: docs/${this.library === 'typeorm' ? 'first-steps' : 'data-layers'}.md of the package has the whole text.`;
+    throw new CliError(EXIT.failed, `${place}: ${problem} ${text}`);
   }
 }

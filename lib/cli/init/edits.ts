@@ -40,7 +40,6 @@ export class Edits {
     this.insert(file, before.trimEnd().length, lead + text + (list.hasTrailingComma ? ',' : ''));
   }
 
-  /** After the last import. */
   import(file: TypeScript.SourceFile, specifier: string, names: string): void {
     const taken = names.split(', ').find((name) => this.app.mentions(name, file));
     if (taken !== undefined) this.app.refuse(file, `the name ${taken} stands for something else in this file.`);
@@ -52,11 +51,9 @@ export class Edits {
     return [...this.files].map(([{ fileName: path, text: before }, insertions]) => {
       const newline = before.includes('\r\n') ? '\r\n' : '\n';
       // Two at one place keep the order in which they were asked for.
-      const sorted = insertions.toSorted((a, b) => a.at - b.at);
-      const after = sorted.reduceRight(
-        (text, { at, text: added }) => text.slice(0, at) + added.replace('\n', newline) + text.slice(at),
-        before,
-      );
+      let after = before;
+      for (const { at, text } of insertions.toSorted((a, b) => a.at - b.at).toReversed())
+        after = after.slice(0, at) + text.replace('\n', newline) + after.slice(at);
       return { path, before, after };
     });
   }

@@ -5,11 +5,7 @@ import type * as TypeScript from 'typescript';
 import { refuseUsage } from '../exit-code.js';
 import { Application } from './application.js';
 
-interface NestProject {
-  readonly type?: string;
-  readonly root?: string;
-  readonly sourceRoot?: string;
-  readonly entryFile?: string;
+interface NestProject extends Partial<Record<'type' | 'root' | 'sourceRoot' | 'entryFile', string>> {
   readonly projects?: Readonly<Record<string, NestProject>>;
 }
 const NO_SOURCES = ['**/node_modules', '**/dist', '**/test', '**/*.spec.ts', '**/*.test.ts', '**/*.d.ts'];

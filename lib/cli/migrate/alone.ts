@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { pause, stopwatch, systemClock } from '../../time/clock.js';
+import type { OwnSession } from '../../data-layers/tables/index.js';
 import type { Tables } from './tables.js';
 
 /** Milliseconds between two questions. */
@@ -11,17 +12,14 @@ const STEP = 200;
  * @param waiting is told of the first time that another one has them
  */
 export async function alone<T>(
-  runner: { query(sql: string): Promise<unknown> },
-  tables: Pick<Tables, 'dataSource' | 'isPostgres'>,
+  session: OwnSession,
+  tables: Pick<Tables, 'db' | 'steps'>,
   { wait, waiting }: { wait: number; waiting: () => void },
   work: () => Promise<T>,
 ): Promise<T> {
-  const [take, free] = tables.isPostgres ? POSTGRES : MYSQL;
+  const [take, free] = tables.db.dialect === 'postgres' ? POSTGRES : MYSQL;
   const name = nameOf(tables);
-  const ask = async (sql: string): Promise<unknown> => {
-    const [row] = (await runner.query(sql.replace('$', name))) as readonly Record<string, unknown>[];
-    return Object.values(row ?? {})[0];
-  };
+  const ask = async (sql: string): Promise<unknown> => (await session.query(sql.replace('$', name)))[0]?.[0];
   const elapsed = stopwatch(systemClock);
   let isMine = await isTaken(ask, take);
   if (!isMine) waiting();
@@ -48,8 +46,8 @@ const MYSQL = [
 ] as const;
 
 /** Of the tables: prefix and schema are in the names of their migrations. */
-function nameOf({ dataSource, isPostgres }: Pick<Tables, 'dataSource' | 'isPostgres'>): string {
-  const names = dataSource.migrations.map(({ name }) => name).join();
+function nameOf({ db, steps }: Pick<Tables, 'db' | 'steps'>): string {
+  const names = steps.map(({ name }) => name).join();
   const hash = createHash('sha256').update(`nestjs-outbox migrate ${names}`).digest();
-  return isPostgres ? String(hash.readBigInt64BE()) : hash.toString('hex');
+  return db.dialect === 'postgres' ? String(hash.readBigInt64BE()) : hash.toString('hex');
 }

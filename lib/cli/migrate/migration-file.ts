@@ -1,27 +1,54 @@
-import { existsSync, writeFileSync } from 'node:fs';
-import { join, relative, resolve } from 'node:path';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join, relative, resolve } from 'node:path';
 import { refuseUsage } from '../exit-code.js';
-import type { OutboxMigrationOptions } from '../../data-layers/typeorm/index.js';
+import type { formOf } from '../../data-layers/tables/index.js';
+import type { OutboxSchemaOptions } from '../../index.js';
 
+interface Made {
+  readonly path: string;
+  /** Whether it was not there. */
+  readonly isNew: boolean;
+}
 /** As TypeORM names its own files; it is found by each glob of them. */
 const FILE = '1795219200000-outbox.ts';
 
-/** A file for applications whose DataSource finds its migrations by a glob. @returns its path, and whether it was there */
-export function createMigrationFile(
-  root: string,
-  folder: string | undefined,
-  options: OutboxMigrationOptions,
-): { path: string; isNew: boolean } {
-  const named = folder ?? 'src/migrations';
-  const target = resolve(root, named);
-  if (!existsSync(target)) refuseUsage(`The folder ${named} is not there. Name that of your migrations.`);
-  const path = join(target, FILE);
+/** A file for applications whose DataSource finds its migrations by a glob. */
+export function createTypeOrmFile(root: string, folder = 'src/migrations', options: OutboxSchemaOptions = {}): Made {
+  const path = join(there(root, folder), FILE);
   const isNew = !existsSync(path);
   if (isNew) writeFileSync(path, textOf(options), { flag: 'wx' });
   return { path: relative(root, path), isNew };
 }
 
-function textOf(options: OutboxMigrationOptions): string {
+/** A file of another migrator, with the statements in it: it runs them, and never asks for this package. */
+export function createMigrationFile(
+  root: string,
+  form: ReturnType<typeof formOf>,
+  folder = form.folder,
+  prefix = 'outbox_',
+): Made {
+  const name = prefix.replace(/_+$/, '');
+  const target = there(root, folder);
+  const entry = readdirSync(target).find((one) => new RegExp(`\\d_${name}(\\.\\w+)?$`).test(one));
+  if (form.madeBy !== undefined && entry === undefined)
+    refuseUsage(`${folder} has no migration '${name}'. Make an empty one: ${form.madeBy} ${name}.`);
+  const now = new Date().toISOString().replaceAll(/\D/g, '').slice(0, 14);
+  const found = entry === undefined || entry.includes('.') ? entry : join(entry, 'migration.sql');
+  const path = join(target, found ?? form.path(now, name));
+  const isNew = found === undefined || (form.madeBy !== undefined && !/^(?!--|\s*$)/m.test(readFileSync(path, 'utf8')));
+  if (isNew) {
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, form.text(relative(target, path)));
+  }
+  return { path: relative(root, path), isNew };
+}
+
+function there(root: string, folder: string): string {
+  const target = resolve(root, folder);
+  return existsSync(target) ? target : refuseUsage(`The folder ${folder} is not there. Name that of your migrations.`);
+}
+
+function textOf(options: OutboxSchemaOptions): string {
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
   const list = given.map(([name, value]) => `${name}: ${typeof value === 'string' ? `'${value}'` : value}`).join(', ');
   return `import { outboxMigrations } from 'nestjs-outbox/typeorm';

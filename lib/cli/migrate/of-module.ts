@@ -2,25 +2,26 @@ import { dirname } from 'node:path';
 import type { OutboxService } from '../../index.js';
 import { inTime, NOT_OPEN } from '../connect/open-outbox.js';
 import { openModule } from '../connect/open-module.js';
-import type { DatabaseSource, ModuleSource, Settings } from '../connect/settings.js';
+import type { Reached } from '../connect/reach.js';
+import type { ModuleSource, Settings } from '../connect/settings.js';
 import { refuseUsage } from '../exit-code.js';
 import type { Shape } from './tables.js';
 
 /** Where the tables of an application are, and what they are made with. */
 export interface DeclaredTables {
-  readonly source: DatabaseSource;
+  readonly reached: Reached;
   readonly shape: Shape;
 }
 
 /**
- * The tables as the application's own module declares them. Its DataSource is connected, and no table is looked at.
+ * The tables as the application's own module declares them. Its database is connected, and no table is looked at.
  * @throws CliError exit code 2: it has no such outbox, or one with a store of its own
  */
 export async function tablesOfModule(
   module: ModuleSource,
   { name, timeout }: Pick<Settings, 'name' | 'timeout'>,
 ): Promise<DeclaredTables> {
-  const { outbox, get } = await inTime(openModule(module, true), timeout, NOT_OPEN);
+  const { outbox, get, close } = await inTime(openModule(module, true), timeout, NOT_OPEN);
   const service = get(outbox.getOutboxToken(name, outbox.OutboxService)) as OutboxService | undefined;
   if (service === undefined)
     refuseUsage(
@@ -29,11 +30,26 @@ export async function tablesOfModule(
   const { options, dataLayer } = service.runtime;
   if (options.store !== undefined)
     refuseUsage(`The outbox '${name}' has a store of its own: migrate cannot change it.`);
-  const { schema, prefix } = options.database;
   const { buckets, ordering, coordination } = options;
-  const { options: connection } = dataLayer.source as { readonly options: DatabaseSource['options'] };
   return {
-    source: { kind: 'database', options: connection, folder: dirname(module.file), schema, prefix },
+    reached: {
+      outbox,
+      dataLayer,
+      dialect: dataLayer.dialect,
+      folder: dirname(module.file),
+      place: options.database,
+      writtenIn: writtenIn(dataLayer.source),
+      end: close,
+    },
     shape: { buckets, ordering, coordination },
   };
+}
+
+/** Only a DataSource of TypeORM has such runners. */
+function writtenIn(source: object): string | undefined {
+  const { createQueryRunner, options } = source as {
+    createQueryRunner?: unknown;
+    options?: { migrationsTableName?: string };
+  };
+  return createQueryRunner === undefined ? undefined : (options?.migrationsTableName ?? 'migrations');
 }

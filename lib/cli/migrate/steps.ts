@@ -1,39 +1,50 @@
-import type { QueryRunner } from 'typeorm';
+import type { OwnSession, Step } from '../../data-layers/tables/index.js';
 import { CliError, EXIT } from '../exit-code.js';
-import { versionOf, type Tables } from './tables.js';
+import { readVersion, type Tables } from './tables.js';
+import { writtenSteps } from './written.js';
 
-/** Runs what is missing, and writes it down as TypeORM's own migrator does. @returns names */
-export async function up(tables: Tables, runner: QueryRunner): Promise<string[]> {
-  const executor = tables.executor(runner);
-  executor.transaction = 'each';
-  return (await executor.executePendingMigrations()).map(({ name }) => name);
+/** Runs what is missing, and writes it down where TypeORM's own migrator does. @returns names */
+export async function up(tables: Tables, session: OwnSession): Promise<string[]> {
+  const written = await writtenSteps(session, tables);
+  const version = (await readVersion(session, tables)) ?? 0;
+  const missing = tables.steps.filter((step) => step.version > version || written?.names.has(step.name) === false);
+  for (const step of missing)
+    await together(tables, session, step, async (where) => {
+      await step.run(where, 'up');
+      await written?.add(where.session, step);
+    });
+  return missing.map(({ name }) => name);
+}
+
+/** Back to a version, 0: without tables. @returns names */
+export async function down(tables: Tables, session: OwnSession, target: number): Promise<string[]> {
+  const written = await writtenSteps(session, tables);
+  const all = tables.steps.toReversed();
+  // What drops the tables drops all of them: a refusal leaves them as they are.
+  const steps = target === 0 ? all.slice(-1) : all.filter(({ version }) => version > target);
+  for (const step of steps)
+    await together(tables, session, step, async (where) => {
+      await step.run(where, 'down');
+      await written?.remove(where.session, target === 0 ? all : [step]);
+    }).catch((error: unknown) => {
+      throw explained(error);
+    });
+  return steps.map(({ name }) => name);
 }
 
 /**
- * Back to a version, 0: without tables. Each step and its line in the migrator's table are one transaction.
- * @returns names
+ * On PostgreSQL what makes or drops the tables is one transaction, with its line. An upgrade has one for each of its statements, and
+ * MariaDB and MySQL commit each by itself: what is done is not done twice.
  */
-export async function down(tables: Tables, runner: QueryRunner, target: number): Promise<string[]> {
-  const executor = tables.executor(runner);
-  const done: string[] = [];
-  const all = tables.dataSource.migrations.toReversed();
-  // What drops the tables drops all of them: a refusal leaves them as they are.
-  const steps = target === 0 ? all.slice(-1) : all.filter((migration) => versionOf(migration) > target);
-  for (const step of steps) {
-    const names = (target === 0 ? all : [step]).map(({ name }) => name);
-    const written = (await executor.getExecutedMigrations()).filter(({ name }) => names.includes(name));
-    await runner.startTransaction();
-    try {
-      await step.down(runner);
-      for (const migration of written) await executor.deleteMigration(migration);
-      await runner.commitTransaction();
-    } catch (error) {
-      await runner.rollbackTransaction().catch(() => {});
-      throw explained(error);
-    }
-    done.push(step.name ?? '');
-  }
-  return done;
+function together(
+  { db: { dialect, schema } }: Tables,
+  session: OwnSession,
+  { version }: Step,
+  work: (where: Parameters<Step['run']>[0]) => Promise<void>,
+): Promise<void> {
+  const run = (own: Pick<OwnSession, 'query' | 'isTransactionActive'>): Promise<void> =>
+    work({ session: own, dialect, schema });
+  return dialect === 'postgres' && version === 1 ? session.transaction(run) : run(session);
 }
 
 /** The hint of the library speaks of its options; here there is a command. */

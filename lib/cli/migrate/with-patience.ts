@@ -1,4 +1,4 @@
-import type { QueryRunner } from 'typeorm';
+import type { OwnSession } from '../../data-layers/tables/index.js';
 import { pause, stopwatch, systemClock } from '../../time/clock.js';
 import { CliError, EXIT } from '../exit-code.js';
 
@@ -15,13 +15,13 @@ const LOCKED: ReadonlySet<unknown> = new Set(['55P03', '40P01', 'ER_LOCK_WAIT_TI
  * @throws CliError exit code 1: they were locked for `wait` milliseconds
  */
 export async function withPatience<T>(
-  runner: QueryRunner,
+  session: OwnSession,
   isPostgres: boolean,
   { wait, waiting }: { wait: number; waiting: () => void },
   change: () => Promise<T>,
 ): Promise<T> {
   // On MariaDB and MySQL the migration itself does it: there a session counts in seconds.
-  if (isPostgres) await runner.query(`select pg_catalog.set_config('lock_timeout', '${PATIENCE}ms', false)`);
+  if (isPostgres) await session.query(`select pg_catalog.set_config('lock_timeout', '${PATIENCE}ms', false)`);
   const elapsed = stopwatch(systemClock);
   for (let isFirst = true; ; isFirst = false) {
     try {

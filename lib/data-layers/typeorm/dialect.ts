@@ -1,5 +1,4 @@
 import { OutboxConfigurationError } from '../../outbox.errors.js';
-import { tableNames, type TableNames } from '../../store/names.js';
 
 export type Dialect = 'postgres' | 'mysql';
 
@@ -30,12 +29,4 @@ export function connectionSchema(dataSource: Connected): string | undefined {
   throw new OutboxConfigurationError('INVALID_OPTIONS', `The connection's schema is ${JSON.stringify(name)}.`, {
     hint: 'A name with ? cannot hold an outbox: set database.schema to another one.',
   });
-}
-
-/** Where an outbox with these options has its tables. */
-export function namesOf(
-  dataSource: Connected,
-  { schema = connectionSchema(dataSource), prefix }: { readonly schema?: string | undefined; readonly prefix: string },
-): TableNames {
-  return tableNames({ schema, prefix }, dialectOf(dataSource) === 'postgres' ? '"' : '`');
 }

@@ -17,14 +17,9 @@ describe('where the outbox is', () => {
   const env = { OUTBOX_DATABASE_URL: 'postgres://of.env/d' };
 
   it.each([
-    ['the config file', {}, {}, { type: 'mysql', url: 'mysql://of.file/d', connectTimeout: 2_000 }],
-    ['the environment before it', {}, env, { type: 'postgres', url: 'postgres://of.env/d', connectTimeoutMS: 2_000 }],
-    [
-      'an option before both',
-      { url: 'mariadb://of.option/d', timeout: 1_000 },
-      env,
-      { type: 'mariadb', connectTimeout: 1_000 },
-    ],
+    ['the config file', {}, {}, { uri: 'mysql://of.file/d', connectTimeout: 2_000 }],
+    ['the environment before it', {}, env, { connectionString: 'postgres://of.env/d', connectionTimeoutMillis: 2_000 }],
+    ['an option before both', { url: 'mariadb://of.option/d', timeout: 1_000 }, env, { connectTimeout: 1_000 }],
   ])('%s says it', async (_, options, environment, wanted) => {
     const settings = await readSettings(options, environment, folder);
     expect(settings).toMatchObject({

@@ -18,11 +18,11 @@ export async function patiently(
   migrator: SchemaSession,
   work: (run: (sql: string) => Promise<unknown>) => Promise<void>,
 ): Promise<void> {
-  const [session] = await migrator.query('select @@session.lock_wait_timeout as patience');
+  const [session] = await migrator.query('select @@session.lock_wait_timeout');
   try {
     await migrator.query(`set session lock_wait_timeout = ${LOCK_WAIT}`);
     await work((sql) => untilFree(PATIENCE, () => migrator.query(sql)));
   } finally {
-    await migrator.query(`set session lock_wait_timeout = ${Number(session?.['patience'])}`).catch(() => undefined);
+    await migrator.query(`set session lock_wait_timeout = ${Number(session?.[0])}`).catch(() => undefined);
   }
 }

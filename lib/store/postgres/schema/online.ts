@@ -23,8 +23,8 @@ const PATIENCE = {
  * Runs a script with a transaction for each statement, so that no lock is held longer than its statement. A migrator's own
  * transaction would hold the locks of the first until the last is through, and those of the application's other migrations.
  */
-export async function runBeside(migrator: SchemaSession, openBeside: OpenBeside, script: OnlineScript): Promise<void> {
-  if (!migrator.isTransactionActive) return inSession(migrator, script);
+export async function runBeside(migrator: SchemaSession, script: OnlineScript, openBeside?: OpenBeside): Promise<void> {
+  if (!migrator.isTransactionActive || openBeside === undefined) return inSession(migrator, script);
   const own = openBeside();
   const connecting = own.connect();
   if (!(await within(systemClock, CONNECT, connecting))) {
@@ -37,14 +37,14 @@ export async function runBeside(migrator: SchemaSession, openBeside: OpenBeside,
 /** A session of a pool goes back as it was. */
 async function inSession(session: SchemaSession, { lock, statements }: OnlineScript): Promise<void> {
   const [was] = (await session.query(
-    `select pg_catalog.current_setting('lock_timeout') as l, pg_catalog.current_setting('statement_timeout') as s`,
-  )) as unknown as [{ l: string; s: string }];
+    `select pg_catalog.current_setting('lock_timeout'), pg_catalog.current_setting('statement_timeout')`,
+  )) as [[string, string]];
   try {
     await limit(session, `${PATIENCE.lockTimeout}ms`, '0');
     // Without parameters two statements are one transaction.
     for (const text of statements) await untilFree(PATIENCE, () => session.query(`${lock};\n${text}`));
   } finally {
-    await limit(session, was.l, was.s).catch(() => undefined); // one that cannot be asked has ended
+    await limit(session, ...was).catch(() => undefined); // one that cannot be asked has ended
   }
 }
 

@@ -1,8 +1,8 @@
 import { OutboxError } from '../../outbox.errors.js';
 import { literal, tableNames, type SchemaDefinition } from '../../store/names.js';
+import type { SchemaSession } from '../../store/schema/session.js';
 
-type Rows = readonly Record<string, unknown>[];
-type Query = (sql: string, values?: unknown[]) => Promise<Rows>;
+type Query = SchemaSession['query'];
 
 /** Counts stop here: what matters is that there are some. */
 const MOST = 100_000;
@@ -42,22 +42,22 @@ async function countUnpublished(
   const [row] =
     dialect === 'postgres'
       ? await query(
-          `select count(*) as n from (values (${literal(names.ready)}), (${literal(names.parked)})) t(name) where pg_catalog.to_regclass(t.name) is not null`,
+          `select count(*) from (values (${literal(names.ready)}), (${literal(names.parked)})) t(name) where pg_catalog.to_regclass(t.name) is not null`,
         )
       : await query(
-          'select count(*) as n from information_schema.tables where table_schema = coalesce(?, database()) and table_name in (?, ?)',
+          'select count(*) from information_schema.tables where table_schema = coalesce(?, database()) and table_name in (?, ?)',
           [schema ?? null, `${prefix}ready`, `${prefix}parked`],
         );
-  if (Number(row?.['n']) < 2) return {};
+  if (Number(row?.[0]) < 2) return {};
   // Nobody writes into them from here on until they are dropped, in a transaction. MySQL drops each table by itself.
   if (dialect === 'postgres')
     await query(`do $outbox$ begin lock table ${names.ready}, ${names.parked} in access exclusive mode; end $outbox$`);
-  const [ready] = await query(`select count(*) as n from (select 1 from ${names.ready} limit ${MOST}) r`);
+  const [ready] = await query(`select count(*) from (select 1 from ${names.ready} limit ${MOST}) r`);
   const parked = await query(
-    `select state as s, count(*) as n from (select state from ${names.parked} limit ${MOST}) p group by state order by state`,
+    `select state, count(*) from (select state from ${names.parked} limit ${MOST}) p group by state order by state`,
   );
   return {
-    ready: Number(ready?.['n']),
-    ...Object.fromEntries(parked.map(({ s, n }) => [STATES[Number(s) - 1], Number(n)])),
+    ready: Number(ready?.[0]),
+    ...Object.fromEntries(parked.map(([state, count]) => [STATES[Number(state) - 1], Number(count)])),
   };
 }
