@@ -71,7 +71,7 @@ export class OutboxCleaner {
           passedBy += looked - removed;
           more = looked >= size && passedBy < PASSED_BY;
           if (more && counts[kind] < limit)
-            await this.rest(Math.min(MOST_REST, this.clock.monotonic() - began), signal);
+            await rest(this.clock, Math.min(MOST_REST, this.clock.monotonic() - began), signal);
         }
       } catch (error) {
         errors.push(error);
@@ -85,20 +85,6 @@ export class OutboxCleaner {
     if (report.published + report.dead + report.dedup > 0) this.hooks.emit('cleaned', report);
     if (errors.length > 0) throw Object.assign(new AggregateError(errors, 'Cleaning failed in part.'), { report });
     return report;
-  }
-
-  /** Gives the disk to others, for no longer than the pass goes on. @internal */
-  async rest(ms: number, signal: AbortSignal | undefined): Promise<void> {
-    if (signal?.aborted === true) return;
-    await new Promise<void>((resolve) => {
-      const end = (): void => {
-        cancel();
-        signal?.removeEventListener('abort', end);
-        resolve();
-      };
-      const cancel = this.clock.after(ms, end);
-      signal?.addEventListener('abort', end);
-    });
   }
 
   /**
@@ -122,6 +108,20 @@ export class OutboxCleaner {
       limit: Infinity,
     };
   }
+}
+
+/** Gives the disk to others, for no longer than the pass goes on. */
+async function rest(clock: Clock, ms: number, signal: AbortSignal | undefined): Promise<void> {
+  if (signal?.aborted === true) return;
+  await new Promise<void>((resolve) => {
+    const end = (): void => {
+      cancel();
+      signal?.removeEventListener('abort', end);
+      resolve();
+    };
+    const cancel = clock.after(ms, end);
+    signal?.addEventListener('abort', end);
+  });
 }
 
 /** Milliseconds, asked for each batch; `null`: not cleaned. */

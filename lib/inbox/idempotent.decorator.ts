@@ -1,6 +1,6 @@
 import { Inject } from '@nestjs/common';
-import { refuseOptions, resolveFactory, row } from '../options/factory-options.js';
-import { aFunction, anything, oneOf } from '../options/rules.js';
+import { resolveFactory, row } from '../options/factory-options.js';
+import { aFunction, anything } from '../options/rules.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import { findIdentity, type InboxMessage } from './identity.js';
 import { concurrency, consumerName } from './inbox.options.js';

@@ -78,13 +78,13 @@ export class InboxService {
   once<T>(message: InboxMessage, options: OnceOptions, work: Effect<T>): Promise<OnceOutcome<T>>;
   async once<T>(message: InboxMessage, ...rest: [Effect<T>] | [OnceOptions, Effect<T>]): Promise<OnceOutcome<T>> {
     const [options, work] = rest.length === 1 ? [NO_OPTIONS, rest[0]] : rest;
-    const claim = this.claimOf(message, options, work);
+    const claim = claimOf(this.runtime, message, options, work);
     const { current } = this.runtime;
     const session = await (options.tx === undefined ? current.ambient() : current.require(options.tx));
-    if (session !== undefined) return this.within(session, claim, work, new Fate());
+    if (session !== undefined) return within(this.runtime, session, claim, work, new Fate());
     const fate = new Fate();
     const outcome = await current.dataLayer.transaction(async (handle) =>
-      this.within(await current.dataLayer.require(handle), claim, work, fate),
+      within(this.runtime, await current.dataLayer.require(handle), claim, work, fate),
     );
     if (fate.isRolledBack) throw notCommitted(claim.id);
     return outcome;
@@ -119,45 +119,51 @@ export class InboxService {
       duplicates: Number(duplicates),
     }));
   }
+}
 
-  private claimOf(message: InboxMessage, options: OnceOptions, work: unknown): Claim {
-    refuseUnknown(options, OPTION_NAMES, 'Options of inbox.once');
-    if (typeof work !== 'function')
-      throw new OutboxMessageError('INVALID_MESSAGE', 'inbox.once: work must be a function.');
-    const { consumer = this.runtime.options.consumer, onConcurrent = this.runtime.options.onConcurrent } = options;
-    const problems = [
-      ...problemsOf(consumerName, consumer, 'consumer'),
-      ...problemsOf(concurrency, onConcurrent, 'onConcurrent'),
-    ];
-    if (problems.length > 0) throw new OutboxMessageError('INVALID_MESSAGE', `inbox.once: ${problems.join('; ')}.`);
-    const identity = identityOf(message);
-    const { latest } = options;
-    return {
-      consumer,
-      id: identity.id,
-      refuse: onConcurrent === 'refuse',
-      ...(latest === undefined ? {} : { latest: placeOf(identity, latest) }),
-    };
-  }
+function claimOf({ options: module }: InboxRuntime, message: InboxMessage, options: OnceOptions, work: unknown): Claim {
+  refuseUnknown(options, OPTION_NAMES, 'Options of inbox.once');
+  if (typeof work !== 'function')
+    throw new OutboxMessageError('INVALID_MESSAGE', 'inbox.once: work must be a function.');
+  const { consumer = module.consumer, onConcurrent = module.onConcurrent } = options;
+  const problems = [
+    ...problemsOf(consumerName, consumer, 'consumer'),
+    ...problemsOf(concurrency, onConcurrent, 'onConcurrent'),
+  ];
+  if (problems.length > 0) throw new OutboxMessageError('INVALID_MESSAGE', `inbox.once: ${problems.join('; ')}.`);
+  const identity = identityOf(message);
+  const { latest } = options;
+  return {
+    consumer,
+    id: identity.id,
+    refuse: onConcurrent === 'refuse',
+    ...(latest === undefined ? {} : { latest: placeOf(identity, latest) }),
+  };
+}
 
-  private async within<T>(session: Session, claim: Claim, work: Effect<T>, fate: Fate): Promise<OnceOutcome<T>> {
-    const watch = session.listen();
-    // With an id among what was written, a COMMIT that the server answers with ROLLBACK is told as such.
-    const isFirst = await watch.write(fate, async () => {
-      const write = new AtomicWrite(watch, session.executor);
-      const take = (): Promise<boolean> => this.runtime.take(write, session.executor, claim);
-      return { result: await write.whole(false, take), ids: [claim.id] };
-    });
-    if (!isFirst) return { status: 'duplicate' };
-    const { number } = watch.state;
-    try {
-      const run = (): Promise<T> => completed(() => work(session.handle as OutboxTransaction));
-      return { status: 'handled', result: await this.runtime.current.scope.run(session, run) };
-    } catch (error) {
-      // Whoever swallows it would commit that a message was handled which was not.
-      if (watch.state.number === number && watch.state.isOpen) watch.rollBackOnly(failed(claim.id, error));
-      throw error;
-    }
+async function within<T>(
+  runtime: InboxRuntime,
+  session: Session,
+  claim: Claim,
+  work: Effect<T>,
+  fate: Fate,
+): Promise<OnceOutcome<T>> {
+  const watch = session.listen();
+  // With an id among what was written, a COMMIT that the server answers with ROLLBACK is told as such.
+  const isFirst = await watch.write(fate, async () => {
+    const write = new AtomicWrite(watch, session.executor);
+    const take = (): Promise<boolean> => runtime.take(write, session.executor, claim);
+    return { result: await write.whole(false, take), ids: [claim.id] };
+  });
+  if (!isFirst) return { status: 'duplicate' };
+  const { number } = watch.state;
+  try {
+    const run = (): Promise<T> => completed(() => work(session.handle as OutboxTransaction));
+    return { status: 'handled', result: await runtime.current.scope.run(session, run) };
+  } catch (error) {
+    // Whoever swallows it would commit that a message was handled which was not.
+    if (watch.state.number === number && watch.state.isOpen) watch.rollBackOnly(failed(claim.id, error));
+    throw error;
   }
 }
 

@@ -7,7 +7,7 @@ import { CurrentTransaction } from '../transaction/current-transaction.js';
 import type { DataLayer } from '../transaction/data-layer.js';
 import { TransactionScope } from '../transaction/transaction-scope.js';
 import { takeClaims } from './claims.js';
-import { InboxCleaner } from './cleaner.js';
+import { cleanerOf, type InboxCleaner } from './cleaner.js';
 import { resolveInbox, type InboxOptions, type ResolvedInboxOptions } from './inbox.options.js';
 import { InboxService } from './inbox.service.js';
 import { inboxStatements, inboxTables, type InboxTableOptions, type InboxTables } from './tables.js';
@@ -57,7 +57,7 @@ export async function openInbox(
     throw error;
   }
   const service = new InboxService({ options, current, tables, take: takeClaims(dialect, tables), outbox, connection });
-  return { options, service, cleaner: new InboxCleaner(dialect, tables, options.retention, connection), database };
+  return { options, service, cleaner: cleanerOf(dialect, tables, options.retention, connection), database };
 }
 
 async function prepare(

@@ -22,6 +22,7 @@ const RUNS: Readonly<Record<string, string>> = {
   clean: '2000 1',
   kafka: '200 1',
   enqueue: '50 1',
+  inbox: '200 50 1',
   mariadb: '200 1',
   rabbitmq: '200 1',
   drain: '500 1 500 100',
