@@ -2,7 +2,7 @@ import { Inject } from '@nestjs/common';
 import { resolveFactory, row } from '../options/factory-options.js';
 import { aFunction, anything } from '../options/rules.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
-import { findIdentity, type InboxMessage } from './identity.js';
+import { messageAmong, type InboxMessage } from './identity.js';
 import { concurrency, consumerName } from './inbox.options.js';
 import type { InboxService, OnceOptions } from './inbox.service.js';
 import { DEFAULT_NAME, getInboxToken } from './inbox.tokens.js';
@@ -61,9 +61,7 @@ export function Idempotent(options: IdempotentOptions = {}): MethodDecorator {
         ...(onConcurrent && { onConcurrent }),
         ...(latest && { latest: latest === true ? true : latest(...(args as never[])) }),
       };
-      const message =
-        options.message?.(...(args as never[])) ??
-        (args.find((arg) => findIdentity(arg) !== undefined) as object | undefined);
+      const message = options.message?.(...(args as never[])) ?? messageAmong(args);
       if (message === undefined) throw noMessage(place);
       const outcome = await (this[property] as InboxService).once(message, once, () => method.apply(this, args));
       return outcome.status === 'handled' ? outcome.result : undefined;

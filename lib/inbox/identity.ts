@@ -2,6 +2,7 @@ import { receivedMessage, type BrokerContext } from '../consumer/index.js';
 import { KEY_HEADER } from '../transports/amqp/names.js';
 import { typeName } from '../options/text-checks.js';
 import { OutboxMessageError } from '../outbox.errors.js';
+import { OutboxMessage } from '../outbox-message.js';
 import { MOST } from './tables.js';
 
 /**
@@ -39,6 +40,25 @@ export function findIdentity(message: unknown): Identity | undefined {
   if (isText(given['id']) && isText(given['type']) && isText(given['contentType']))
     return { id: given['id'], key: (given['key'] as string | null | undefined) ?? null };
   return ofRaw(given['message'] ?? message);
+}
+
+/**
+ * Of the arguments of a handler, the message. A payload may look like one, as that of an uploaded file, `{ id, type, contentType }`: what no
+ * payload can be goes first.
+ */
+export function messageAmong(args: readonly unknown[]): object | undefined {
+  const messages = args.filter((arg) => findIdentity(arg) !== undefined) as object[];
+  return messages.find(isNoPayload) ?? messages[0];
+}
+
+function isNoPayload(message: object): boolean {
+  const { getMessage, content, time } = message as Partial<Record<string, unknown>>;
+  return (
+    message instanceof OutboxMessage ||
+    typeof getMessage === 'function' ||
+    Buffer.isBuffer(content) ||
+    (time instanceof Date && 'bytes' in message)
+  );
 }
 
 /** Of a broker's client. */

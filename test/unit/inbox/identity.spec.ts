@@ -1,4 +1,6 @@
-import { identityOf, placeOf } from '../../../lib/inbox/identity.js';
+import { receivedMessage } from '../../../lib/consumer/index.js';
+import { identityOf, messageAmong, placeOf } from '../../../lib/inbox/identity.js';
+import { OutboxMessage } from '../../../lib/index.js';
 
 const id = '01990000-0000-7000-8000-000000000001';
 const labels = { id, type: 'order.placed', version: '1', time: '2026-11-30T10:00:00.000Z' };
@@ -50,6 +52,30 @@ describe('identityOf', () => {
     ['too many characters', 'a'.repeat(201)],
   ])('refuses %s', (_, message) => {
     expect(() => identityOf(message)).toThrow('inbox.once: ');
+  });
+});
+
+describe('messageAmong', () => {
+  const file = { id: 'file-1', type: 'invoice', contentType: 'application/pdf' };
+  const request = { headers: { id: 'request-1' } };
+  const stored = Object.assign(Object.create(OutboxMessage.prototype) as object, {
+    ...{ id, type: 'order.placed', contentType: 'application/json', key: null },
+  });
+
+  it.each([
+    ['what @Received() gives', receivedMessage({ getMessage: () => amqp })],
+    ['a context of Nest on RabbitMQ', { getMessage: () => amqp }],
+    ['a context of Nest on Kafka', { getMessage: () => decoded }],
+    ['a message of amqplib', amqp],
+    ['the message of @OnOutboxEvent', stored],
+  ])('takes %s for the message, and no payload that looks like one', (_, message) => {
+    expect(messageAmong([file, message])).toBe(message);
+    expect(messageAmong([request, message])).toBe(message);
+  });
+
+  it('takes what has an id where nothing is surer', () => {
+    expect(messageAmong([{ orderId: 1 }, record])).toBe(record);
+    expect(messageAmong([{ id: 'order-1' }])).toBeUndefined();
   });
 });
 
