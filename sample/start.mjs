@@ -21,6 +21,7 @@ const NEEDS = {
   '04-worker-and-api': { MARIADB_URL: 'mariadb', RABBITMQ_URL: 'rabbitmq' },
   '05-nest-consumer': { DATABASE_URL: 'postgres', RABBITMQ_URL: 'rabbitmq' },
   '06-mysql-kafka': { MYSQL_URL: 'mysql', KAFKA_BROKERS: 'kafka' },
+  '09-inbox': { DATABASE_URL: 'postgres', RABBITMQ_URL: 'rabbitmq' },
 };
 
 process.chdir(root);
