@@ -2,7 +2,6 @@ import { Controller, UseInterceptors } from '@nestjs/common';
 import { EventPattern } from '@nestjs/microservices';
 import { Received, type ReceivedMessage } from 'nestjs-outbox/consumer';
 import { Idempotent, InboxService } from 'nestjs-outbox/inbox';
-import type { EntityManager } from 'typeorm';
 import { AcknowledgeInterceptor } from './acknowledge.interceptor.js';
 import { DeliveriesInterceptor } from './deaths.js';
 
@@ -15,7 +14,6 @@ export class BillingController {
   @EventPattern<string>('order.placed')
   @Idempotent()
   async placed(@Received() { payload }: ReceivedMessage<{ orderId: string; total: number }>): Promise<void> {
-    const manager = this.inbox.tx as EntityManager;
-    await manager.query('insert into invoices values ($1, $2)', [payload.orderId, payload.total]);
+    await this.inbox.tx.query('insert into invoices values ($1, $2)', [payload.orderId, payload.total]);
   }
 }

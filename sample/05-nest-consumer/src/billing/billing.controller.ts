@@ -1,8 +1,7 @@
 import { Controller, UseFilters, UseInterceptors } from '@nestjs/common';
 import { EventPattern } from '@nestjs/microservices';
 import { Received, type ReceivedMessage } from 'nestjs-outbox/consumer';
-import { DataSource } from 'typeorm';
-import { handleOnce } from '../consumer/handle-once.js';
+import { Idempotent, InboxService } from 'nestjs-outbox/inbox';
 import { AcknowledgeInterceptor } from './acknowledge.interceptor.js';
 import { FaultFilter, Faults } from './faults.js';
 
@@ -11,24 +10,25 @@ import { FaultFilter, Faults } from './faults.js';
 @UseFilters(FaultFilter)
 export class BillingController {
   constructor(
-    private readonly dataSource: DataSource,
+    private readonly inbox: InboxService,
     private readonly faults: Faults,
   ) {}
 
   @EventPattern<string>('order.placed')
-  async placed(@Received() { id, payload }: ReceivedMessage<{ orderId: string; total: number }>): Promise<void> {
-    await handleOnce(this.dataSource, id, async (manager) => {
-      await manager.query('insert into invoices (order_id, total) values ($1, $2)', [payload.orderId, payload.total]);
-      this.faults.print(payload.orderId);
-    });
+  @Idempotent()
+  async placed(@Received() { payload }: ReceivedMessage<{ orderId: string; total: number }>): Promise<void> {
+    const sql = 'insert into invoices (order_id, total) values ($1, $2)';
+    await this.inbox.tx.query(sql, [payload.orderId, payload.total]);
+    this.faults.print(payload.orderId);
   }
 
+  /** It has something to do behind the commit. */
   @EventPattern<string>('order.paid')
-  async paid(@Received() { id, payload }: ReceivedMessage<{ orderId: string; amount: number }>): Promise<void> {
-    await handleOnce(this.dataSource, id, async (manager) => {
-      const sql = 'update invoices set paid = paid + $2 where order_id = $1';
-      await manager.query(sql, [payload.orderId, payload.amount]);
+  async paid(@Received() message: ReceivedMessage<{ orderId: string; amount: number }>): Promise<void> {
+    const { orderId, amount } = message.payload;
+    await this.inbox.once(message, async (manager) => {
+      await manager.query('update invoices set paid = paid + $2 where order_id = $1', [orderId, amount]);
     });
-    this.faults.thank(payload.orderId);
+    this.faults.thank(orderId);
   }
 }

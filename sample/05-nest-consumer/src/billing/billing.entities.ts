@@ -1,16 +1,6 @@
-import { Column, CreateDateColumn, Entity, PrimaryColumn, PrimaryGeneratedColumn } from 'typeorm';
+import { Column, Entity, PrimaryGeneratedColumn } from 'typeorm';
 
-/** The ids of the messages whose effect is committed. */
-@Entity('handled_messages')
-export class HandledMessage {
-  @PrimaryColumn('uuid')
-  id!: string;
-
-  @CreateDateColumn({ name: 'handled_at', type: 'timestamptz' })
-  handledAt!: Date;
-}
-
-/** Nothing in it prevents a second invoice for an order, or a payment that counts twice: only the ids do. */
+/** Nothing in it prevents a second invoice for an order, or a payment that counts twice: only the inbox does. */
 @Entity('invoices')
 export class Invoice {
   @PrimaryGeneratedColumn()

@@ -1,7 +1,8 @@
 import { Module } from '@nestjs/common';
 import { TypeOrmModule } from '@nestjs/typeorm';
+import { InboxModule } from 'nestjs-outbox/inbox';
 import { BillingController } from './billing.controller.js';
-import { HandledMessage, Invoice } from './billing.entities.js';
+import { Invoice } from './billing.entities.js';
 import { Faults } from './faults.js';
 
 @Module({
@@ -9,9 +10,10 @@ import { Faults } from './faults.js';
     TypeOrmModule.forRoot({
       type: 'postgres',
       url: process.env['DATABASE_URL'] ?? '',
-      entities: [HandledMessage, Invoice],
+      entities: [Invoice],
       synchronize: true,
     }),
+    InboxModule.forRoot({ database: { setup: 'create' } }),
   ],
   controllers: [BillingController],
   providers: [Faults],

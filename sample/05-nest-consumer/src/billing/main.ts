@@ -4,7 +4,7 @@ import { Transport, type MicroserviceOptions } from '@nestjs/microservices';
 import { outboxDeserializer } from 'nestjs-outbox/consumer';
 import { BillingModule } from './billing.module.js';
 
-/** A Nest microservice without an outbox and without its tables. */
+/** A Nest microservice with an inbox, and without an outbox. */
 async function bootstrap(): Promise<void> {
   const app = await NestFactory.createMicroservice<MicroserviceOptions>(BillingModule, {
     logger: ['error', 'warn'],
