@@ -8,7 +8,7 @@ import type { InboxService, OnceOptions } from './inbox.service.js';
 import { DEFAULT_NAME, getInboxToken } from './inbox.tokens.js';
 
 export interface IdempotentOptions extends Pick<OnceOptions, 'onConcurrent'> {
-  /** Names the effect in the table. Default `Class.method`: set it before you rename either. */
+  /** Names the effect in the table. Default `Class.method`: set it before you rename either, and where a bundler does. */
   readonly consumer?: string;
   /** Finds the message among the arguments of the handler. Default: the first one that is a message, see {@link InboxMessage}. */
   readonly message?: (...args: never[]) => InboxMessage;
@@ -51,19 +51,24 @@ export function Idempotent(options: IdempotentOptions = {}): MethodDecorator {
       throw new OutboxConfigurationError('INVALID_OPTIONS', `@Idempotent on ${place}: it is for methods.`, {
         hint: 'Standard decorators cannot inject: set experimentalDecorators, as Nest needs it.',
       });
-    resolveFactory({ factory: `@Idempotent on ${place}`, rows: ROWS }, options);
-    const { consumer = place, onConcurrent, inbox = DEFAULT_NAME, latest } = options;
+    const { consumer, onConcurrent, inbox = DEFAULT_NAME, latest } = options;
+    resolveFactory({ factory: `@Idempotent on ${place}`, rows: ROWS }, { ...options, consumer: consumer ?? place });
     const property = `inboxOf(${inbox})`;
     Inject(getInboxToken(inbox))(target, property);
-    const called = async function (this: Record<string, InboxService>, ...args: unknown[]): Promise<unknown> {
+    const called = async function (
+      this: Record<string, InboxService | undefined>,
+      ...args: unknown[]
+    ): Promise<unknown> {
+      const service = this[property];
+      if (service === undefined) throw notInjected(place);
       const once: OnceOptions = {
-        consumer,
+        consumer: consumer ?? ownName(service, this.constructor, name, called),
         ...(onConcurrent && { onConcurrent }),
         ...(latest && { latest: latest === true ? true : latest(...(args as never[])) }),
       };
       const message = options.message?.(...(args as never[])) ?? messageAmong(args);
       if (message === undefined) throw noMessage(place);
-      const outcome = await (this[property] as InboxService).once(message, once, () => method.apply(this, args));
+      const outcome = await service.once(message, once, () => method.apply(this, args));
       return outcome.status === 'handled' ? outcome.result : undefined;
     };
     // Decorators above and below this one leave their marks on the function.
@@ -77,6 +82,26 @@ export function Idempotent(options: IdempotentOptions = {}): MethodDecorator {
   };
 }
 
+/** Of each inbox, who has a name that nobody chose. */
+const OWNERS = new WeakMap<InboxService, Map<string, { readonly type: unknown; readonly method: unknown }>>();
+
+/** By the class of the instance: classes that inherit a handler have an effect each. @throws OutboxConfigurationError */
+function ownName(inbox: InboxService, type: Function, method: string | symbol, called: unknown): string {
+  const consumer = `${type.name}.${String(method)}`;
+  const owners = OWNERS.get(inbox) ?? new Map<string, { readonly type: unknown; readonly method: unknown }>();
+  OWNERS.set(inbox, owners);
+  const owner = owners.get(consumer) ?? { type, method: called };
+  owners.set(consumer, owner);
+  if (owner.type === type && owner.method === called) return consumer;
+  throw new OutboxConfigurationError('INVALID_OPTIONS', `@Idempotent: two handlers are called ${consumer}.`, {
+    hint: 'Each would take the messages of the other for handled: give one of them a consumer of its own.',
+  });
+}
+
+const notInjected = (place: string): OutboxConfigurationError =>
+  new OutboxConfigurationError('INVALID_OPTIONS', `@Idempotent on ${place}: its instance has no inbox.`, {
+    hint: 'Let Nest make it, from its class: what new or useFactory made has nothing injected into properties.',
+  });
 const noMessage = (place: string): OutboxConfigurationError =>
   new OutboxConfigurationError('INVALID_OPTIONS', `@Idempotent on ${place}: no argument is a message of an outbox.`, {
     hint: 'Add a parameter with @Received() or @Ctx(), or give message: (…args) => id.',
