@@ -9,12 +9,12 @@ import { TransactionScope } from '../transaction/transaction-scope.js';
 import { takeClaims } from './claims.js';
 import { cleanerOf, type InboxCleaner } from './cleaner.js';
 import { resolveInbox, type InboxOptions, type ResolvedInboxOptions } from './inbox.options.js';
-import { InboxService } from './inbox.service.js';
+import { Inbox } from './inbox.js';
 import { inboxStatements, inboxTables, type InboxTableOptions, type InboxTables } from './tables.js';
 
 export interface OpenedInbox {
   readonly options: ResolvedInboxOptions;
-  readonly service: InboxService;
+  readonly service: Inbox;
   readonly cleaner: InboxCleaner;
   readonly database: SqlDatabase;
 }
@@ -56,7 +56,7 @@ export async function openInbox(
     await database.close();
     throw error;
   }
-  const service = new InboxService({ options, current, tables, take: takeClaims(dialect, tables), outbox, connection });
+  const service = new Inbox({ options, current, tables, take: takeClaims(dialect, tables), outbox, connection });
   return { options, service, cleaner: cleanerOf(dialect, tables, options.retention, connection), database };
 }
 

@@ -53,8 +53,7 @@ describeWith(['postgres', 'rabbitmq'], 'sample 05', () => {
 });
 
 describe('what sample 05 is made of', () => {
-  it('has the interceptor as the documents have it', () => {
-    const name = 'billing/acknowledge.interceptor';
+  it.each(['billing/acknowledge.interceptor'])('has %s.ts as the documents have it', (name) => {
     const code = readFileSync(join(__dirname, 'src', `${name}.ts`), 'utf8');
     const blocks = blocksIn('ts').filter(({ file }) => file === `src/${name}.ts`);
     expect(blocks.map(({ text }) => text)).toEqual([`// src/${name}.ts\n${code}`]);

@@ -15,7 +15,6 @@ import { DataSource } from 'typeorm';
 import { OutboxService, type OutboxOptions } from '../../lib/index.js';
 import { outboxTesting, overrideOutbox } from '../../lib/testing/index.js';
 import { DocumentedModules } from './modules.js';
-import { plainBlocks, runOn } from './sql.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { httpAdapter, HTTP_SERVERS } from '../support/http.js';
 import { describeWith } from '../support/services.js';
@@ -140,21 +139,23 @@ describeWith('postgres', 'the example of the README', () => {
     }
   });
 
-  it('has a consumer that applies each message once', async () => {
-    type HandleOnce = (dataSource: DataSource, id: string, effect: () => Promise<void>) => Promise<void>;
-    const { handleOnce } = modules.load<{ handleOnce: HandleOnce }>('src/consumer/handle-once.ts');
-    const dataSource = (await started()).get(DataSource);
-    await runOn(
-      dataSource,
-      plainBlocks('postgres').filter(({ text }) => text.includes('handled_messages')),
-    );
-    const [first, second] = ['01890a5d-ac96-774b-bcce-b302099a8057', '01890a5d-ac96-774b-bcce-b302099a8058'] as const;
-    const applied: string[] = [];
-    const handle = (id: string, effect = async () => void applied.push(id)) => handleOnce(dataSource, id, effect);
-    await expect(handle(first, () => Promise.reject(new Error('not now')))).rejects.toThrow('not now');
-    await Promise.all([handle(first), handle(first), handle(second)]);
-    await handle(first);
-    expect(applied.sort()).toEqual([first, second]);
+  it('has a consumer that applies each message once, and again when it failed', async () => {
+    const { StockModule, StockController } = modules.load<Record<string, Class>>('src/stock/stock.module.ts');
+    app = await Test.createTestingModule({ imports: [StockModule as Class] }).compile();
+    await app.init();
+    const stock = app.get<{ take(message: object): Promise<void> }>(StockController as Class);
+    const take = (id: string): Promise<void> =>
+      stock.take({
+        id,
+        ...{ type: 'order.placed', contentType: 'application/json' },
+        payload: { product: 'p', count: 1 },
+      });
+    await expect(take('first')).rejects.toThrow('relation "stock" does not exist');
+    const dataSource = app.get(DataSource);
+    await dataSource.query(`create table stock as select 'p' as product, 10 as count`);
+    await Promise.all([take('first'), take('first'), take('second')]);
+    await take('first');
+    expect(await dataSource.query('select count from stock')).toEqual([{ count: 8 }]);
   });
 });
 

@@ -42,8 +42,6 @@ describeWith(['postgres', 'rabbitmq'], 'docs/nest-consumer.md, copied', () => {
       const text = block.text.replaceAll(`'shop'`, `'${exchange}'`).replaceAll(`'billing'`, `'${queue}'`);
       return { ...block, text };
     });
-    for (const { text } of blocksIn('sql', 'postgres'))
-      if (text.includes('handled_messages')) await dataSource.query(text);
     const topology = { assertExchange: [{ name: exchange, type: 'topic', options: { durable: true } }] };
     const producer = await startProducer(database, rabbitmq({ url: requiredUrl('rabbitmq'), exchange, topology }));
     apps.push(producer);

@@ -18,6 +18,7 @@ const ENTRIES: Readonly<Record<string, RegExp>> = {
   './kafka': /\bKafka\b/i,
   './rabbitmq': /\bRabbitMQ\b/i,
   './client-proxy': /\bNest clients?\b|ClientProxy/i,
+  './inbox': /\binbox(?:es)?\b/i,
   './consumer': /\bNest consumers?\b|deserializer/i,
   './testing': /\btesting\b/i,
   './prometheus': /\bmetrics\b|Prometheus/i,
@@ -73,7 +74,7 @@ describe('what a page says is not there yet', () => {
   });
 
   it.each([
-    ['- No tracing, command line, dashboard of its own or inbox yet.', ['the command line', './otel']],
+    ['- No tracing, command line, dashboard of its own or inbox yet.', ['the command line', './inbox', './otel']],
     ['- **Not there yet**: a dashboard, probes. [All limits](docs/limits.md)', ['./terminus']],
     [
       '- **Not there yet**:\n  - a dashboard;\n  - a doctor, and metrics;\n- **Else**: Kafka',

@@ -3,6 +3,8 @@ export const PRELUDE = `
 import type { INestApplication } from '@nestjs/common';
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import type { OutboxService as Service, OutboxAdmin, OutboxDispatcher, OutboxCleaner, OutboxUnlocker, TransportOption } from 'nestjs-outbox';
+import type { ReceivedMessage } from 'nestjs-outbox/consumer';
+import type { InboxService } from 'nestjs-outbox/inbox';
 import type { Order } from './src/orders/order.entity.js';
 
 declare global {
@@ -15,6 +17,8 @@ declare global {
   const manager: EntityManager;
   const queryRunner: QueryRunner;
   const outbox: Service;
+  const inbox: InboxService;
+  const received: ReceivedMessage<{ revision: number }>;
   const admin: OutboxAdmin;
   const dispatcher: OutboxDispatcher;
   const unlocker: OutboxUnlocker;

@@ -34,7 +34,7 @@ async function run(surroundings: Surroundings, stops: Stop[]): Promise<number> {
   }
   const [orders, invoices] = await Promise.all([surroundings.open('shop'), surroundings.open('billing')]);
   try {
-    await untilPaid(invoices, ORDERS);
+    await untilHandled(invoices, 2 * ORDERS);
     // Nobody writes while it is judged.
     await Promise.all(stops.map((stop) => stop()));
     return report(
@@ -56,11 +56,10 @@ async function post(url: string, body: object): Promise<void> {
   if (status !== 202) throw new Error(`POST ${url}: HTTP ${status}`);
 }
 
-async function untilPaid(billing: DataSource, orders: number): Promise<void> {
-  const sql = 'select count(*)::int as count from invoices where paid > 0';
+async function untilHandled(billing: DataSource, messages: number): Promise<void> {
   for (const until = Date.now() + PATIENCE; Date.now() < until; await delay(50)) {
-    const [row] = await billing.query<{ count: number }[]>(sql);
-    if ((row?.count ?? 0) >= orders) return;
+    const [row] = await billing.query<{ count: number }[]>('select count(*)::int as count from outbox_inbox');
+    if ((row?.count ?? 0) >= messages) return;
   }
 }
 

@@ -17,18 +17,21 @@ export class BillingController {
   @EventPattern<string>('order.placed')
   @Idempotent()
   async placed(@Received() { payload }: ReceivedMessage<{ orderId: string; total: number }>): Promise<void> {
-    const sql = 'insert into invoices (order_id, total) values ($1, $2)';
-    await this.inbox.tx.query(sql, [payload.orderId, payload.total]);
+    await this.inbox.tx.query('insert into invoices (order_id, total) values ($1, $2)', [
+      payload.orderId,
+      payload.total,
+    ]);
     this.faults.print(payload.orderId);
   }
 
-  /** It has something to do behind the commit. */
+  /** By hand: the thanks come behind the commit. */
   @EventPattern<string>('order.paid')
-  async paid(@Received() message: ReceivedMessage<{ orderId: string; amount: number }>): Promise<void> {
-    const { orderId, amount } = message.payload;
-    await this.inbox.once(message, async (manager) => {
-      await manager.query('update invoices set paid = paid + $2 where order_id = $1', [orderId, amount]);
+  async paid(@Received() received: ReceivedMessage<{ orderId: string; amount: number }>): Promise<void> {
+    const { payload } = received;
+    await this.inbox.once(received, async (tx) => {
+      const sql = 'update invoices set paid = paid + $2 where order_id = $1';
+      await tx.query(sql, [payload.orderId, payload.amount]);
     });
-    this.faults.thank(orderId);
+    this.faults.thank(payload.orderId);
   }
 }

@@ -1,0 +1,151 @@
+import { finished } from '../message/finished.js';
+import { isObservable } from '../message/is-observable.js';
+import { refuseUnknown } from '../options/refuse.js';
+import { problemsOf } from '../options/rules.js';
+import type { ReceivedMessage } from '../consumer/index.js';
+import { AtomicWrite } from '../enqueue/atomic-write.js';
+import type { OutboxService } from '../enqueue/outbox.service.js';
+import { OutboxMessageError, OutboxRollbackOnlyError } from '../outbox.errors.js';
+import type { OutboxTransaction } from '../outbox-data-layer.js';
+import type { SqlConnection } from '../store/executor.js';
+import { statement } from '../store/sql.js';
+import type { CurrentTransaction } from '../transaction/current-transaction.js';
+import type { Session } from '../transaction/data-layer.js';
+import type { Claim, TakeClaim } from './claims.js';
+import { identityOf, placeOf, type InboxMessage } from './identity.js';
+import { concurrency, consumerName, type ResolvedInboxOptions } from './inbox.options.js';
+import { receiveInto, type ReceiveOptions, type ReceiveOutcome } from './receive.js';
+import { InboxService, type Effect, type InboxStats, type OnceOptions, type OnceOutcome } from './inbox.service.js';
+import type { InboxTables } from './tables.js';
+
+/** What an inbox is made of. The module builds it. */
+export interface InboxRuntime {
+  readonly options: ResolvedInboxOptions;
+  readonly current: CurrentTransaction;
+  readonly tables: InboxTables;
+  readonly take: TakeClaim;
+  /** Of the application, where there is one. */
+  readonly outbox?: OutboxService | undefined;
+  /** Of its own, for what is no part of an effect. */
+  connection(): SqlConnection;
+}
+
+/** The one of a Nest application. */
+export class Inbox extends InboxService {
+  constructor(private readonly runtime: InboxRuntime) {
+    super();
+  }
+
+  override async once<T>(
+    message: InboxMessage,
+    ...rest: [Effect<T>] | [OnceOptions, Effect<T>]
+  ): Promise<OnceOutcome<T>> {
+    const [options, work] = rest.length === 1 ? [NO_OPTIONS, rest[0]] : rest;
+    const claim = claimOf(this.runtime, message, options, work);
+    const { current } = this.runtime;
+    const session = await (options.tx === undefined ? current.ambient() : current.require(options.tx));
+    if (session !== undefined) return within(this.runtime, session, claim, work, new Fate());
+    const fate = new Fate();
+    const outcome = await current.dataLayer.transaction(async (handle) =>
+      within(this.runtime, await current.dataLayer.require(handle), claim, work, fate),
+    );
+    if (fate.isRolledBack) throw notCommitted(claim.id);
+    return outcome;
+  }
+
+  override async receive(message: ReceivedMessage, options: ReceiveOptions = {}): Promise<ReceiveOutcome> {
+    return receiveInto(this.runtime.outbox, message, options);
+  }
+
+  override get tx(): OutboxTransaction {
+    const { current } = this.runtime;
+    const session = current.scope.current();
+    return ((session ?? current.require(undefined)) as Session).handle as OutboxTransaction;
+  }
+
+  override async stats(): Promise<InboxStats[]> {
+    const text = `select consumer, count(*), sum(duplicates) from ${this.runtime.tables.inbox} group by consumer order by consumer`;
+    const { rows } = await this.runtime.connection().run(statement(undefined, text).bind());
+    return rows.map(([consumer, messages, duplicates]) => ({
+      consumer: String(consumer),
+      messages: Number(messages),
+      duplicates: Number(duplicates),
+    }));
+  }
+}
+
+function claimOf({ options: module }: InboxRuntime, message: InboxMessage, options: OnceOptions, work: unknown): Claim {
+  refuseUnknown(options, OPTION_NAMES, 'Options of inbox.once');
+  if (typeof work !== 'function')
+    throw new OutboxMessageError('INVALID_MESSAGE', 'inbox.once: work must be a function.');
+  const { consumer = module.consumer, onConcurrent = module.onConcurrent } = options;
+  const problems = [
+    ...problemsOf(consumerName, consumer, 'consumer'),
+    ...problemsOf(concurrency, onConcurrent, 'onConcurrent'),
+  ];
+  if (problems.length > 0) throw new OutboxMessageError('INVALID_MESSAGE', `inbox.once: ${problems.join('; ')}.`);
+  const identity = identityOf(message);
+  const { latest } = options;
+  return {
+    consumer,
+    id: identity.id,
+    refuse: onConcurrent === 'refuse',
+    ...(latest === undefined ? {} : { latest: placeOf(identity, latest) }),
+  };
+}
+
+async function within<T>(
+  runtime: InboxRuntime,
+  session: Session,
+  claim: Claim,
+  work: Effect<T>,
+  fate: Fate,
+): Promise<OnceOutcome<T>> {
+  const watch = session.listen();
+  // With an id among what was written, a COMMIT that the server answers with ROLLBACK is told as such.
+  const isFirst = await watch.write(fate, async () => {
+    const write = new AtomicWrite(watch, session.executor);
+    const take = (): Promise<boolean> => runtime.take(write, session.executor, claim);
+    return { result: await write.whole(false, take), ids: [claim.id] };
+  });
+  if (!isFirst) return { status: 'duplicate' };
+  const { number } = watch.state;
+  try {
+    const run = (): Promise<T> => completed(() => work(session.handle as OutboxTransaction));
+    return { status: 'handled', result: await runtime.current.scope.run(session, run) };
+  } catch (error) {
+    // Whoever swallows it would commit that a message was handled which was not.
+    if (watch.state.number === number && watch.state.isOpen) watch.rollBackOnly(failed(claim.id, error));
+    throw error;
+  }
+}
+
+/** An Observable, which does nothing until it is subscribed to, and a generator run to their end inside; what they say is nobody's. */
+async function completed<T>(work: () => Promise<T> | T): Promise<T> {
+  const value = await work(); // once: the `then` of a query builder runs its query each time
+  await finished(() => value);
+  return isObservable(value) ? (undefined as T) : value;
+}
+
+type Listener = Parameters<ReturnType<Session['listen']>['write']>[0];
+/** How the transaction ended, where it is ours. */
+class Fate implements Listener {
+  isRolledBack = false;
+  committed(): void {}
+  rolledBack(): void {
+    this.isRolledBack = true;
+  }
+}
+
+const NO_OPTIONS: OnceOptions = {};
+const OPTION_NAMES = ['tx', 'consumer', 'onConcurrent', 'latest'];
+
+const failed = (id: string, cause: unknown): OutboxRollbackOnlyError =>
+  new OutboxRollbackOnlyError(`The effect of message ${id} failed, and its transaction cannot be committed.`, {
+    hint: 'Let it roll back; or put outbox.transaction(…, { nested: true }) around inbox.once.',
+    cause,
+  });
+const notCommitted = (id: string): OutboxRollbackOnlyError =>
+  new OutboxRollbackOnlyError(`The database has rolled back the effect of message ${id}: a statement in it failed.`, {
+    hint: 'Do not swallow the error of a statement, or use a savepoint; let the broker deliver the message again.',
+  });
