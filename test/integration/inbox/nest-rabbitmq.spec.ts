@@ -4,11 +4,11 @@ import { Controller, Injectable, UseInterceptors } from '@nestjs/common';
 import type { CallHandler, ExecutionContext, INestMicroservice, NestInterceptor } from '@nestjs/common';
 import { Ctx, EventPattern, Payload, RmqContext, Transport, type MicroserviceOptions } from '@nestjs/microservices';
 import type { TestingModule } from '@nestjs/testing';
-import type { Channel, ConsumeMessage } from 'amqplib';
+import type { ConsumeMessage } from 'amqplib';
 import { outboxDeserializer, Received, receivedMessage, type ReceivedMessage } from 'nestjs-outbox/consumer';
 import { Idempotent, InboxService } from 'nestjs-outbox/inbox';
 import { rabbitmq } from 'nestjs-outbox/rabbitmq';
-import { finalize, mergeMap, tap, throwError, toArray, type Observable } from 'rxjs';
+import { finalize, mergeMap, throwError, toArray, type Observable } from 'rxjs';
 import { OutboxDispatcher, OutboxModule, OutboxService, type PlainMessage } from '../../../lib/index.js';
 import { AcknowledgeInterceptor } from '../../../sample/05-nest-consumer/src/billing/acknowledge.interceptor.js';
 import { createTestDatabase, type TestDatabase } from '../../support/databases.js';
@@ -50,30 +50,6 @@ class ForgetfulInterceptor implements NestInterceptor {
   }
 }
 
-/**
- * Several handlers of one event: acknowledged when all of them are done, given back when one of them failed. Nest no longer listens to
- * the others then, which go on: the message may come again before they have committed.
- */
-@Injectable()
-class AcknowledgeTogether implements NestInterceptor {
-  private readonly running = new WeakMap<object, { count: number; failed: boolean }>();
-
-  intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
-    const rmq = context.switchToRpc().getContext<RmqContext>();
-    const [channel, message] = [rmq.getChannelRef() as Channel, rmq.getMessage() as ConsumeMessage];
-    const state = this.running.get(message) ?? { count: 0, failed: false };
-    this.running.set(message, state);
-    state.count += 1;
-    const ended = (): void => {
-      state.count -= 1;
-      if (state.count > 0) return;
-      if (state.failed) channel.nack(message);
-      else channel.ack(message);
-    };
-    return next.handle().pipe(tap({ error: () => (state.failed = true) }), finalize(ended));
-  }
-}
-
 @Controller()
 @UseInterceptors(DeliveriesInterceptor, AcknowledgeInterceptor, ForgetfulInterceptor)
 class Billing {
@@ -101,7 +77,7 @@ class Billing {
 }
 
 @Controller()
-@UseInterceptors(DeliveriesInterceptor, AcknowledgeTogether)
+@UseInterceptors(DeliveriesInterceptor, AcknowledgeInterceptor)
 class Parcels {
   constructor(private readonly inbox: InboxService) {}
 
@@ -113,7 +89,7 @@ class Parcels {
 }
 
 @Controller()
-@UseInterceptors(DeliveriesInterceptor, AcknowledgeTogether)
+@UseInterceptors(DeliveriesInterceptor, AcknowledgeInterceptor)
 class Mail {
   constructor(private readonly inbox: InboxService) {}
 
