@@ -2,23 +2,28 @@ import { OutboxRollbackOnlyError, OutboxTransactionRequiredError } from '../outb
 
 /** @param cause what told so; without it COMMIT or ROLLBACK is known to be on its way */
 export function over(cause?: unknown): OutboxTransactionRequiredError {
-  return cause === undefined
-    ? new OutboxTransactionRequiredError('The transaction is being ended: COMMIT or ROLLBACK was sent.', {
-        hint: 'Await all parallel work of a transaction before it ends: Promise.all rejects at the first failure, while the others go on.',
-      })
-    : new OutboxTransactionRequiredError(
-        'The transaction has ended: the database has rolled the transaction back, as it does after a deadlock, or a statement has committed it.',
-        {
-          hint: 'Run the whole transaction again; what commits by itself (CREATE, TRUNCATE, LOCK TABLES) belongs before it.',
-          cause,
-        },
-      );
+  const [text, hint] = (cause === undefined ? SENT : GONE) as [string, string];
+  return new OutboxTransactionRequiredError(text, { hint, cause });
 }
+const SENT = [
+  'The transaction is being ended: COMMIT or ROLLBACK was sent.',
+  'Await all parallel work of a transaction before it ends: Promise.all rejects at the first failure, while the others go on.',
+];
+const GONE = [
+  'The transaction has ended: the database has rolled the transaction back, as it does after a deadlock, or a statement has committed it.',
+  'Run the whole transaction again; what commits by itself (CREATE, TRUNCATE, LOCK TABLES) belongs before it.',
+];
 
 export function rollbackOnly(cause: unknown): OutboxRollbackOnlyError {
   if (cause instanceof OutboxRollbackOnlyError) return cause;
-  return new OutboxRollbackOnlyError(
-    'An enqueue failed in this transaction, and nobody knows whether its message was written: the transaction cannot be committed.',
-    { hint: 'Roll back, to a savepoint from before that enqueue or as a whole, and run it again.', cause },
-  );
+  const text =
+    'An enqueue failed in this transaction, and may have written its message: nothing of it can be committed.';
+  const hint = 'Roll back, to a savepoint from before that enqueue or as a whole, and run it again.';
+  return new OutboxRollbackOnlyError(text, { hint, cause });
 }
+
+/** PostgreSQL answers a COMMIT with ROLLBACK behind a statement that failed, whoever swallowed its error: nothing was committed. */
+export const rolledBack = (): OutboxRollbackOnlyError =>
+  new OutboxRollbackOnlyError('The database has rolled the transaction back: a statement in it had failed.', {
+    hint: 'Let the error of that statement end the transaction, or go back to a savepoint from before it.',
+  });

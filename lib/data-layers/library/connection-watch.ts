@@ -2,6 +2,7 @@ import { OutboxRollbackOnlyError } from '../../outbox.errors.js';
 import type { SqlExecutor, SqlResult } from '../../store/executor.js';
 import type { Sql } from '../../store/sql.js';
 import { tellPerhaps } from '../../transaction/after-commit.js';
+import { rolledBack } from '../../transaction/errors.js';
 import { isRefusal } from '../../transaction/refusal.js';
 import { boundaryOf, isEnd, type Boundary } from '../../transaction/sql-boundary.js';
 import { TransactionWatch } from '../../transaction/transaction-watch.js';
@@ -101,10 +102,7 @@ export abstract class ConnectionWatch extends TransactionWatch implements SqlExe
   }
 }
 
-/** PostgreSQL answers a COMMIT with this behind a statement that failed, whoever swallowed its error: the messages are not there. */
 function demandCommit<T>(answer: T): T {
   if ((answer as { command?: unknown } | null | undefined)?.command !== 'ROLLBACK') return answer;
-  throw new OutboxRollbackOnlyError('The database has rolled the transaction back: a statement in it had failed.', {
-    hint: 'Let the error of that statement end the transaction, or go back to a savepoint from before it.',
-  });
+  throw rolledBack();
 }

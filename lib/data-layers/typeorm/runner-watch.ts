@@ -1,5 +1,6 @@
 import { types } from 'node:util';
 import type { DataSource, QueryRunner } from 'typeorm';
+import { rolledBack } from '../../transaction/errors.js';
 import { TransactionWatch } from '../../transaction/transaction-watch.js';
 import { driverOf, isMysql } from './query-runner.js';
 
@@ -135,8 +136,11 @@ export class RunnerWatch extends TransactionWatch {
     const { runner } = this;
     await this.quiet();
     const wasActive = runner.isTransactionActive;
+    const isLost = name === 'commitTransaction' && !this.written.isEmpty && (this.failed || this.says('E'));
     try {
-      return await original.apply(self, args);
+      const result = await original.apply(self, args);
+      if (isLost && !runner.isTransactionActive) throw rolledBack();
+      return result;
     } finally {
       this.ended(name, wasActive);
     }
