@@ -3,10 +3,10 @@ import type { RmqContext } from '@nestjs/microservices';
 import type { Channel, ConsumeMessage } from 'amqplib';
 import { catchError, mergeMap, tap, throwError, timer, type Observable } from 'rxjs';
 
-/** Of a message: how many handlers are at it, and whether one has failed. Nest runs all handlers of an event at once. */
+/** Handlers of one event share an acknowledgement. */
 const atWork = new WeakMap<object, { handlers: number; failed: boolean }>();
 
-/** Acknowledges what was done; gives back, after a pause, what failed: RabbitMQ delivers it again in its old place. */
+/** Acknowledges what was done; gives back, after a pause, what failed. */
 @Injectable()
 export class AcknowledgeInterceptor implements NestInterceptor {
   intercept(context: ExecutionContext, next: CallHandler): Observable<unknown> {
@@ -16,19 +16,14 @@ export class AcknowledgeInterceptor implements NestInterceptor {
     atWork.set(message, work);
     work.handlers += 1;
     const end = (failed: boolean): void => {
-      work.handlers -= 1;
       work.failed ||= failed;
-      if (work.handlers > 0) return;
-      if (work.failed) channel.nack(message);
-      else channel.ack(message);
+      if (--work.handlers === 0) channel[work.failed ? 'nack' : 'ack'](message);
     };
     return next.handle().pipe(
       catchError((error: unknown) =>
         timer(1_000).pipe(
-          mergeMap(() => {
-            end(true);
-            return throwError(() => error);
-          }),
+          tap(() => end(true)),
+          mergeMap(() => throwError(() => error)),
         ),
       ),
       // Where one handler fails, Nest leaves the others.
