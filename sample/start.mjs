@@ -23,6 +23,7 @@ const NEEDS = {
   '06-mysql-kafka': { MYSQL_URL: 'mysql', KAFKA_BROKERS: 'kafka' },
   '07-prisma': { DATABASE_URL: 'postgres', RABBITMQ_URL: 'rabbitmq' },
   '08-drizzle': { DATABASE_URL: 'postgres' },
+  '09-inbox': { DATABASE_URL: 'postgres', RABBITMQ_URL: 'rabbitmq' },
 };
 
 process.chdir(root);

@@ -49,7 +49,10 @@ export function Idempotent(options: IdempotentOptions = {}): MethodDecorator {
     const method = descriptor?.value as ((...args: unknown[]) => unknown) | undefined;
     if (typeof method !== 'function')
       throw invalid(` on ${place}: it is for methods`, 'Set experimentalDecorators: standard ones cannot inject.');
-    resolveFactory({ factory: `@Idempotent on ${place}`, rows: ROWS }, options);
+    resolveFactory(
+      { factory: `@Idempotent on ${place}`, rows: ROWS },
+      { ...options, consumer: options.consumer ?? place },
+    );
     const { onConcurrent, inbox = DEFAULT_NAME, latest } = options;
     const consumerOf = ({ constructor }: object): string =>
       options.consumer ?? (constructor === target.constructor ? place : `${constructor.name}:${place}`);

@@ -34,8 +34,7 @@ export async function receiveInto(
 function messageOf(message: ReceivedMessage, transport: string): PlainMessage {
   const { id, type, version, key, contentType, headers } = message;
   const own = Object.entries(headers).filter(
-    ([name, value]) =>
-      !NOT_OWN.has(name) && !name.startsWith('ce_') && (typeof value === 'string' || Buffer.isBuffer(value)),
+    ([name, value]) => !NOT_OWN.has(name) && !ATTRIBUTE.test(name) && isHeader(value),
   );
   return {
     ...(UUID_V7.test(id) ? { id } : { dedupKey: `received:${id}` }),
@@ -64,6 +63,11 @@ function localTransport({ runtime }: OutboxService): string {
 }
 
 const NOT_OWN: ReadonlySet<string> = new Set([...Object.values(STANDARD_HEADERS), KEY_HEADER, TOMBSTONE_HEADER]);
+/** Of a CloudEvent: in Kafka, and in AMQP. */
+const ATTRIBUTE = /^(ce_|cloudEvents[:_])/;
+const isOne = (value: unknown): boolean => typeof value === 'string' || Buffer.isBuffer(value);
+const isHeader = (value: unknown): boolean =>
+  isOne(value) || (Array.isArray(value) && value.length > 0 && value.every(isOne));
 const UUID_V7 = /^[\da-f]{8}-[\da-f]{4}-7[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/;
 
 const invalid = (problem: string, hint: string): OutboxConfigurationError =>
