@@ -22,7 +22,7 @@ const LAYER = /^lib\/data-layers\/(?!typeorm\/|drivers\/|library\/|tables\/)[\w-
 /** The consumer's side, which an application may do without: so it has one, too. */
 const INBOX = /^lib\/inbox\//;
 const TESTS_OF_LEAVES =
-  /^test\/(?:(?:nest|unit|integration)\/inbox|contract\/data-layer|integration\/data-layers\/|support\/(?:data-layer|prisma)|package\/(?:without-typeorm|fixtures\/src\/subpaths))/;
+  /^test\/(?:(?:nest|unit|integration|processes)\/inbox|contract\/data-layer|integration\/data-layers\/|support\/(?:data-layer|prisma)|package\/(?:without-typeorm|fixtures\/src\/subpaths))/;
 /** What a user imports too: a test that does so does not reach into the house. */
 const ENTRIES = Object.values(JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).exports)
   .map((targets) => targets.import?.default.replace('./dist/esm/', 'lib/'))
