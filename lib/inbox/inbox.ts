@@ -111,7 +111,7 @@ async function within<T>(
     isFirst = await watch.write(fate, async () => {
       const take = (): Promise<boolean> => runtime.take(write, session.executor, claim);
       const result = await write.whole(false, take);
-      if (result) fate.unfinished = unfinished(claim.id);
+      if (result) fate.unfinished = () => unfinished(claim.id);
       return { result, ids: [claim.id] };
     });
     if (!isFirst) return { status: 'duplicate' };
@@ -149,7 +149,7 @@ type Listener = Parameters<Watch['write']>[0];
 class Fate implements Listener {
   isRolledBack = false;
   /** What whoever commits hears while the effect goes on. */
-  unfinished: OutboxRollbackOnlyError | undefined;
+  unfinished: (() => OutboxRollbackOnlyError) | undefined;
   committed(): void {}
   rolledBack(): void {
     this.isRolledBack = true;

@@ -6,7 +6,7 @@ export interface TransactionListener {
   /** The transaction may have been committed, by a statement of which nobody knows. How it ended is told all the same, later. */
   perhaps?(): void;
   /** While what was written for it says more than is done yet: what whoever commits hears. */
-  readonly unfinished?: Error | undefined;
+  readonly unfinished?: (() => Error) | undefined;
 }
 
 /** Messages that were written. */

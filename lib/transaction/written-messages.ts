@@ -20,7 +20,7 @@ export class WrittenMessages {
   }
 
   get unfinished(): Error | undefined {
-    return this.entries.find(({ listener }) => listener.unfinished !== undefined)?.listener.unfinished;
+    return this.entries.find(({ listener }) => listener.unfinished !== undefined)?.listener.unfinished?.();
   }
 
   /**
