@@ -109,7 +109,13 @@ export function describeConsumer(
       expect(outcome).toMatchObject({ code: 0 });
       const { classes, ...found } = JSON.parse(outcome.stdout) as Record<string, unknown>;
       // These import a peer, when they are loaded or later.
-      const twice = ['OutboxModule', 'OutboxTesting/testing', 'OutboxTracing/otel', 'OutboxHealthIndicator/terminus'];
+      const twice = [
+        'OutboxModule',
+        'InboxModule/inbox',
+        'OutboxTesting/testing',
+        'OutboxTracing/otel',
+        'OutboxHealthIndicator/terminus',
+      ];
       expect(found).toEqual({ different: [], twice, renamed: [] });
       expect(classes).toBeGreaterThan(20);
     });
