@@ -1,6 +1,7 @@
 import { types } from 'node:util';
 import type { DataSource, QueryRunner } from 'typeorm';
 import { rolledBack } from '../../transaction/errors.js';
+import type { Boundary } from '../../transaction/sql-boundary.js';
 import { TransactionWatch } from '../../transaction/transaction-watch.js';
 import { driverOf, isMysql } from './query-runner.js';
 
@@ -136,14 +137,19 @@ export class RunnerWatch extends TransactionWatch {
     const { runner } = this;
     await this.quiet();
     const wasActive = runner.isTransactionActive;
-    const isLost = name === 'commitTransaction' && !this.written.isEmpty && (this.failed || this.says('E'));
     try {
-      const result = await original.apply(self, args);
-      if (isLost && !runner.isTransactionActive) throw rolledBack();
-      return result;
+      return await original.apply(self, args);
     } finally {
       this.ended(name, wasActive);
     }
+  }
+
+  /** TypeORM would take it for a commit, and tell its subscribers. */
+  override answered<T>(boundary: Boundary, text: unknown, result: T): T {
+    const isLost = boundary === 'commit' && this.aborted;
+    super.answered(boundary, text, result);
+    if (isLost) throw rolledBack();
+    return result;
   }
 
   /** Returns how to undo it. */

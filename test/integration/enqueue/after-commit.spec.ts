@@ -1,5 +1,5 @@
 // @tier gate
-import type { QueryRunner } from 'typeorm';
+import type { QueryRunner, TransactionCommitEvent } from 'typeorm';
 import type { OutboxService } from '../../../lib/index.js';
 import { useEnqueueDatabase } from '../../support/enqueue-database.js';
 import { describeWith } from '../../support/services.js';
@@ -67,6 +67,7 @@ describeWith('postgres', 'after the commit', () => {
       const id = await enqueue(runner);
       await expect(runner.query('select 1/0')).rejects.toThrow('division by zero');
       await expect(runner.commitTransaction()).rejects.toMatchObject(ROLLBACK_ONLY); // TypeORM would take it for one
+      await runner.rollbackTransaction();
       expect([await db.types(), nudges, announced, dropped]).toEqual([[], 0, [], [[id]]]);
       await runner.startTransaction();
       await enqueue(runner);
@@ -76,6 +77,22 @@ describeWith('postgres', 'after the commit', () => {
       await runner.commitTransaction();
       expect([await db.types(), nudges]).toEqual([['m'], 1]);
     });
+  });
+
+  it('nor where a subscriber swallows it in front of the COMMIT: TypeORM tells of a rollback', async () => {
+    const heard: string[] = [];
+    const subscriber = {
+      beforeTransactionCommit: ({ queryRunner }: TransactionCommitEvent) =>
+        expect(queryRunner.query('select 1/0')).rejects.toThrow('division by zero'),
+      afterTransactionCommit: () => void heard.push('committed'),
+      afterTransactionRollback: () => void heard.push('rolled back'),
+    };
+    const { subscribers } = db.dataSource;
+    subscribers.push(subscriber);
+    const ended = db.dataSource.transaction((manager) => outbox.enqueue(plain('m'), { manager }));
+    await expect(ended).rejects.toMatchObject(ROLLBACK_ONLY);
+    subscribers.splice(subscribers.indexOf(subscriber), 1);
+    expect([await db.types(), nudges, announced, heard]).toEqual([[], 0, [], ['rolled back']]);
   });
 
   it.each([
