@@ -1,7 +1,5 @@
 import { types } from 'node:util';
 import type { DataSource, QueryRunner } from 'typeorm';
-import { rolledBack } from '../../transaction/errors.js';
-import type { Boundary } from '../../transaction/sql-boundary.js';
 import { TransactionWatch } from '../../transaction/transaction-watch.js';
 import { driverOf, isMysql } from './query-runner.js';
 
@@ -144,14 +142,6 @@ export class RunnerWatch extends TransactionWatch {
     }
   }
 
-  /** TypeORM would take it for a commit, and tell its subscribers. */
-  override answered<T>(boundary: Boundary, text: unknown, result: T): T {
-    const isLost = boundary === 'commit' && this.aborted;
-    super.answered(boundary, text, result);
-    if (isLost) throw rolledBack();
-    return result;
-  }
-
   /** Returns how to undo it. */
   wrap(name: Ending): () => boolean {
     const runner = this.runner as unknown as Watched;
@@ -175,6 +165,6 @@ export class RunnerWatch extends TransactionWatch {
     if (this.runner.isTransactionActive) return; // a savepoint's end
     this.state.begin(); // for who begins the next one without our hearing of it
     for (const [name, restore] of this.wrapped) if (restore()) this.wrapped.delete(name);
-    this.tellAll(ending === 'commitTransaction' && wasActive && !this.aborted);
+    this.tellAll(ending === 'commitTransaction' && wasActive && !this.failed);
   }
 }
