@@ -67,10 +67,10 @@ describeWith('postgres', 'after the commit', () => {
       await withRunner(async (runner) => {
         await runner.startTransaction();
         const id = await enqueue(runner);
-        const failing = expect(runner.query('select 1/0')).rejects.toThrow('division by zero');
+        const failing = runner.query('select 1/0').catch((error: Error) => error.message);
         if (is) await failing;
         await expect(runner.commitTransaction()).rejects.toMatchObject(ROLLBACK_ONLY); // TypeORM would take it for one
-        await failing;
+        expect(await failing).toBe('division by zero');
         expect([await db.types(), nudges, announced, dropped]).toEqual([[], 0, [], [[id]]]);
       });
       await db.dataSource.transaction(async (manager) => {
