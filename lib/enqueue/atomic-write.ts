@@ -76,7 +76,7 @@ export class AtomicWrite implements SqlExecutor {
       state.heard();
       this.refused = isRefusal(error) || error instanceof OutboxTransactionRequiredError;
       if (watch.losesTransactions) state.doubtful = true;
-      else watch.failed ||= this.refused;
+      else watch.failed ||= isRefusal(error);
       throw error;
     }
   }

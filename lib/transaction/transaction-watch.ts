@@ -1,5 +1,5 @@
 import { boundaryOf, isEnd, savepointOf, type Boundary } from './sql-boundary.js';
-import { over, rollbackOnly } from './errors.js';
+import { over, rollbackOnly, rolledBack } from './errors.js';
 import { tell, tellPerhaps, type Entry, type TransactionListener } from './after-commit.js';
 import { isRefusal } from './refusal.js';
 import { TransactionState } from './state.js';
@@ -37,8 +37,6 @@ export class TransactionWatch {
   readonly state: TransactionState;
   /** PostgreSQL said no to a statement, and nobody went back to a savepoint since. */
   failed = false;
-  /** What was sent last ends a transaction that PostgreSQL will not commit: it answers COMMIT with ROLLBACK, and no error. */
-  aborted = false;
 
   /**
    * @param losesTransactions the server ends some by itself, and commits with statements of other kinds: MySQL, MariaDB
@@ -124,7 +122,7 @@ export class TransactionWatch {
       if (this.refuses(boundary)) return Promise.reject(rollbackOnly(this.written.spoilt?.cause));
       const { unfinished } = this.written;
       if (isEnd(boundary) && boundary !== 'rollback' && unfinished) return Promise.reject(unfinished);
-      if (isEnd(boundary) && !this.written.isEmpty) this.aborted = this.failed || this.says('E');
+      if (boundary === 'commit' && !this.written.isEmpty) this.failed ||= this.says('E');
       const answer = state.send(boundary, statement);
       return boundary === undefined ? answer : answer.then((result) => this.answered(boundary, text, result), noted);
     };
@@ -140,23 +138,23 @@ export class TransactionWatch {
     return this.written.spoilt !== undefined && boundary !== 'rollback' && boundary !== 'back' && boundary !== 'save';
   }
 
-  /** Before the application hears of it. */
+  /** Before the application hears of it. @throws OutboxRollbackOnlyError: PostgreSQL has answered COMMIT with ROLLBACK */
   answered<T>(boundary: Boundary, text: unknown, result: T): T {
     const { written } = this;
+    const isLost = boundary === 'commit' && this.failed;
+    this.failed = false; // else it would have refused this one
     const name = (): string => savepointOf(String(text));
     if (boundary === 'save') written.saved(name());
     else if (boundary === 'release') written.released(name());
-    else if (boundary === 'back') {
-      this.failed = false;
-      tell(written.wentBack(name()), false);
-    } else if (boundary === 'commit') this.tellAll(!this.aborted);
-    else if (boundary === 'rollback') this.tellAll(false);
+    else if (boundary === 'back') tell(written.wentBack(name()), false);
+    else if (boundary === 'commit' || boundary === 'rollback') this.tellAll(boundary === 'commit' && !isLost);
     else this.state.lost(); // of several statements one may be COMMIT; MySQL begins a transaction with the end of another
+    if (isLost) throw rolledBack();
     return result;
   }
 
   tellAll(committed: boolean): void {
-    this.failed = this.aborted = false;
+    this.failed = false;
     tell(this.written.take(), committed);
   }
 

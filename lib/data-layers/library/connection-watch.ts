@@ -2,7 +2,6 @@ import { OutboxRollbackOnlyError } from '../../outbox.errors.js';
 import type { SqlExecutor, SqlResult } from '../../store/executor.js';
 import type { Sql } from '../../store/sql.js';
 import { tellPerhaps } from '../../transaction/after-commit.js';
-import { rolledBack } from '../../transaction/errors.js';
 import { isRefusal } from '../../transaction/refusal.js';
 import { boundaryOf, isEnd, type Boundary } from '../../transaction/sql-boundary.js';
 import { TransactionWatch } from '../../transaction/transaction-watch.js';
@@ -78,12 +77,13 @@ export abstract class ConnectionWatch extends TransactionWatch implements SqlExe
     if (this.written.isEmpty && this.inFlight.size === 0) return answer;
     const boundary = boundaryOf(text, parameters);
     if (!isEnd(boundary)) return answer;
-    const failed = (error: unknown): Promise<never> => this.endFailed(boundary, error);
-    return boundary === 'commit' ? answer.then(demandCommit, failed) : answer.catch(failed);
+    return answer.catch((error: unknown) => this.endFailed(boundary, error));
   }
 
   /** One text may end a transaction and begin another, or begin it behind something else. */
   override answered<T>(boundary: Boundary, text: unknown, result: T): T {
+    const isBack = (result as { command?: unknown } | null | undefined)?.command === 'ROLLBACK'; // said to COMMIT, too
+    if (isBack && !this.written.isEmpty) this.failed = true;
     super.answered(boundary, text, result);
     if (this.state.ended && this.isActive) this.state.begin();
     return result;
@@ -100,9 +100,4 @@ export abstract class ConnectionWatch extends TransactionWatch implements SqlExe
     }
     throw error;
   }
-}
-
-function demandCommit<T>(answer: T): T {
-  if ((answer as { command?: unknown } | null | undefined)?.command !== 'ROLLBACK') return answer;
-  throw rolledBack();
 }

@@ -1,6 +1,5 @@
 import { types } from 'node:util';
 import type { DataSource, QueryRunner } from 'typeorm';
-import { rolledBack } from '../../transaction/errors.js';
 import { TransactionWatch } from '../../transaction/transaction-watch.js';
 import { driverOf, isMysql } from './query-runner.js';
 
@@ -136,11 +135,8 @@ export class RunnerWatch extends TransactionWatch {
     const { runner } = this;
     await this.quiet();
     const wasActive = runner.isTransactionActive;
-    const isLost = name === 'commitTransaction' && !this.written.isEmpty && (this.failed || this.says('E'));
     try {
-      const result = await original.apply(self, args);
-      if (isLost && !runner.isTransactionActive) throw rolledBack();
-      return result;
+      return await original.apply(self, args);
     } finally {
       this.ended(name, wasActive);
     }
@@ -169,6 +165,6 @@ export class RunnerWatch extends TransactionWatch {
     if (this.runner.isTransactionActive) return; // a savepoint's end
     this.state.begin(); // for who begins the next one without our hearing of it
     for (const [name, restore] of this.wrapped) if (restore()) this.wrapped.delete(name);
-    this.tellAll(ending === 'commitTransaction' && wasActive && !this.aborted);
+    this.tellAll(ending === 'commitTransaction' && wasActive && !this.failed);
   }
 }

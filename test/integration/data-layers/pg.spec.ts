@@ -199,8 +199,9 @@ describeWith('postgres', 'data layers over pg', () => {
     const refused = { name: 'OutboxRollbackOnlyError', code: 'ROLLBACK_ONLY' };
     await send('begin');
     await enqueue(1);
-    await answers([send('select nothing')]);
+    const failing = answers([send('select nothing')]);
     await expect(send('commit')).rejects.toMatchObject(refused);
+    expect([await failing, await toldOf()]).toEqual([['42703'], 0]);
     const over = openPool();
     const one = await start(drizzleLayer(drizzle(over)));
     const ofOne = one.transaction(async (tx) => {
