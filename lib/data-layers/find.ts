@@ -45,7 +45,7 @@ export function pickDataLayer(
     throw invalid(`dataLayer is ${show(given)}`, `It must be ${LAYERS}.`);
   }
   if (ofTypeOrm !== undefined) return ofTypeOrm(modules);
-  const text = 'OutboxModule: no dataLayer is given, and TypeORM is not installed.';
+  const text = 'No dataLayer is given, and TypeORM is not installed.';
   const hint = `Give one, dataLayer: ${LAYERS}; or run \`npm install typeorm\`.`;
   throw new OutboxConfigurationError('MISSING_PEER', text, { hint });
 }
@@ -53,4 +53,4 @@ const LAYERS =
   'prismaLayer(prisma, pool), drizzleLayer(db), knexLayer(knex), kyselyLayer(db, { pool }), mikroOrmLayer(orm), pgLayer(pool) or mysql2Layer(pool)';
 
 const invalid = (problem: string, hint: string): OutboxConfigurationError =>
-  new OutboxConfigurationError('INVALID_OPTIONS', `OutboxModule: ${problem}.`, { hint });
+  new OutboxConfigurationError('INVALID_OPTIONS', `${problem}.`, { hint });

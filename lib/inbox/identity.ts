@@ -24,7 +24,7 @@ export function identityOf(message: unknown): Identity {
   }
   const { id } = found;
   if (id === '' || id.length > MOST.id || id !== id.trim() || !isKept(id))
-    throw refused(`the id is ${typeName(id)}`, `It must have 1 to ${MOST.id} characters, and no blanks around it.`);
+    throw refused(`the id has ${id.length} characters`, `1 to ${MOST.id} are kept, with no blanks around them.`);
   return found;
 }
 

@@ -45,7 +45,8 @@ function declare(
         modules: ModulesContainer,
         outbox: OutboxService | undefined,
       ) => {
-        const isOwn = given.dataLayer !== undefined || dataSource !== undefined || outbox === undefined;
+        const isOther = given.dataLayer !== undefined && given.dataLayer !== outbox?.runtime.dataLayer;
+        const isOwn = isOther || dataSource !== undefined || outbox === undefined;
         const extras = dataSource === undefined ? {} : { dataSource };
         const dataLayer = isOwn ? pickDataLayer(given.dataLayer, ofTypeOrm, extras, modules) : outbox.runtime.dataLayer;
         return openInbox(given, dataLayer, outbox, isOwn);

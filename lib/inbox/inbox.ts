@@ -59,8 +59,7 @@ export class Inbox extends InboxService {
 
   override get tx(): OutboxTransaction {
     const { current } = this.runtime;
-    const session = current.scope.current();
-    return ((session ?? current.require(undefined)) as Session).handle as OutboxTransaction;
+    return ((current.scope.current() ?? current.require(undefined)) as Session).handle as OutboxTransaction;
   }
 
   override async stats(): Promise<InboxStats[]> {

@@ -72,14 +72,10 @@ async function prepare(
     for (const sql of made.map((text) => statement(undefined, text).bind())) await db.run(sql).catch(() => db.run(sql));
     return;
   }
-  throw new OutboxConfigurationError(
-    'SCHEMA_MISSING',
-    `The tables of the inbox are missing: ${Object.values(tables).join(', ')}.`,
-    {
-      hint: "Run the migrations: inboxMigrations() for TypeORM, or the text of inboxSql(); in development, database: { setup: 'create' }.",
-      cause: problem,
-    },
-  );
+  const text = `The tables of the inbox are missing: ${Object.values(tables).join(', ')}.`;
+  const hint =
+    "Run the migrations: inboxMigrations() for TypeORM, or the text of inboxSql(), with this schema and prefix; in development, database: { setup: 'create' }.";
+  throw new OutboxConfigurationError('SCHEMA_MISSING', text, { hint, cause: problem });
 }
 
 /** @returns what the server says of them; `undefined`: they are there */

@@ -2,6 +2,7 @@ import type { ReceivedMessage } from '../consumer/index.js';
 import type { OutboxService } from '../enqueue/outbox.service.js';
 import type { EnqueueOptions, PlainMessage } from '../enqueue/options.js';
 import { KEY_HEADER, TOMBSTONE_HEADER } from '../transports/amqp/names.js';
+import { typeName } from '../options/text-checks.js';
 import { STANDARD_HEADERS } from '../transports/envelope.js';
 import { OutboxConfigurationError, OutboxDuplicateMessageError } from '../outbox.errors.js';
 
@@ -32,7 +33,9 @@ export async function receiveInto(
 }
 
 function messageOf(message: ReceivedMessage, transport: string): PlainMessage {
-  const { id, type, version, key, contentType, headers } = message;
+  const { id, type, version, key, contentType, headers } = Object(message) as ReceivedMessage;
+  if (typeof id !== 'string' || headers === undefined)
+    throw invalid(`${typeName(message)} is no message`, 'Give what @Received() gives, or receivedMessage().');
   const own = Object.entries(headers).filter(
     ([name, value]) => !NOT_OWN.has(name) && !ATTRIBUTE.test(name) && isHeader(value),
   );

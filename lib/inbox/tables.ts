@@ -1,12 +1,12 @@
 import type { OutboxDialect } from '../data-layers/drivers/outbox-sql.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
-import { checkNames, tableNames } from '../store/names.js';
+import { checkNames, createSchema, tableNames } from '../store/names.js';
 
 /** The same as `database` of the module's options; the defaults are the same too. */
 export interface InboxTableOptions {
   /** Default `outbox_`. */
   readonly prefix?: string | undefined;
-  /** PostgreSQL schema, which must be there; MySQL database. Default: the connection's. */
+  /** PostgreSQL schema (made when missing), MySQL database. Default: the connection's. */
   readonly schema?: string | undefined;
 }
 /** Qualified and quoted. */
@@ -49,7 +49,7 @@ export function inboxStatements(
   const { inbox, latest } = inboxTables(dialect, options);
   const { index } = tableNames({ prefix: options.prefix ?? 'outbox_' }, '"');
   return {
-    up: make(inbox, latest, index),
+    up: [...(dialect === 'postgres' ? createSchema(options.schema) : []), ...make(inbox, latest, index)],
     down: [`drop table if exists ${latest}`, `drop table if exists ${inbox}`],
   };
 }

@@ -40,6 +40,6 @@ export function isWellFormed(text: string): boolean {
 export function typeName(value: unknown): string {
   if (value === null) return 'null';
   if (Array.isArray(value)) return 'an array';
-  if (typeof value === 'object') return `a ${(value.constructor as { name?: string } | undefined)?.name || 'object'}`;
-  return value === undefined ? 'undefined' : `a ${typeof value}`;
+  const name = typeof value === 'object' ? (value.constructor as Function | undefined)?.name || 'object' : typeof value;
+  return value === undefined ? 'undefined' : `${/^[aeio]/i.test(name) ? 'an' : 'a'} ${name}`;
 }

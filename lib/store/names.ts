@@ -134,3 +134,12 @@ export function metaRows(
     ['coordination', definition.coordination],
   ];
 }
+
+/** PostgreSQL. `create schema if not exists` asks for the privilege even when there is nothing to create. */
+export function createSchema(schema: string | undefined): string[] {
+  if (schema === undefined) return [];
+  return [
+    `do $outbox$ begin if pg_catalog.to_regnamespace(${literal(quoteWith('"', schema))}) is null then ` +
+      `create schema ${quoteWith('"', schema)}; end if; end $outbox$`,
+  ];
+}

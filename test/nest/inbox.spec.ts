@@ -97,6 +97,7 @@ describeOnFewer([], 'the inbox of an application with an outbox', (kind) => {
     expect(await inbox.receive(received(own))).toBe('duplicate');
     expect(await inbox.receive(received(foreign))).toBe('stored');
     expect(await inbox.receive(received(foreign))).toBe('duplicate');
+    await expect(inbox.receive({} as never)).rejects.toThrow('an Object is no message');
     while ((await bills(dataSource)).length < 4) await app.get(OutboxDispatcher).drain();
     expect(await bills(dataSource)).toEqual(['counted', 'counted', 'one', 'one']);
     expect(app.get(Billing).headers).toEqual([{ tenant: 'a' }, { tenant: 'a' }]);
@@ -242,7 +243,7 @@ describeWith('postgres', 'the inbox of an application', () => {
   });
 
   it('needs no outbox', async () => {
-    const inboxModule = InboxModule.forRoot({ database: { setup: 'create', prefix: 'billing_' } });
+    const inboxModule = InboxModule.forRoot({ database: { setup: 'create', prefix: 'billing_', schema: 'billing' } });
     const app = await applications.start(build([typeOrm(database), inboxModule]));
     const inbox = app.get(InboxService);
     expect((await inbox.once('a', (tx) => (tx as EntityManager).query('select 1'))).status).toBe('handled');

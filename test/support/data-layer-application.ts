@@ -1,14 +1,13 @@
 import { join } from 'node:path';
 import { NestApplication } from '../cli/support/nest-application.js';
 
-/** As Nest's CLI writes them. */
+/** As Nest's CLI writes them, but for `declaration`: the types of a client of Prisma have no name through the link to this repository. */
 const COMPILER = {
   module: 'nodenext',
   moduleResolution: 'nodenext',
   target: 'ES2023',
   esModuleInterop: true,
   isolatedModules: true,
-  declaration: true,
   emitDecoratorMetadata: true,
   experimentalDecorators: true,
   strict: true,

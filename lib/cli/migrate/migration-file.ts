@@ -45,7 +45,7 @@ export function createMigrationFile(
 
 function there(root: string, folder: string): string {
   const target = resolve(root, folder);
-  return existsSync(target) ? target : refuseUsage(`The folder ${folder} is not there. Name that of your migrations.`);
+  return existsSync(target) ? target : refuseUsage(`The folder ${folder} is not there. Name yours, or make it.`);
 }
 
 function textOf(options: OutboxSchemaOptions): string {

@@ -24,7 +24,7 @@ export function pickDataSource(
   if (isDataSource(found)) return found;
   const what = asked === undefined ? 'the default DataSource' : `DataSource ${show(asked)}`;
   const problem = found === undefined ? `${what} is not there` : `${show(asked)} is ${show(found)}, not a DataSource`;
-  throw new OutboxConfigurationError('DATA_SOURCE_NOT_FOUND', `OutboxModule: ${problem}. ${inventory(modules)}`, {
+  throw new OutboxConfigurationError('DATA_SOURCE_NOT_FOUND', `dataSource: ${problem}. ${inventory(modules)}`, {
     hint: line(asked),
   });
 }
@@ -50,10 +50,10 @@ function inventory(modules: ModulesContainer): string {
 
 function line(asked: OutboxExtras['dataSource']): string {
   if (asked === undefined) {
-    return "Import TypeOrmModule.forRoot({ … }) in the root module, or name another: OutboxModule.forRoot({ …, dataSource: 'name' }). An application of another library gives its dataLayer.";
+    return "Import TypeOrmModule.forRoot({ … }) in the root module, or name another: forRoot({ …, dataSource: 'name' }). An application of another library gives its dataLayer.";
   }
   if (typeof asked === 'string') {
-    return `Import TypeOrmModule.forRoot({ name: ${show(asked)}, … }) in the root module, or give the DataSource itself: OutboxModule.forRoot({ …, dataSource }).`;
+    return `Import TypeOrmModule.forRoot({ name: ${show(asked)}, … }) in the root module, or give the DataSource itself: forRoot({ …, dataSource }).`;
   }
-  return 'Import the module that exports it: OutboxModule.forRootAsync({ imports: [ThatModule], dataSource: TOKEN, … }).';
+  return 'Import the module that exports it: forRootAsync({ imports: [ThatModule], dataSource: TOKEN, … }).';
 }

@@ -45,7 +45,6 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = { TypeScript: ['ty
 const OTHERWISE: Readonly<Record<string, string>> = {
   '@nestjs/microservices 11': 'installed beside Nest 11, in test/package',
   '@nestjs/terminus 11': 'installed beside Nest 11, in test/package',
-  '@nestjs/typeorm 11': 'what nest-new installs beside Nest 11',
   'Connect 4.1': 'what Debezium 3.3.0 brings along: the cell of Debezium runs in it',
   'Debezium 3.3.0': 'pinned in tools/services/kafka-connect/pom.xml, which the tests of that page start',
   'Java 17': 'what the gate installs, and Kafka needs',

@@ -1,7 +1,7 @@
 import {
+  createSchema,
   literal,
   metaRows,
-  quoteWith,
   tableNames,
   TABLE_NAMES,
   type SchemaDefinition,
@@ -69,13 +69,4 @@ function sameBuckets({ meta }: TableNames, { buckets }: SchemaDefinition): strin
     end if;
   end if;
 end $outbox$`;
-}
-
-/** `create schema if not exists` asks for the privilege even when there is nothing to create. */
-function createSchema(schema: string | undefined): string[] {
-  if (schema === undefined) return [];
-  return [
-    `do $outbox$ begin if pg_catalog.to_regnamespace(${literal(quoteWith('"', schema))}) is null then ` +
-      `create schema ${quoteWith('"', schema)}; end if; end $outbox$`,
-  ];
 }
