@@ -147,7 +147,7 @@ describeWith('postgres', 'the example of the README', () => {
     const take = (id: string): Promise<void> =>
       stock.take({
         id,
-        ...{ type: 'order.placed', contentType: 'application/json' },
+        ...{ type: 'order.placed', contentType: 'application/json', version: 1, time: new Date(), headers: {} },
         payload: { product: 'p', count: 1 },
       });
     await expect(take('first')).rejects.toThrow('relation "stock" does not exist');
