@@ -103,8 +103,10 @@ const ROOMS = {
   // What a broker and its client say, whoever speaks through them: a transport of ours, or a Nest client.
   'transports/kafkajs': ['message', 'time', 'options', 'transports'],
   'transports/amqp': ['message', 'time', 'options', 'transports'],
+  // One connection, and messages that are each answered by themselves: what a broker shares with others of that kind.
+  'transports/session': ['message', 'time', 'transports'],
   // A broker's room without a row of its own.
-  'transports/*': ['message', 'time', 'options', 'transports'],
+  'transports/*': ['message', 'time', 'options', 'transports', 'transports/session'],
   'transports/kafka': ['message', 'time', 'options', 'transports', 'transports/kafkajs'],
   'transports/rabbitmq': ['message', 'time', 'options', 'transports', 'transports/amqp'],
   // The options of Nest's clients, and their messages; these brokers' transports send them.

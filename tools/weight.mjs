@@ -19,10 +19,12 @@ const SHARED = /^lib\/data-layers\/(?:drivers|library)\//;
 /** What makes, upgrades and drops tables through any of them, and writes it for each migrator. */
 const TABLES = /^lib\/data-layers\/tables\//;
 const LAYER = /^lib\/data-layers\/(?!typeorm\/|drivers\/|library\/|tables\/)[\w-]+\/.*\.ts$/;
+/** Brokers beside Kafka and RabbitMQ, and what they share: an application has one of them. */
+const BROKERS = /^lib\/transports\/(?:session|nats|redis|sqs|mqtt)\//;
 /** The consumer's side, which an application may do without: so it has one, too. */
 const INBOX = /^lib\/inbox\//;
 const TESTS_OF_LEAVES =
-  /^test\/(?:(?:nest|unit|integration|processes)\/inbox|contract\/data-layer|integration\/data-layers\/|support\/(?:data-layer|prisma)|package\/(?:without-typeorm|fixtures\/src\/subpaths))/;
+  /^test\/(?:(?:nest|unit|integration|processes)\/(?:inbox|nats|redis|sqs|mqtt|session)|contract\/transport-(?:nats|redis|sqs|mqtt)|(?:support|chaos\/\w+)\/[\w-]*(?:nats|redis|sqs|mqtt)|contract\/data-layer|integration\/data-layers\/|support\/(?:data-layer|prisma)|package\/(?:without-typeorm|fixtures\/src\/subpaths))/;
 /** What a user imports too: a test that does so does not reach into the house. */
 const ENTRIES = Object.values(JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).exports)
   .map((targets) => targets.import?.default.replace('./dist/esm/', 'lib/'))
@@ -130,7 +132,11 @@ const FIGURES = {
   'lines of the core rooms': { goal: 22_000, of: () => lines(sources.filter((file) => CORE.test(file))) },
   'lines of lib but for data layers and inbox': {
     goal: 40_000,
-    of: () => lines(sources.filter((file) => !LAYERS.test(file) && !INBOX.test(file))),
+    of: () => lines(sources.filter((file) => ![LAYERS, BROKERS, INBOX].some((leaf) => leaf.test(file)))),
+  },
+  'lines of the brokers of one session': {
+    goal: 2_500,
+    of: () => lines(sources.filter((file) => BROKERS.test(file))),
   },
   'lines of the inbox': { goal: 1_000, of: () => lines(sources.filter((file) => INBOX.test(file))) },
   'lines of what data layers share': { goal: 2_000, of: () => lines(sources.filter((file) => SHARED.test(file))) },
@@ -154,14 +160,19 @@ const FIGURES = {
     of: () =>
       words(
         within(
-          /^(?:README\.md|docs\/(?!design\.md|data-layers\.md|inbox\.md|requirements)(?:transports\/)?[\w-]+\.md)$/,
+          /^(?:README\.md|docs\/(?!design\.md|data-layers\.md|inbox\.md|requirements)(?:transports\/(?!nats|redis|sqs|mqtt))?[\w-]+\.md)$/,
         ),
       ),
   },
   // As with lines of data layers: an application reads the page of what it chose.
   'words of the longest page of a leaf': {
     goal: 1_400,
-    of: () => Math.max(...within(/^docs\/(?:data-layers(?:\/[\w-]+)?|inbox)\.md$/).map((file) => words([file]))),
+    of: () =>
+      Math.max(
+        ...within(/^docs\/(?:data-layers(?:\/[\w-]+)?|inbox|transports\/(?:nats|redis|sqs|mqtt))\.md$/).map((file) =>
+          words([file]),
+        ),
+      ),
   },
   'words for contributors': {
     goal: 20_000,
