@@ -82,12 +82,11 @@ export interface BrokerTraits {
   readonly isReadOut: boolean;
 }
 /** Each has a file of its own in `servers`, and `consume-…` and `transport-…` in `processes`. */
-const BROKERS = {
+export const BROKERS = {
   rabbitmq: { connections: 4, isOneQueue: true, isReadOut: false },
   kafka: { connections: 10, isOneQueue: false, isReadOut: true },
 };
 export type BrokerName = keyof typeof BROKERS;
-export const BROKER_NAMES: readonly string[] = Object.keys(BROKERS);
 export const traitsOf = (broker: BrokerName): BrokerTraits => BROKERS[broker];
 
 export const TRANSPORTS = ['alpha', 'beta'] as const;
