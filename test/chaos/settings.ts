@@ -1,10 +1,12 @@
 /** What the harness tells the processes that it starts. */
 export type StoreName = 'postgres' | 'mariadb' | 'mysql';
+export type LayerName = 'typeorm' | 'prisma' | 'drizzle';
 /** Of the outbox: `key` promises nothing of transactions that overlap, `strict` the order of their commits. */
 export type Ordering = 'key' | 'strict';
 
 export interface ProcessSettings {
   readonly store: StoreName;
+  readonly layer: LayerName;
   readonly broker: BrokerName;
   readonly ordering: Ordering;
   readonly seed: number;
@@ -35,7 +37,10 @@ export interface WriterSettings extends ProcessSettings {
   /** Transactions that are open at the same time, at most. */
   readonly concurrency: number;
 }
-export type ConsumerSettings = ProcessSettings;
+export interface ConsumerSettings extends ProcessSettings {
+  /** Each delivery has an effect in the database, by the inbox. */
+  readonly inbox: boolean;
+}
 
 /** From the harness to a process. */
 export type Order =

@@ -1,9 +1,12 @@
 /** Reads everything that arrives, straight from the broker, and writes it down in order. Started by `../fleet.ts`. */
+import 'reflect-metadata';
 import { Part } from '../part.js';
 import { clockSince, readSettings, tell, TRANSPORTS, type ConsumerSettings, type Order } from '../settings.js';
 import { uidIn } from '../workload.js';
+import { InboxEffects } from './inbox-effects.js';
 
 const settings = readSettings<ConsumerSettings>();
+const effects = settings.inbox ? await InboxEffects.open() : undefined;
 const now = clockSince(settings.origin);
 /** Microseconds from the epoch to the start of the harness. */
 const started = Date.now() * 1_000 - now();
@@ -72,14 +75,18 @@ const sight: Sight = (transport, relay, redelivered, payload, at) => {
     run = { transport, relay, redelivered, time, uids: [] };
   }
   run.uids.push(uid);
+  effects?.handle(transport, uid);
 };
 
 process.on('message', (order: Order) => {
   if (order.kind === 'leave' || order.kind === 'join') void visit(order).catch(end);
-  if (order.kind !== 'flush') return;
+  if (order.kind === 'flush') void flush().catch(end);
+});
+async function flush(): Promise<void> {
+  await effects?.tell(part);
   part.flush();
   tell({ kind: 'flushed', count });
-});
+}
 process.once('disconnect', () => process.exit(0));
 setInterval(() => tell({ kind: 'count', count }), 200);
 

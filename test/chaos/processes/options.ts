@@ -1,4 +1,3 @@
-import type { TypeOrmModuleOptions } from '@nestjs/typeorm';
 import type { Classifier, OutboxOptions, TransportDefinition } from '../../../lib/index.js';
 import { readSettings, RELAY, TRANSPORTS, type ProcessSettings, type RelaySettings } from '../settings.js';
 
@@ -15,12 +14,6 @@ interface BrokerTransport {
 export type TransportSettings = ProcessSettings & Partial<RelaySettings>;
 const { broker } = readSettings();
 const { transport, classify } = (await import(`./transport-${broker}.js`)) as BrokerTransport;
-
-export function typeOrmOptions({ store, databaseUrl }: ProcessSettings, poolSize: number): TypeOrmModuleOptions {
-  const common = { url: databaseUrl, retryAttempts: 0, poolSize };
-  if (store !== 'postgres') return { ...common, type: store, timezone: 'Z', connectTimeout: 3_000 };
-  return { ...common, type: 'postgres', connectTimeoutMS: 3_000, poolErrorHandler: () => undefined };
-}
 
 /** The same in writers and relays, as in one application of which some instances only enqueue. */
 export function outboxOptions(settings: TransportSettings): OutboxOptions {
