@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { INestApplicationContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import type { TransactionHandle } from '../../../lib/index.js';
+import { OutboxMessageError, type TransactionHandle } from '../../../lib/index.js';
 import { InboxModule, InboxService } from '../../../lib/inbox/index.js';
 import type { Part } from '../part.js';
 import { TRANSPORTS } from '../settings.js';
@@ -65,13 +65,16 @@ export class InboxEffects {
     for (let isDone = false; !isDone;) {
       const once = (tx: TransactionHandle): Promise<void> =>
         this.inbox
-          .once({ id: String(uid) }, { tx, consumer }, () =>
+          .once(String(uid), { tx, consumer }, () =>
             this.database.query(`insert into effects values (${transport}, ${uid})`, tx),
           )
           .then(() => undefined);
       isDone = await this.database.transaction(once).then(
         () => true,
-        () => pause(100, false),
+        (error: unknown) => {
+          if (error instanceof OutboxMessageError) throw error; // whatever the database does
+          return pause(100, false);
+        },
       );
     }
   }
