@@ -234,7 +234,7 @@ export class SessionTransport extends OutboxTransport {
   }
 
   private note(error: unknown): void {
-    const { code, name } = error as { code?: unknown; name?: unknown };
+    const { code, name } = ((error as Error).cause ?? error) as { code?: unknown; name?: unknown };
     this.lastFailure = typeof code === 'string' || typeof name === 'string' ? ` (${String(code ?? name)})` : '';
   }
 }
