@@ -30,8 +30,10 @@ export class MqttNode {
   static async start(
     settings: readonly string[] = [],
     users: Readonly<Record<string, string>> = {},
+    files: Readonly<Record<string, string>> = {},
   ): Promise<MqttNode> {
     const node = new MqttNode(await freePort(), makeFolder('mosquitto'));
+    for (const [name, text] of Object.entries(files)) node.write(name, text);
     const isOpen = Object.keys(users).length === 0;
     for (const [user, password] of Object.entries(users)) node.setPassword(user, password);
     const access = isOpen ? ['allow_anonymous true'] : [`password_file ${join(node.folder, 'users')}`];

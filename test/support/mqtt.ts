@@ -67,6 +67,16 @@ export class MqttObserver {
     return found();
   }
 
+  /** How many arrived: a message of this connection comes behind all that the broker took before. */
+  async total(topic: string): Promise<number> {
+    const marker = randomBytes(8).toString('hex');
+    await this.client.publishAsync(topic, '', { qos: 1, properties: { userProperties: { id: marker } } });
+    for (let count = 1; ; count += 1) {
+      const at = (await this.received(topic, count)).findIndex(({ id }) => id === marker);
+      if (at >= 0) return this.messages.get(topic)!.splice(at, 1).length - 1 + at;
+    }
+  }
+
   async close(): Promise<void> {
     await this.client.endAsync(true);
   }

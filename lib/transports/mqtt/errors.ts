@@ -43,8 +43,8 @@ const NAMES: Readonly<Record<number, string>> = {
 
 /** What a PUBACK says of its message; by name. Of any other code nobody knows whose fault it is. */
 const ANSWERS: FailureTable = failureTable(
-  // Not final: a limit may be raised, and a schema be changed.
-  [CAUSE.message, [NAMES[0x95]!, NAMES[0x99]!, NAMES[0x9a]!]],
+  // Not final: a schema may be changed.
+  [CAUSE.message, [NAMES[0x99]!]],
   [{ fault: 'destination' }, [NAMES[0x90]!]],
   [{ fault: 'transport', suspect: 'destination' }, [NAMES[0x87]!, NAMES[0x97]!]],
   [CAUSE.transport, [NAMES[0x91]!]],
