@@ -26,6 +26,10 @@ export class MqttNode {
     return existsSync(PROGRAM);
   }
 
+  static version(): string {
+    return /version ([\d.]+)/.exec(String(spawnSync(PROGRAM, ['-h']).stdout))?.[1] ?? '';
+  }
+
   /** @param settings lines of `mosquitto.conf`; `%` is the folder of the server */
   static async start(
     settings: readonly string[] = [],
