@@ -29,6 +29,7 @@ export class SessionTransport extends OutboxTransport {
   private session: BrokerSession | undefined;
   private opening: { readonly session: Promise<BrokerSession>; readonly abort: AbortController } | undefined;
   private readonly window = new Window();
+  private isPumping = false;
   private blocked: string | undefined;
   private closed = false;
   private lastFailure: string | undefined;
@@ -58,6 +59,7 @@ export class SessionTransport extends OutboxTransport {
       this.window.landed(send);
       context.report(send.index, result ?? (error === undefined ? PUBLISHED : this.refusal(error, send.message)));
       if (--left === 0) land();
+      else if (this.window.waiting.length > 0) this.pump();
     };
     const sends = batch.map((message, index) => new FlightSend(message, deadline, onAnswer, index));
     deadline.onPass(() => this.expire(sends, context.signal.reason));
@@ -150,11 +152,16 @@ export class SessionTransport extends OutboxTransport {
     return { session, abort };
   }
 
+  /** Not within itself, where a session answers at once: it would get later messages before earlier ones. */
   private pump(): void {
-    const { session } = this;
-    if (session === undefined || this.blocked !== undefined) return;
-    const sends = this.window.take(session.window);
-    if (sends.length > 0) session.send(sends);
+    if (this.isPumping) return;
+    this.isPumping = true;
+    for (let sends: FlightSend[]; this.session !== undefined && this.blocked === undefined;) {
+      sends = this.window.take(this.session.window);
+      if (sends.length === 0) break;
+      this.session.send(sends);
+    }
+    this.isPumping = false;
   }
 
   /** Deadlines that passed while the process stood still are heard now; each may end the session. */
@@ -227,7 +234,7 @@ export class SessionTransport extends OutboxTransport {
   }
 
   private note(error: unknown): void {
-    const { code, name } = error as { code?: unknown; name?: unknown };
+    const { code, name } = ((error as Error).cause ?? error) as { code?: unknown; name?: unknown };
     this.lastFailure = typeof code === 'string' || typeof name === 'string' ? ` (${String(code ?? name)})` : '';
   }
 }

@@ -53,6 +53,8 @@ const OTHERWISE: Readonly<Record<string, string>> = {
   'pg 8.11': 'the contract of data layers ran on 8.11.0 on 30 November 2026, by hand',
   'mysql2 3.9': 'the contract of data layers ran on 3.9.0 on 30 November 2026, by hand',
   'MariaDB 10.6': 'not refused, and not tested: the README says so',
+  'MQTT 3.1.1': 'of the protocol: refused, and test/integration/mqtt shows it',
+  'MQTT 5.0': 'of the protocol: each Mosquitto of the tests speaks it',
   'MySQL 8.4': 'what another module runs on, in compared.md',
   'MySQL 9': 'what another module runs on, in compared.md',
   'Nest 10': 'what another module runs on, in compared.md',
