@@ -56,6 +56,9 @@ const REDIS_FAILURES = failureTable(
 const OF_THE_CONNECTION = new Set(['READONLY', 'LOADING', 'MASTERDOWN', 'NOAUTH', 'UNBLOCKED']);
 export const endsConnection = ({ isReply, code }: RedisFailure): boolean => !isReply || OF_THE_CONNECTION.has(code);
 
+/** Redis reads nothing behind it. */
+export const isOfProtocol = ({ message }: RedisFailure): boolean => message.startsWith('ERR Protocol error');
+
 /** Pure. @param destination of the message that was refused */
 export function judge(error: unknown, message?: OutboxMessage, destination?: string): Verdict {
   if (error instanceof OutboxError) return message === undefined ? CAUSE.transport : FINAL;

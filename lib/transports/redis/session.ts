@@ -1,7 +1,15 @@
 import type { BrokerSession, Send, SessionEvents } from '../session/session.js';
 import { kill, OURS, type RedisArgument, type RedisClient, type RedisConstructor } from './client.js';
 import type { EntryEncoder } from './entry.js';
-import { CONNECTION_CLOSED, endsConnection, FEW_REPLICAS, NO_STREAM, RedisFailure, toFailure } from './errors.js';
+import {
+  CONNECTION_CLOSED,
+  endsConnection,
+  FEW_REPLICAS,
+  isOfProtocol,
+  NO_STREAM,
+  RedisFailure,
+  toFailure,
+} from './errors.js';
 import type { RedisSettings } from './options.js';
 
 /**
@@ -128,8 +136,10 @@ export class RedisSession implements BrokerSession {
   ): void {
     this.client.call(command, args).then(answer, (error: unknown) => {
       const failure = toFailure(error);
-      if (endsConnection(failure)) this.lost(failure);
-      else refuse(failure);
+      if (endsConnection(failure)) return this.lost(failure);
+      refuse(failure);
+      // The server closes after it.
+      if (isOfProtocol(failure)) this.lost(new RedisFailure(failure.message, CONNECTION_CLOSED));
     });
   }
 
