@@ -24,7 +24,7 @@ const BROKERS = /^lib\/transports\/(?:session|nats|redis|sqs|mqtt)\//;
 /** The consumer's side, which an application may do without: so it has one, too. */
 const INBOX = /^lib\/inbox\//;
 const TESTS_OF_LEAVES =
-  /^test\/(?:(?:nest|unit|integration|processes)\/(?:inbox|nats|redis|sqs|mqtt|session)|contract\/transport-(?:nats|redis|sqs|mqtt)|(?:support|chaos\/\w+)\/[\w-]*(?:nats|redis|sqs|mqtt)|contract\/data-layer|integration\/data-layers\/|support\/(?:data-layer|prisma)|package\/(?:without-typeorm|fixtures\/src\/subpaths))/;
+  /^test\/(?:(?:nest|unit|integration|processes)\/(?:inbox|nats|redis|sqs|mqtt|session)|contract\/transport-(?:nats|redis|sqs|mqtt)|(?:support|chaos\/\w+)\/[\w-]*(?:nats|redis|sqs|mqtt)|chaos\/processes\/(?:layer|inbox)|contract\/data-layer|integration\/data-layers\/|support\/(?:data-layer|prisma)|package\/(?:without-typeorm|fixtures\/src\/subpaths))/;
 /** What a user imports too: a test that does so does not reach into the house. */
 const ENTRIES = Object.values(JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).exports)
   .map((targets) => targets.import?.default.replace('./dist/esm/', 'lib/'))

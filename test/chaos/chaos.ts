@@ -14,11 +14,14 @@ import type { BrokerServer } from './servers/broker.js';
 import type { DatabaseServer } from './servers/database.js';
 import { openBroker, openDatabase } from './servers/open.js';
 import { ChaosPgBouncer } from './servers/pgbouncer.js';
-import { BROKER_CONNECTIONS, RELAY, TRANSPORTS, type BrokerName, type Ordering, type StoreName } from './settings.js';
+import { BROKERS, RELAY, TRANSPORTS } from './settings.js';
+import type { BrokerName, LayerName, Ordering, StoreName } from './settings.js';
 
 /**
  * Real processes on real servers, with faults, and a checker that reads what happened.
  *   npm run chaos -- --store postgres|mariadb|mysql --broker rabbitmq|kafka --minutes 30 [--seconds 60] --seed 1
+ *     [--layer typeorm|prisma|drizzle]   of writers, relays and, with --inbox, the consumer
+ *     [--inbox]          the consumer has an effect of each delivery in the database
  *     [--pooler]         PgBouncer in transaction mode in front of PostgreSQL
  *     [--replica]        an asynchronous replica of PostgreSQL or MariaDB, to which it fails over
  *     [--ordering key|strict]   of the outbox; with strict, transactions of the same keys overlap on purpose
@@ -33,6 +36,8 @@ const { values } = parseArgs({
   options: {
     store: { type: 'string', default: 'postgres' },
     broker: { type: 'string', default: 'rabbitmq' },
+    layer: { type: 'string', default: 'typeorm' },
+    inbox: { type: 'boolean', default: false },
     pooler: { type: 'boolean', default: false },
     replica: { type: 'boolean', default: false },
     ordering: { type: 'string', default: 'key' },
@@ -52,9 +57,13 @@ const rate = Number(values.rate);
 const noScan = values['no-scan'];
 const only = values.faults === 'none' ? [] : values.faults?.split(',');
 const store = oneOf('store', values.store, ['postgres', 'mariadb', 'mysql']) as StoreName;
-const broker = oneOf('broker', values.broker, ['rabbitmq', 'kafka']) as BrokerName;
+const broker = oneOf('broker', values.broker, Object.keys(BROKERS)) as BrokerName;
+const layer = oneOf('layer', values.layer, ['typeorm', 'prisma', 'drizzle']) as LayerName;
 const ordering = oneOf('ordering', values.ordering, ['key', 'strict']) as Ordering;
+const subject = { store, layer, broker, ordering, inbox: values.inbox };
 if (values.pooler && store !== 'postgres') refuse('--pooler is of PostgreSQL');
+if (layer === 'prisma' && store !== 'postgres') refuse('--layer prisma is of PostgreSQL');
+if (values.inbox && values.replica) refuse('--inbox cannot be told after a failover');
 if (values.replica && store === 'mysql') refuse('--replica is of PostgreSQL and MariaDB');
 for (const kind of only ?? []) oneOf('faults', kind, FAULT_KINDS);
 for (const [name, value] of Object.entries({ seconds, seed, rate })) {
@@ -127,7 +136,7 @@ async function main(): Promise<number> {
   };
   say(`up: ${JSON.stringify(versions)}`);
   history.add(['meta', meta(versions)]);
-  const settings = { store, broker, ordering, seed, origin, rate, noScan, parts, compiled: open.compiled };
+  const settings = { ...subject, seed, origin, rate, noScan, parts, compiled: open.compiled };
   const fleet = (open.fleet = new Fleet(settings, database, server, history, pooler));
   await fleet.open();
   fleet.go();
@@ -147,10 +156,9 @@ async function main(): Promise<number> {
 }
 
 function meta(versions: Readonly<Record<string, string>>): object {
-  const relay = { ...RELAY, maxBrokerConnections: BROKER_CONNECTIONS[broker] };
+  const relay = { ...RELAY, maxBrokerConnections: BROKERS[broker].connections };
   const { pooler, replica } = values;
-  const servers = { store, pooler, replica, broker, ordering };
-  return { seed, ...servers, noScan, seconds, rate, versions, transports: TRANSPORTS, relay };
+  return { seed, ...subject, pooler, replica, noScan, seconds, rate, versions, transports: TRANSPORTS, relay };
 }
 
 /** With the history, what the processes had to say; without one, its parts. */

@@ -29,6 +29,12 @@ describe('the checker of the chaos runs', () => {
     expect(judge(...CLEAN, ['s', 1, 2 * SECOND, 1, 0, [uid(1, 1)]])).toMatchObject({ ghosts: 1 });
   });
 
+  it('effects: with the inbox, one of each delivery', () => {
+    const withInbox = ['meta', { ...(META[1] as object), inbox: true }];
+    expect(judge(...CLEAN, withInbox, ['f', 0, [uid(1, 1), uid(1, 2)]]).broken).toEqual([]);
+    expect(judge(...CLEAN, withInbox, ['f', 0, [uid(1, 1), uid(1, 1)]])).toMatchObject({ effectsNotOnce: 2 });
+  });
+
   it('order: the commit returned before the other transaction began, and it was seen after it', () => {
     const seen = sight(3 * SECOND, 1, uid(1, 2), uid(1, 1));
     expect(judge(...commit(1, 0), ...commit(2, SECOND), seen)).toMatchObject({

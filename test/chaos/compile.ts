@@ -10,7 +10,7 @@ export const ROOT = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
  * JavaScript of the library under test and of the processes, once: a relay that starts for the hundredth time must not
  * compile. Inside node_modules, so that packages are found; removed by the caller.
  * @param lib the library's sources, ours or a copy with a bug planted in it
- * @returns the folder with `lib` and `test/chaos`
+ * @returns the folder with `lib` and what of `test` they import
  */
 export function compile(lib: string): string {
   const cache = join(ROOT, 'node_modules', '.cache', 'nestjs-outbox');
@@ -25,6 +25,7 @@ export function compile(lib: string): string {
   mkdirSync(out, { recursive: true });
   writeFileSync(join(out, 'package.json'), '{"type":"module"}\n');
   transpileFolder(lib, join(out, 'lib'));
-  transpileFolder(join(ROOT, 'test', 'chaos'), join(out, 'test', 'chaos'));
+  for (const folder of ['chaos', 'support/prisma'])
+    transpileFolder(join(ROOT, 'test', folder), join(out, 'test', folder));
   return out;
 }

@@ -10,7 +10,7 @@ import type { History } from './history.js';
 import type { BrokerServer } from './servers/broker.js';
 import type { DatabaseServer } from './servers/database.js';
 import type { ChaosPgBouncer } from './servers/pgbouncer.js';
-import { RELAY, type BrokerName, type Ordering, type Report, type StoreName } from './settings.js';
+import { RELAY, type BrokerName, type LayerName, type Ordering, type Report, type StoreName } from './settings.js';
 
 /** Above it the writers pause: an outage must not make a backlog that the end cannot drain. */
 const MAX_BACKLOG = 150_000;
@@ -18,12 +18,14 @@ const WRITERS = 2;
 
 export interface FleetSettings {
   readonly store: StoreName;
+  readonly layer: LayerName;
   readonly broker: BrokerName;
   readonly ordering: Ordering;
   readonly seed: number;
   readonly origin: string;
   readonly rate: number;
   readonly noScan: boolean;
+  readonly inbox: boolean;
   readonly parts: string;
   readonly compiled: string;
 }
@@ -207,13 +209,13 @@ export class Fleet {
   }
 
   private start(kind: 'relay' | 'writer' | 'consumer', name: string, settings: object): ChildProcess {
-    const { parts, compiled, store, broker, ordering, seed, origin, noScan } = this.settings;
+    const { parts, compiled, rate: _, ...all } = this.settings;
     const log = openSync(join(parts, `${name}.log`), 'a');
     const part = join(parts, `${name}.jsonl`);
     const child = fork(join(compiled, 'test', 'chaos', 'processes', `${kind}-process.js`), [], {
       env: {
         ...process.env,
-        CHAOS: JSON.stringify({ store, broker, ordering, seed, origin, noScan, part, ...settings }),
+        CHAOS: JSON.stringify({ ...all, part, ...settings }),
       },
       execArgv: ['--max-old-space-size=1024'],
       stdio: ['ignore', log, log, 'ipc'],

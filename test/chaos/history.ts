@@ -40,6 +40,7 @@ import { clockSince } from './settings.js';
  *   ["left", where, state, transport, uid]             what stood in the tables at the end
  *   ["s", transport, time, run, redelivered, [uid, …]] deliveries, in the order in which the broker gave them; the time
  *                                                      is when Kafka appended the first, or when RabbitMQ delivered it
+ *   ["f", transport, [uid, …]]                         effects of deliveries, as many as there are in the database at the end
  *   ["x", transport, run, head]                        a delivery with other bytes than were enqueued
  *
  * uid = (writer · 2^20 + n) · 16 + index in the transaction.

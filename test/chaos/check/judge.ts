@@ -18,6 +18,8 @@ interface Meta {
   /** Of the outbox; `key` in histories from before there was a choice. */
   readonly ordering?: Ordering;
   readonly store?: string;
+  /** Each delivery had an effect. */
+  readonly inbox?: boolean;
   /** Of a run; a history without it was written by hand. */
   readonly seconds?: number;
   readonly relay: Timing &
@@ -121,6 +123,13 @@ export class Judge {
       if (this.faults.isCalm(time)) this.seenInCalms += uids.length;
       if (redelivered !== 1) this.recoveries.sighting(transport, time);
       this.deliveries.take({ transport, time, run, redelivered: redelivered === 1 }, uids, this.timing);
+    },
+    f: ([, transport, uids]) => {
+      for (const uid of uids) {
+        const entry = this.ledger.find(uid, transport);
+        if (entry < 0) this.broken.add('ghosts', `an effect of ${uid}, which did not commit`);
+        else this.ledger.effects.set(entry, Math.min(255, this.ledger.effects.get(entry) + 1));
+      }
     },
     x: ([, transport, run, head]) => this.broken.add('corrupt', `transport ${transport}, relay ${run}: ${head}`),
   };
@@ -253,6 +262,9 @@ export class Judge {
   private judgeEntries(): void {
     const { ledger, broken } = this;
     for (let entry = 0; entry < ledger.entries; entry += 1) {
+      const effects = ledger.effects.get(entry);
+      if (this.meta?.inbox === true && effects !== (ledger.first.get(entry) < 0 ? 0 : 1))
+        broken.add('effectsNotOnce', `${effects} of ${ledger.text(entry)}`);
       const state = ledger.left.get(entry);
       if (state === IN_TABLES) broken.add('stuck', ledger.text(entry));
       else if (ledger.taken.get(entry) === 1) continue;

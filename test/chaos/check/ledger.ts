@@ -39,6 +39,7 @@ export class Ledger {
   readonly told = new Column(Uint8Array);
   /** 1: somebody emptied the table that it was in. */
   readonly taken = new Column(Uint8Array);
+  readonly effects = new Column(Uint8Array);
   private readonly byWriter = new Map<number, Column<Int32Array>>();
 
   get entries(): number {

@@ -47,4 +47,5 @@ export const PROMISED_ZERO = [
   'loopBlocks',
   'leaks',
   'businessErrors',
+  'effectsNotOnce',
 ];

@@ -1,11 +1,12 @@
 /** Reads everything that arrives, straight from the broker, and writes it down in order. Started by `../fleet.ts`. */
+import 'reflect-metadata';
 import { Part } from '../part.js';
 import { clockSince, readSettings, tell, TRANSPORTS, type ConsumerSettings, type Order } from '../settings.js';
 import { uidIn } from '../workload.js';
-import { consumeKafka } from './consume-kafka.js';
-import { consumeRabbitMq } from './consume-rabbitmq.js';
+import { InboxEffects } from './inbox-effects.js';
 
 const settings = readSettings<ConsumerSettings>();
+const effects = settings.inbox ? await InboxEffects.open() : undefined;
 const now = clockSince(settings.origin);
 /** Microseconds from the epoch to the start of the harness. */
 const started = Date.now() * 1_000 - now();
@@ -37,6 +38,8 @@ export interface Visitor {
   /** Reads it again, from its beginning, if it has left it. */
   join(transport: number): Promise<void>;
 }
+/** Reads from now on, over any loss of its connection. The visitor: for brokers whose topics are read out before they go. */
+export type Consume = (url: string, transports: readonly string[], sight: Sight) => Promise<Visitor | void>;
 let visitor: Visitor | undefined;
 
 async function visit({ kind, transport }: Order & { kind: 'leave' | 'join' }): Promise<void> {
@@ -72,14 +75,18 @@ const sight: Sight = (transport, relay, redelivered, payload, at) => {
     run = { transport, relay, redelivered, time, uids: [] };
   }
   run.uids.push(uid);
+  effects?.handle(transport, uid);
 };
 
 process.on('message', (order: Order) => {
   if (order.kind === 'leave' || order.kind === 'join') void visit(order).catch(end);
-  if (order.kind !== 'flush') return;
+  if (order.kind === 'flush') void flush().catch(end);
+});
+async function flush(): Promise<void> {
+  await effects?.tell(part);
   part.flush();
   tell({ kind: 'flushed', count });
-});
+}
 process.once('disconnect', () => process.exit(0));
 setInterval(() => tell({ kind: 'count', count }), 200);
 
@@ -90,8 +97,8 @@ function end(error: unknown): void {
 
 async function main(): Promise<void> {
   const { broker, brokerUrl } = settings;
-  if (broker === 'rabbitmq') await consumeRabbitMq(brokerUrl, TRANSPORTS, sight);
-  else visitor = await consumeKafka(brokerUrl, TRANSPORTS, sight);
+  const { consume } = (await import(`./consume-${broker}.js`)) as { consume: Consume };
+  visitor = (await consume(brokerUrl, TRANSPORTS, sight)) ?? undefined;
   tell({ kind: 'ready' });
 }
 main().catch(end);

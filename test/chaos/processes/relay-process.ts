@@ -3,12 +3,12 @@ import 'reflect-metadata';
 import { readdirSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { NestFactory } from '@nestjs/core';
-import { TypeOrmModule } from '@nestjs/typeorm';
 import { OutboxModule, OutboxService, type OutboxOptions, type OutboxTransport } from '../../../lib/index.js';
 import { Part } from '../part.js';
 import { clockSince, readSettings, tell, TRANSPORTS, type Order, type RelaySettings } from '../settings.js';
 import { uidIn } from '../workload.js';
-import { outboxOptions, typeOrmOptions } from './options.js';
+import { given, openLayer } from './layer.js';
+import { outboxOptions } from './options.js';
 import { shiftClock } from './shift-clock.js';
 import { withoutFullScan } from './without-full-scan.js';
 
@@ -115,10 +115,11 @@ function obey(order: Order): void {
 
 async function main(): Promise<void> {
   if (settings.noScan) withoutFullScan();
+  const layer = await openLayer(2);
   const application = await NestFactory.createApplicationContext(
     {
       module: class Relay {},
-      imports: [TypeOrmModule.forRoot(typeOrmOptions(settings, 2)), OutboxModule.forRoot(tracedOptions())],
+      imports: [...layer.imports, OutboxModule.forRoot({ ...tracedOptions(), ...given(layer) })],
     },
     { logger: ['warn', 'error'], abortOnError: false },
   );

@@ -2,8 +2,6 @@
 import 'reflect-metadata';
 import { setTimeout as pause } from 'node:timers/promises';
 import { NestFactory } from '@nestjs/core';
-import { TypeOrmModule } from '@nestjs/typeorm';
-import { DataSource, type EntityManager } from 'typeorm';
 import {
   OutboxEvent,
   OutboxModule,
@@ -13,9 +11,19 @@ import {
 } from '../../../lib/index.js';
 import { Part } from '../part.js';
 import { Planner, type Planned } from '../plan.js';
-import { clockSince, readSettings, SEASONAL, tell, TRANSPORTS, type Order, type WriterSettings } from '../settings.js';
+import {
+  clockSince,
+  readSettings,
+  SEASONAL,
+  tell,
+  traitsOf,
+  TRANSPORTS,
+  type Order,
+  type WriterSettings,
+} from '../settings.js';
 import { isSeasonal, KINDS, payloadOf, randomFrom, type PlannedMessage } from '../workload.js';
-import { outboxOptions, typeOrmOptions } from './options.js';
+import { given, openLayer, type ChaosDatabase } from './layer.js';
+import { outboxOptions } from './options.js';
 
 /** Blocks its key when it dies, which it does: no broker takes it. */
 @OutboxEvent<Plug>({
@@ -61,7 +69,7 @@ const keyName = (key: number): string | null => (key < 0 ? null : `key-${key}`);
 
 function messageOf(planned: PlannedMessage): PlainMessage | Plug {
   const { uid, key, transports, kind } = planned;
-  const topic = isSeasonal(planned, settings.broker === 'rabbitmq') ? SEASONAL : 'orders';
+  const topic = isSeasonal(planned, traitsOf(settings.broker).isOneQueue) ? SEASONAL : 'orders';
   if (kind === 'plug') return new Plug(keyName(key), bodyOf(uid));
   return {
     type: kind === 'poison' ? 'order.poisoned' : 'order.placed',
@@ -76,33 +84,32 @@ function messageOf(planned: PlannedMessage): PlainMessage | Plug {
 }
 
 /** Business row and truth in the same transaction as the messages: what the truth says committed, committed. */
-async function writeTruth(manager: EntityManager, began: number, { n, messages: plan }: Planned): Promise<void> {
+async function writeTruth(
+  write: (statement: string) => Promise<unknown>,
+  began: number,
+  { n, messages: plan }: Planned,
+): Promise<void> {
   const messages = plan.map(({ key, transports, kind }) => `${key},${transports},${KINDS.indexOf(kind)}`).join(';');
-  const values = [settings.run, n, began, messages];
-  if (settings.store === 'postgres') {
-    await manager.query(
-      'with placed as (insert into orders (writer, n, placed) values ($1, $2, $5)) insert into truth values ($1, $2, $3, $4)',
-      [...values, plan.length],
-    );
-    return;
-  }
-  await manager.query('insert into orders (writer, n, placed) values (?, ?, ?)', [settings.run, n, plan.length]);
-  await manager.query('insert into truth values (?, ?, ?, ?)', values);
+  const { run, store } = settings;
+  const order = `insert into orders (writer, n, placed) values (${run}, ${n}, ${plan.length})`;
+  const truth = `insert into truth values (${run}, ${n}, ${began}, '${messages}')`;
+  if (store === 'postgres') await write(`with placed as (${order}) ${truth}`);
+  else for (const statement of [order, truth]) await write(statement);
 }
 
-async function transaction(dataSource: DataSource, outbox: OutboxService, planned: Planned): Promise<void> {
+async function transaction(database: ChaosDatabase, outbox: OutboxService, planned: Planned): Promise<void> {
   const { n, messages, hold: short, rollBack } = planned;
   const half = short.between === undefined ? messages.length : Math.ceil(messages.length / 2);
   const after = Math.max(short.after, hold);
   hold = 0;
   const began = now();
-  await dataSource.transaction(async (manager) => {
-    await writeTruth(manager, began, planned);
+  await database.transaction(async (tx) => {
+    await writeTruth((statement) => database.query(statement, tx), began, planned);
     if (short.before > 0) await pause(short.before);
-    await outbox.enqueue(messages.slice(0, half).map(messageOf), { manager });
+    await outbox.enqueue(messages.slice(0, half).map(messageOf), { tx });
     if (half < messages.length) {
       await pause(short.between);
-      await outbox.enqueue(messages.slice(half).map(messageOf), { manager });
+      await outbox.enqueue(messages.slice(half).map(messageOf), { tx });
     }
     if (after > 0) await pause(after);
     if (rollBack) throw new RollBack();
@@ -114,10 +121,10 @@ async function transaction(dataSource: DataSource, outbox: OutboxService, planne
 
 /** A transaction that the database ended for another one's sake runs again, as a whole: the same messages in a new one. */
 const TRIES = 20;
-async function untilThrough(dataSource: DataSource, outbox: OutboxService, planned: Planned): Promise<void> {
+async function untilThrough(database: ChaosDatabase, outbox: OutboxService, planned: Planned): Promise<void> {
   for (let tries = 1; ; tries += 1) {
     try {
-      return await transaction(dataSource, outbox, planned);
+      return await transaction(database, outbox, planned);
     } catch (error) {
       if (!(error instanceof OutboxTransactionConflictError) || tries === TRIES) throw error;
       part.add(['a', settings.run, planned.n, now()]);
@@ -126,7 +133,7 @@ async function untilThrough(dataSource: DataSource, outbox: OutboxService, plann
 }
 
 /** Starts so many transactions that the rate is kept on average; what was missed in an outage is not made up for. */
-async function pace(dataSource: DataSource, outbox: OutboxService): Promise<void> {
+async function pace(database: ChaosDatabase, outbox: OutboxService): Promise<void> {
   const ROWS = 5.5;
   let last = performance.now();
   let due = 0;
@@ -139,7 +146,7 @@ async function pace(dataSource: DataSource, outbox: OutboxService): Promise<void
       for (const planned of planner.next(settings.concurrency - open)) {
         due -= 1;
         open += 1;
-        void untilThrough(dataSource, outbox, planned)
+        void untilThrough(database, outbox, planned)
           .catch((error: unknown) => failed(error))
           .finally(() => (open -= 1));
       }
@@ -163,33 +170,35 @@ function complain(error: unknown): void {
 let releasing = false;
 
 /** An operator who releases blocked keys; one round at a time, or a round that takes long is never through. */
-async function release(dataSource: DataSource, outbox: OutboxService): Promise<void> {
+async function release(database: ChaosDatabase, outbox: OutboxService): Promise<void> {
   if (releasing) return;
   releasing = true;
   try {
-    await releaseAll(dataSource, outbox);
+    await releaseAll(database, outbox);
   } finally {
     releasing = false;
   }
 }
 
-async function releaseAll(dataSource: DataSource, outbox: OutboxService): Promise<void> {
-  const rows = (await dataSource.query(
+async function releaseAll(database: ChaosDatabase, outbox: OutboxService): Promise<void> {
+  const rows = await database.query(
     settings.store === 'postgres'
       ? 'select distinct key from outbox_parked where state = 4 and blocking'
       : 'select distinct convert(`key` using utf8mb4) as `key` from outbox_parked where state = 4 and blocking = 1',
-  )) as { key: string }[];
-  for (const { key } of rows) await outbox.release(key);
+  );
+  for (const { key } of rows) await outbox.release(key as string);
 }
 
 async function main(): Promise<void> {
+  const layer = await openLayer(settings.concurrency);
   const application = await NestFactory.createApplicationContext(
     {
       module: Writer,
       imports: [
-        TypeOrmModule.forRoot(typeOrmOptions(settings, settings.concurrency)),
+        ...layer.imports,
         OutboxModule.forRoot({
           ...outboxOptions(settings),
+          ...given(layer),
           relay: false,
           database: { setup: settings.createTables ? 'create' : 'check' },
         }),
@@ -197,16 +206,16 @@ async function main(): Promise<void> {
     },
     { logger: ['warn', 'error'], abortOnError: false },
   );
-  const [dataSource, outbox] = [application.get(DataSource), application.get(OutboxService)];
+  const [database, outbox] = [layer.use(application), application.get(OutboxService)];
   process.on('message', (order: Order) => {
     if (order.kind === 'rate') rate = order.messagesPerSecond;
     else if (order.kind === 'hold') hold = order.ms;
-    else if (order.kind === 'release') void release(dataSource, outbox).catch(complain);
+    else if (order.kind === 'release') void release(database, outbox).catch(complain);
     else if (order.kind === 'flush') void settle();
   });
   setInterval(() => tell({ kind: 'count', count: committed }), 200);
   tell({ kind: 'ready' });
-  await pace(dataSource, outbox);
+  await pace(database, outbox);
 }
 
 /** Everything that was begun has ended, and is in the history. */

@@ -1,25 +1,16 @@
 import type { DataSource, QueryRunner } from 'typeorm';
 import { OutboxModule, OutboxService, type Finding, type OutboxOptions } from '../../../lib/index.js';
 import { overridesToken } from '../../../lib/outbox.tokens.js';
-import { Applications, build, quiet, typeOrm, until } from '../../nest/support/app.js';
-import { createTestDatabase, type TestDatabase } from '../../support/databases.js';
+import { build, quiet, typeOrm, until, useApplications } from '../../nest/support/app.js';
 import { diagnose, follow, isWell, operator, problem, problems } from '../../support/doctor.js';
 import { describeOnEach } from '../../support/services.js';
 
 describeOnEach([], 'the doctor breaks nothing and names what is broken', (kind) => {
-  let database: TestDatabase;
   let admin: DataSource;
-  const applications = new Applications();
+  afterAll(() => admin.destroy());
+  const { applications, database } = useApplications(kind);
   const isPostgres = kind === 'postgres';
-  beforeAll(async () => {
-    database = await createTestDatabase(kind);
-    admin = await operator(database);
-  });
-  afterEach(() => applications.close());
-  afterAll(async () => {
-    await admin.destroy();
-    await database.drop();
-  });
+  beforeAll(async () => void (admin = await operator(database)));
   const start = (options: Partial<OutboxOptions> = { relay: false }, overrides: object = {}) =>
     applications.start(
       build([typeOrm(database), OutboxModule.forRoot(quiet(options))])

@@ -1,24 +1,15 @@
 import type { DataSource } from 'typeorm';
 import { OutboxModule, OutboxPartitionMaintainer, OutboxService } from '../../../lib/index.js';
-import { Applications, build, MoodyTransport, quiet, typeOrm, until } from '../../nest/support/app.js';
-import { createTestDatabase, type TestDatabase } from '../../support/databases.js';
+import { build, MoodyTransport, quiet, typeOrm, until, useApplications } from '../../nest/support/app.js';
 import { diagnose, isWell, operator, problem } from '../../support/doctor.js';
 import { DAY, dayName, insertAt } from '../../support/partitioned-archive.js';
 import { describeOnEach } from '../../support/services.js';
 
 describeOnEach([], 'an application whose archive is in partitions', (kind) => {
-  let database: TestDatabase;
   let admin: DataSource;
-  const applications = new Applications();
-  beforeAll(async () => {
-    database = await createTestDatabase(kind);
-    admin = await operator(database);
-  });
-  afterEach(() => applications.close());
-  afterAll(async () => {
-    await admin.destroy();
-    await database.drop();
-  });
+  afterAll(() => admin.destroy());
+  const { applications, database } = useApplications(kind);
+  beforeAll(async () => void (admin = await operator(database)));
   const start = (options: object) =>
     applications.start(build([typeOrm(database), OutboxModule.forRoot(quiet({ onPublished: 'archive', ...options }))]));
 

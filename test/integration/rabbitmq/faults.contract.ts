@@ -20,9 +20,7 @@ export function describeRabbitMqFaults(client: string): void {
     let observer: RabbitMqObserver;
     let proxy: TcpProxy;
     const opened: OutboxTransport[] = [];
-    beforeAll(async () => {
-      observer = await RabbitMqObserver.connect(requiredUrl('rabbitmq'));
-    });
+    beforeAll(async () => void (observer = await RabbitMqObserver.connect(requiredUrl('rabbitmq'))));
     afterAll(() => observer.close());
     beforeEach(async () => {
       proxy = await TcpProxy.start(requiredUrl('rabbitmq'));

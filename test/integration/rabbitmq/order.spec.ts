@@ -7,9 +7,7 @@ import { describeWith, requiredUrl } from '../../support/services.js';
 describeWith('rabbitmq', 'order per key through rabbitmq()', () => {
   let observer: RabbitMqObserver;
   const opened: OutboxTransport[] = [];
-  beforeAll(async () => {
-    observer = await RabbitMqObserver.connect(requiredUrl('rabbitmq'));
-  });
+  beforeAll(async () => void (observer = await RabbitMqObserver.connect(requiredUrl('rabbitmq'))));
   afterAll(async () => {
     await Promise.all(opened.map((transport) => transport.close?.()));
     await observer.close();

@@ -10,9 +10,7 @@ import { describeWith, requiredUrl } from '../../support/services.js';
 describeWith('rabbitmq', 'rabbitmq() on a real broker', () => {
   let observer: RabbitMqObserver;
   const opened: OutboxTransport[] = [];
-  beforeAll(async () => {
-    observer = await RabbitMqObserver.connect(requiredUrl('rabbitmq'));
-  });
+  beforeAll(async () => void (observer = await RabbitMqObserver.connect(requiredUrl('rabbitmq'))));
   afterAll(async () => {
     await Promise.all(opened.map((transport) => transport.close?.()));
     await observer.close();
