@@ -1,9 +1,10 @@
+import type { OutboxError } from '../../outbox.errors.js';
 import { found, isOk, type Finding } from '../diagnosis.js';
 import type { BrokerQuestion } from '../transport.js';
 import type { RedisClient } from './client.js';
 import { toFailure } from './errors.js';
 import type { RedisSettings } from './options.js';
-import { streamName, streamsOf, typeOf } from './streams.js';
+import { findMissing, streamName, streamsOf } from './streams.js';
 
 /** What a server says of itself, by name; `undefined`: it does not tell. */
 type Facts = Readonly<Record<string, string>> | undefined;
@@ -15,12 +16,11 @@ export async function diagnose(
 ): Promise<Finding[]> {
   const [info, config] = await Promise.all([infoOf(client), configOf(client)]);
   const streams = streamsOf(expected, settings.streamPrefix, STREAMS);
-  const places = await Promise.all(streams.map(async (stream) => ofStream(client, stream, settings, transport)));
   return [
     ofServer(transport, info),
     ...(info === undefined ? [] : [ofReplicas(transport, info, settings.waitReplicas?.replicas)]),
     ...(config === undefined ? [notTold(transport)] : [ofDisk(transport, config), ofMemory(transport, config)]),
-    ...places,
+    ...(await ofStreams(client, streams, settings.createStreams, transport)),
   ];
 }
 
@@ -88,24 +88,24 @@ function ofReplicas(transport: string, info: NonNullable<Facts>, wanted: number 
 
 function ofDisk(transport: string, { appendonly = '', appendfsync = '' }: NonNullable<Facts>): Finding {
   const evidence = { transport, appendonly, appendfsync };
-  if (appendonly !== 'yes')
-    return found(
-      'persistence',
-      'warning',
-      { text: `The server of '${transport}' writes no append-only file.`, evidence },
-      'A crash loses all messages since the last snapshot, although they count as published.',
-      'CONFIG SET appendonly yes, and the same in redis.conf.',
-    );
-  if (appendfsync === 'always')
+  if (appendonly === 'yes' && appendfsync === 'always')
     return isOk('persistence', `The server of '${transport}' syncs its file before it answers.`, evidence);
+  const [severity, what, lost] =
+    appendonly !== 'yes'
+      ? (['warning', 'writes no append-only file', 'A crash loses all messages since the last snapshot'] as const)
+      : appendfsync === 'everysec'
+        ? (['note', 'syncs its file once a second', 'A crash of the machine loses the last second or two'] as const)
+        : ([
+            'warning',
+            'leaves it to the system when its file is synced',
+            'A crash of the machine loses some',
+          ] as const);
   return found(
     'persistence',
-    appendfsync === 'no' ? 'warning' : 'note',
-    { text: `The server of '${transport}' answers before its file is on disk (appendfsync ${appendfsync}).`, evidence },
-    appendfsync === 'no'
-      ? 'A crash of the machine loses what the operating system has not written yet.'
-      : 'A crash of the machine loses the messages of the last second or two, although they count as published.',
-    'CONFIG SET appendfsync always, if that matters; each write then waits for the disk.',
+    severity,
+    { text: `The server of '${transport}' ${what}.`, evidence },
+    `${lost}, although they count as published.`,
+    'CONFIG SET appendonly yes, CONFIG SET appendfsync always, and the same in redis.conf; each write then waits for the disk.',
   );
 }
 
@@ -132,67 +132,38 @@ const notTold = (transport: string): Finding =>
     'Allow the login +config|get, or look up appendonly, appendfsync and maxmemory-policy at the provider.',
   );
 
-async function ofStream(
+/** Streams that take nothing; of the others, those that nobody reads. */
+async function ofStreams(
   client: RedisClient,
-  stream: string,
-  { createStreams, maxLength }: RedisSettings,
+  streams: readonly string[],
+  createStreams: boolean,
   transport: string,
-): Promise<Finding> {
-  const [type, name] = [await typeOf(client, stream), streamName(stream)];
-  const evidence = { transport, destination: name, type: String(type) };
-  if (typeof type !== 'string')
-    return found(
-      'not-asked',
-      'note',
-      { text: `Redis does not tell whether there is the ${name} (${type.code}).`, evidence },
-      'Whether messages get there is not known.',
-      'Allow the login +type and +xinfo.',
-    );
-  if (type === 'none' && createStreams) return isOk('destination', `The first message makes the ${name}.`, evidence);
-  if (type === 'none')
-    return found(
-      'destination-missing',
-      'error',
-      { text: `Redis has no ${name}, and createStreams is false.`, evidence },
-      'Its messages wait; no attempt is charged.',
-      `XGROUP CREATE ${stream} <group> 0 MKSTREAM`,
-    );
-  if (type !== 'stream')
-    return found(
-      'destination-missing',
-      'error',
-      { text: `The key of the ${name} holds a ${type}.`, evidence },
-      'Its messages wait; no attempt is charged.',
-      'Rename the key, or give streamPrefix.',
-    );
-  return ofGroups(name, evidence, maxLength, await ask(client, 'xinfo', ['groups', stream]));
-}
-
-function ofGroups(name: string, known: Finding['evidence'], maxLength: number | undefined, reply: unknown): Finding {
-  const groups = Array.isArray(reply) ? (reply as unknown[][]).map(pairs) : undefined;
-  const lag = Math.max(0, ...(groups ?? []).map((group) => Number(group['lag'] ?? 0)));
-  const evidence = { ...known, groups: groups?.length ?? null, lag };
-  if (groups?.length === 0)
-    return found(
-      'consumer-missing',
-      'note',
-      { text: `The ${name} has no consumer group.`, evidence },
-      'Unless somebody reads it by XREAD, what is published arrives nowhere. The stream grows.',
-      'XGROUP CREATE <stream> <group> 0',
-    );
-  if (maxLength !== undefined && lag > maxLength / 2)
-    return found(
-      'trimming',
-      'warning',
-      { text: `A consumer group of the ${name} is ${lag} entries behind; maxLength is ${maxLength}.`, evidence },
-      'What it has not read when the stream is longer than that is dropped.',
-      'Start more consumers, or raise maxLength.',
-    );
-  return isOk('destination', `Redis has the ${name}.`, evidence);
-}
-
-function pairs(flat: unknown[]): Record<string, unknown> {
-  return Object.fromEntries(flat.flatMap((name, n) => (n % 2 === 0 ? [[String(name), flat[n + 1]]] : [])));
+): Promise<Finding[]> {
+  const missing = await findMissing(client, streams, createStreams);
+  const errors = new Map(missing.map(({ destination, error }) => [destination, error as OutboxError]));
+  return Promise.all(
+    streams.map(async (stream) => {
+      const [destination, groups] = [streamName(stream), await ask(client, 'xinfo', ['groups', stream])];
+      const evidence = { transport, destination, groups: Array.isArray(groups) ? groups.length : null };
+      const error = errors.get(destination);
+      if (error !== undefined)
+        return found(
+          'destination-missing',
+          'error',
+          { text: error.message, evidence },
+          'Its messages wait; no attempt is charged.',
+          error.hint ?? null,
+        );
+      if (evidence.groups !== 0) return isOk('destination', `Redis takes messages for ${destination}.`, evidence);
+      return found(
+        'consumer-missing',
+        'note',
+        { text: `The ${destination} has no consumer group.`, evidence },
+        'Unless somebody reads it by XREAD, what is published arrives nowhere. The stream grows.',
+        `XGROUP CREATE ${stream} <group> 0`,
+      );
+    }),
+  );
 }
 
 /** Streams that one question names. */

@@ -28,14 +28,12 @@ export async function askBeside<Answer>(
   }
 }
 
-/** What a stream is at the server: `none`, `stream`, another type, or why it does not tell. */
-export async function typeOf(client: RedisClient, stream: string): Promise<string | RedisFailure> {
-  const refused = (error: unknown): RedisFailure => {
-    const failure = toFailure(error);
-    if (failure.isReply) return failure;
-    throw failure;
-  };
-  return client.call('type', [stream]).then(String, refused);
+/** Of a key: `none`, `stream`, another type; or that the login may not know. */
+async function typeOf(client: RedisClient, stream: string): Promise<string> {
+  return client.call('type', [stream]).then(String, (error: unknown) => {
+    if (toFailure(error).code === 'NOPERM') return 'stream';
+    throw error;
+  });
 }
 
 /** Streams that take nothing. A stream that the first message makes is not missing. */
@@ -46,7 +44,7 @@ export async function findMissing(
 ): Promise<MissingDestination[]> {
   const types = await Promise.all(streams.map((stream) => typeOf(client, stream)));
   return types.flatMap((type, n) => {
-    if (typeof type !== 'string' || type === 'stream' || (type === 'none' && createStreams)) return [];
+    if (type === 'stream' || (type === 'none' && createStreams)) return [];
     const destination = streamName(streams[n]!);
     const failure =
       type === 'none'

@@ -101,13 +101,13 @@ describeWithOwnRedis('whose fault it is what Redis says', () => {
     await server.client.config('SET', 'busy-reply-threshold', '1');
     const [transport, topic] = [await open(), stream()];
     const script = server.client.duplicate();
-    const killed = expect(script.eval('while true do end', 0)).rejects.toThrow('killed');
+    const ended = script.eval('while true do end', 0).catch(String);
     const batch = [contractMessage({ topic })];
     let results = await publish(transport, batch);
     while (results[0]!.ok) results = await publish(transport, batch); // until the script runs
     expect(results).toEqual([{ ok: false, blame: 'transport', error: error('TRANSPORT_UNAVAILABLE', 'BUSY') }]);
     await server.client.script('KILL' as never);
-    await killed;
+    expect(await ended).toContain('killed');
     script.disconnect();
     expectAllOk(await publish(transport, batch));
   });
