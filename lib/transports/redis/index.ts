@@ -1,0 +1,2 @@
+export { redis } from './redis.js';
+export type { RedisOptions } from './options.js';
