@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { between, pick, type Maker } from './fault.js';
 import type { Fleet } from './fleet.js';
-import { TRANSPORTS } from './settings.js';
+import { traitsOf, TRANSPORTS } from './settings.js';
 
 /**
  * One topic of a transport is gone for a while: its messages wait, without an attempt, and their keys behind them. The others
@@ -11,7 +11,8 @@ export const topicMissing: Maker = (fleet, random) => {
   const transport = pick(random, TRANSPORTS);
   const index = TRANSPORTS.indexOf(transport);
   // Where relays have to be held back.
-  const wires = fleet.settings.broker === 'kafka' ? fleet.relays.map(({ user }) => `${user}/broker`) : [];
+  const { isReadOut } = traitsOf(fleet.settings.broker);
+  const wires = isReadOut ? fleet.relays.map(({ user }) => `${user}/broker`) : [];
   return {
     locks: ['broker', ...wires],
     runs: 'all',

@@ -14,7 +14,7 @@ import type { BrokerServer } from './servers/broker.js';
 import type { DatabaseServer } from './servers/database.js';
 import { openBroker, openDatabase } from './servers/open.js';
 import { ChaosPgBouncer } from './servers/pgbouncer.js';
-import { BROKER_CONNECTIONS, RELAY, TRANSPORTS, type BrokerName, type Ordering, type StoreName } from './settings.js';
+import { BROKERS, RELAY, TRANSPORTS, type BrokerName, type Ordering, type StoreName } from './settings.js';
 
 /**
  * Real processes on real servers, with faults, and a checker that reads what happened.
@@ -52,7 +52,7 @@ const rate = Number(values.rate);
 const noScan = values['no-scan'];
 const only = values.faults === 'none' ? [] : values.faults?.split(',');
 const store = oneOf('store', values.store, ['postgres', 'mariadb', 'mysql']) as StoreName;
-const broker = oneOf('broker', values.broker, ['rabbitmq', 'kafka']) as BrokerName;
+const broker = oneOf('broker', values.broker, Object.keys(BROKERS)) as BrokerName;
 const ordering = oneOf('ordering', values.ordering, ['key', 'strict']) as Ordering;
 if (values.pooler && store !== 'postgres') refuse('--pooler is of PostgreSQL');
 if (values.replica && store === 'mysql') refuse('--replica is of PostgreSQL and MariaDB');
@@ -147,7 +147,7 @@ async function main(): Promise<number> {
 }
 
 function meta(versions: Readonly<Record<string, string>>): object {
-  const relay = { ...RELAY, maxBrokerConnections: BROKER_CONNECTIONS[broker] };
+  const relay = { ...RELAY, maxBrokerConnections: BROKERS[broker].connections };
   const { pooler, replica } = values;
   const servers = { store, pooler, replica, broker, ordering };
   return { seed, ...servers, noScan, seconds, rate, versions, transports: TRANSPORTS, relay };

@@ -1,6 +1,5 @@
 /** What the harness tells the processes that it starts. */
 export type StoreName = 'postgres' | 'mariadb' | 'mysql';
-export type BrokerName = 'rabbitmq' | 'kafka';
 /** Of the outbox: `key` promises nothing of transactions that overlap, `strict` the order of their commits. */
 export type Ordering = 'key' | 'strict';
 
@@ -14,7 +13,7 @@ export interface ProcessSettings {
   /** The file to which this process appends its part of the history. */
   readonly part: string;
   readonly databaseUrl: string;
-  /** `amqp://…`, or `host:port` of Kafka. */
+  /** `amqp://…` and the like, or `host:port` of Kafka. */
   readonly brokerUrl: string;
 }
 export interface RelaySettings extends ProcessSettings {
@@ -71,11 +70,24 @@ export const RELAY = {
   maxConnections: 4 + 1 + 2,
 } as const;
 
-/**
- * To the broker, of one relay: one for each transport, or one for each of a Kafka transport's four producers. And one for each
- * transport over which it asks whether a destination that was missing is there.
- */
-export const BROKER_CONNECTIONS: Readonly<Record<BrokerName, number>> = { rabbitmq: 4, kafka: 10 };
+export interface BrokerTraits {
+  /**
+   * To the broker, of one relay: one for each transport, or one for each of a Kafka transport's four producers. And one for each
+   * transport over which it asks whether a destination that was missing is there.
+   */
+  readonly connections: number;
+  /** Topics of one transport are read in the order in which they came, across topics. */
+  readonly isOneQueue: boolean;
+  /** What a topic took goes away with it, so that it is read out before. */
+  readonly isReadOut: boolean;
+}
+/** Each has a file of its own in `servers`, and `consume-…` and `transport-…` in `processes`. */
+export const BROKERS = {
+  rabbitmq: { connections: 4, isOneQueue: true, isReadOut: false },
+  kafka: { connections: 10, isOneQueue: false, isReadOut: true },
+};
+export type BrokerName = keyof typeof BROKERS;
+export const traitsOf = (broker: BrokerName): BrokerTraits => BROKERS[broker];
 
 export const TRANSPORTS = ['alpha', 'beta'] as const;
 /** A topic of each transport that comes and goes; `orders` is always there, and what goes to `nowhere` is at fault itself. */

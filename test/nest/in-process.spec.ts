@@ -10,9 +10,8 @@ import {
   type OutboxMessage,
   type OutboxOptions,
 } from '../../lib/index.js';
-import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith, describeOnEach } from '../support/services.js';
-import { Applications, build, failure, OrderPlaced, quiet, typeOrm, until } from './support/app.js';
+import { build, failure, OrderPlaced, quiet, typeOrm, until, useApplications } from './support/app.js';
 
 @OutboxEvent({
   type: 'parcel.sent',
@@ -25,15 +24,8 @@ class ParcelSent {
 }
 
 describeWith('postgres', '@OnOutboxEvent', () => {
-  let database: TestDatabase;
   let schema = 0;
-  const applications = new Applications();
-
-  beforeAll(async () => {
-    database = await createTestDatabase('postgres');
-  });
-  afterEach(() => applications.close());
-  afterAll(() => database.drop());
+  const { applications, database } = useApplications();
 
   /** Tables of its own for each test. */
   const fresh = (): OutboxOptions['database'] => ({ setup: 'create', prefix: `h${++schema}_` });
@@ -117,13 +109,7 @@ describeWith('postgres', '@OnOutboxEvent', () => {
 });
 
 describeOnEach([], 'the progress of handlers', (kind) => {
-  let database: TestDatabase;
-  const applications = new Applications();
-  beforeAll(async () => {
-    database = await createTestDatabase(kind);
-  });
-  afterEach(() => applications.close());
-  afterAll(() => database.drop());
+  const { applications, database } = useApplications(kind);
 
   it('calls on a retry only the handlers that have not succeeded, also after a restart', async () => {
     const calls: string[] = [];

@@ -1,26 +1,10 @@
 import { DataSource } from 'typeorm';
 import { NestApplication } from '../cli/support/nest-application.js';
+import { COMPILER } from '../cli/support/nest-fixtures.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith } from '../support/services.js';
 import { DocumentedModules } from './modules.js';
 import { copiedFiles, promised, runCopied, type ModuleType } from './copied.js';
-
-/** As Nest's CLI writes it. */
-const COMPILER = {
-  module: 'nodenext',
-  moduleResolution: 'nodenext',
-  target: 'ES2023',
-  esModuleInterop: true,
-  isolatedModules: true,
-  emitDecoratorMetadata: true,
-  experimentalDecorators: true,
-  strict: true,
-  strictPropertyInitialization: false,
-  skipLibCheck: true,
-  types: ['node', 'jest'],
-  rootDir: './src',
-  outDir: './dist',
-};
 
 describeWith('postgres', 'the test of the README', () => {
   const bodies: (() => Promise<void>)[] = [];
@@ -60,7 +44,7 @@ describeWith('postgres', 'the files of the README, copied into an application', 
       app = await NestApplication.create({
         ...copiedFiles(type),
         'package.json': JSON.stringify({ name: 'shop', type }),
-        'tsconfig.json': JSON.stringify({ compilerOptions: COMPILER, include: ['src'] }),
+        'tsconfig.json': JSON.stringify({ compilerOptions: { ...COMPILER, types: ['node', 'jest'] }, include: ['src'] }),
       });
       expect(await app.compile()).toEqual({ code: 0, stdout: '', stderr: '' });
 

@@ -1,22 +1,7 @@
 import { join } from 'node:path';
 import { NestApplication } from '../cli/support/nest-application.js';
+import { COMPILER } from '../cli/support/nest-fixtures.js';
 
-/** As Nest's CLI writes them, but for `declaration`: the types of a client of Prisma have no name through the link to this repository. */
-const COMPILER = {
-  module: 'nodenext',
-  moduleResolution: 'nodenext',
-  target: 'ES2023',
-  esModuleInterop: true,
-  isolatedModules: true,
-  emitDecoratorMetadata: true,
-  experimentalDecorators: true,
-  strict: true,
-  strictPropertyInitialization: false,
-  skipLibCheck: true,
-  types: ['node'],
-  rootDir: './src',
-  outDir: './dist',
-};
 const COMPILE = join(process.cwd(), 'node_modules', 'typescript7', 'bin', 'tsc');
 /** `prisma generate` asks for the engine of `prisma migrate`, which it does not run. */
 const NO_DOWNLOAD = { PRISMA_SCHEMA_ENGINE_BINARY: process.execPath, CHECKPOINT_DISABLE: '1' };

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { connect, type Socket } from 'node:net';
 import { Kafka, logLevel, type Admin, type ISocketFactory, type KafkaConfig, type KafkaMessage } from 'kafkajs';
-import type { OutboxMessage } from '../../lib/index.js';
+import type { OutboxMessage, OutboxTransport } from '../../lib/index.js';
+import { kafka, type KafkaOptions } from '../../lib/transports/kafka/index.js';
 import { contractMessage, type ContractMessageFields } from './publish.js';
 import type { TcpProxy } from './tcp-proxy.js';
 import { requiredUrl } from './services.js';
@@ -167,4 +168,24 @@ export async function eventually(
     if (Date.now() > end) throw new Error(`never happened: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 10));
   }
+}
+
+export const text = (value: unknown): unknown =>
+  value === null || value === undefined ? value : Buffer.from(value as Buffer).toString();
+
+/** Transports that are closed after each test of a file, and its topics. */
+export function kafkaTransports() {
+  const topics = new TestTopics();
+  const opened: OutboxTransport[] = [];
+  const open = async (options: Partial<KafkaOptions> = {}) => {
+    const transport = await kafka({ client: kafkaConfig(), ...options }).create();
+    opened.push(transport);
+    return transport;
+  };
+  beforeAll(() => topics.start());
+  afterEach(async () => {
+    await Promise.all(opened.splice(0).map((transport) => transport.close!()));
+  });
+  afterAll(() => topics.stop());
+  return { topics, open };
 }

@@ -52,7 +52,7 @@ class Reader {
  * Two topics for each transport: one that stays, and one that comes and goes, which has a reader of its own each time. Sightings may
  * be late, sometimes by half a minute, so that the time that counts is the broker's.
  */
-export async function consumeKafka(url: string, transports: readonly string[], sight: Sight): Promise<Visitor> {
+export async function consume(url: string, transports: readonly string[], sight: Sight): Promise<Visitor> {
   const kafka = new Kafka({
     clientId: 'chaos-consumer',
     brokers: [url],

@@ -5,7 +5,7 @@ import type { Sight } from './consumer-process.js';
 const ACKNOWLEDGE_EVERY = 50;
 
 /** One queue for each transport. A lost connection is opened again; what was not acknowledged comes marked as redelivered. */
-export async function consumeRabbitMq(url: string, transports: readonly string[], sight: Sight): Promise<void> {
+export async function consume(url: string, transports: readonly string[], sight: Sight): Promise<void> {
   return new Promise((resolve) => {
     const loop = async (): Promise<never> => {
       for (;;) {
@@ -27,7 +27,7 @@ async function open(url: string, transports: readonly string[], sight: Sight): P
   connection.on('error', () => undefined);
   const closed = new Promise<void>((resolve) => connection.once('close', () => resolve()));
   try {
-    const channels = await Promise.all(transports.map((name, index) => consume(connection, name, index, sight)));
+    const channels = await Promise.all(transports.map((name, index) => consumeQueue(connection, name, index, sight)));
     return { closed: closed.finally(() => channels.forEach((end) => end())) };
   } catch (error) {
     await connection.close().catch(() => undefined);
@@ -35,7 +35,12 @@ async function open(url: string, transports: readonly string[], sight: Sight): P
   }
 }
 
-async function consume(connection: ChannelModel, queue: string, transport: number, sight: Sight): Promise<() => void> {
+async function consumeQueue(
+  connection: ChannelModel,
+  queue: string,
+  transport: number,
+  sight: Sight,
+): Promise<() => void> {
   const channel: Channel = await connection.createChannel();
   channel.on('error', () => undefined);
   await channel.prefetch(2_000);

@@ -2,8 +2,6 @@
 import { Part } from '../part.js';
 import { clockSince, readSettings, tell, TRANSPORTS, type ConsumerSettings, type Order } from '../settings.js';
 import { uidIn } from '../workload.js';
-import { consumeKafka } from './consume-kafka.js';
-import { consumeRabbitMq } from './consume-rabbitmq.js';
 
 const settings = readSettings<ConsumerSettings>();
 const now = clockSince(settings.origin);
@@ -37,6 +35,8 @@ export interface Visitor {
   /** Reads it again, from its beginning, if it has left it. */
   join(transport: number): Promise<void>;
 }
+/** Reads from now on, over any loss of its connection. The visitor: for brokers whose topics are read out before they go. */
+export type Consume = (url: string, transports: readonly string[], sight: Sight) => Promise<Visitor | void>;
 let visitor: Visitor | undefined;
 
 async function visit({ kind, transport }: Order & { kind: 'leave' | 'join' }): Promise<void> {
@@ -90,8 +90,8 @@ function end(error: unknown): void {
 
 async function main(): Promise<void> {
   const { broker, brokerUrl } = settings;
-  if (broker === 'rabbitmq') await consumeRabbitMq(brokerUrl, TRANSPORTS, sight);
-  else visitor = await consumeKafka(brokerUrl, TRANSPORTS, sight);
+  const { consume } = (await import(`./consume-${broker}.js`)) as { consume: Consume };
+  visitor = (await consume(brokerUrl, TRANSPORTS, sight)) ?? undefined;
   tell({ kind: 'ready' });
 }
 main().catch(end);

@@ -1,9 +1,20 @@
 import type { TypeOrmModuleOptions } from '@nestjs/typeorm';
-import type { Classifier, OutboxOptions } from '../../../lib/index.js';
-import { kafka } from '../../../lib/transports/kafka/index.js';
-import { rabbitmq } from '../../../lib/transports/rabbitmq/index.js';
-import { connect } from 'node:net';
-import { RELAY, TRANSPORTS, type ProcessSettings, type RelaySettings } from '../settings.js';
+import type { Classifier, OutboxOptions, TransportDefinition } from '../../../lib/index.js';
+import { readSettings, RELAY, TRANSPORTS, type ProcessSettings, type RelaySettings } from '../settings.js';
+
+/** What a broker's file `transport-….ts` has. */
+interface BrokerTransport {
+  /**
+   * Each message says which life of which relay published it. Topics: `orders` and `seasonal`, which the consumer reads, and
+   * `nowhere`, whose messages are at fault themselves.
+   */
+  transport(settings: TransportSettings, name: string): TransportDefinition;
+  /** Where the transport would have them wait for `nowhere`. */
+  readonly classify?: Classifier;
+}
+export type TransportSettings = ProcessSettings & Partial<RelaySettings>;
+const { broker } = readSettings();
+const { transport, classify } = (await import(`./transport-${broker}.js`)) as BrokerTransport;
 
 export function typeOrmOptions({ store, databaseUrl }: ProcessSettings, poolSize: number): TypeOrmModuleOptions {
   const common = { url: databaseUrl, retryAttempts: 0, poolSize };
@@ -12,7 +23,7 @@ export function typeOrmOptions({ store, databaseUrl }: ProcessSettings, poolSize
 }
 
 /** The same in writers and relays, as in one application of which some instances only enqueue. */
-export function outboxOptions(settings: ProcessSettings & Partial<RelaySettings>): OutboxOptions {
+export function outboxOptions(settings: TransportSettings): OutboxOptions {
   const { lease, pollInterval, publishTimeout, shutdownTimeout, batchSize, batchesInFlight, buckets } = RELAY;
   const { listenUrl } = settings;
   return {
@@ -28,29 +39,7 @@ export function outboxOptions(settings: ProcessSettings & Partial<RelaySettings>
     batchesInFlight,
     buckets,
     onDead: 'skip',
-    // What no queue takes would wait for one: of the topic `nowhere` it is the message that nobody takes.
-    retry: { initial: 100, max: 500, maxAttempts: 4, errorHistory: 2, classify: unroutableIsAtFault },
+    retry: { initial: 100, max: 500, maxAttempts: 4, errorHistory: 2, ...(classify !== undefined && { classify }) },
     logLevel: 'warn',
   };
-}
-
-const unroutableIsAtFault: Classifier = (error, { topic }) => {
-  const { code, reason } = error as { code?: unknown; reason?: unknown };
-  return topic === 'nowhere' && code === 'PUBLISH_REJECTED' && reason === 'unroutable' ? 'message' : undefined;
-};
-
-/** Each message says which life of which relay published it. Topics: `orders` and `seasonal`, which the consumer reads, and `nowhere`. */
-function transport(settings: ProcessSettings & Partial<RelaySettings>, name: string) {
-  const { broker, brokerUrl, brokerPort = 0, run = 0 } = settings;
-  if (broker === 'rabbitmq') return rabbitmq({ url: brokerUrl, exchange: name, appId: String(run) });
-  const socketFactory = ({ onConnect }: { onConnect: () => void }) => {
-    const socket = connect({ host: '127.0.0.1', port: brokerPort }, onConnect);
-    socket.setNoDelay(true);
-    return socket;
-  };
-  return kafka({
-    client: { clientId: 'chaos', brokers: [brokerUrl], connectionTimeout: 2_000, socketFactory },
-    topicPrefix: `${name}.`,
-    headers: { run: String(run) },
-  });
 }

@@ -13,7 +13,16 @@ import {
 } from '../../../lib/index.js';
 import { Part } from '../part.js';
 import { Planner, type Planned } from '../plan.js';
-import { clockSince, readSettings, SEASONAL, tell, TRANSPORTS, type Order, type WriterSettings } from '../settings.js';
+import {
+  clockSince,
+  readSettings,
+  SEASONAL,
+  tell,
+  traitsOf,
+  TRANSPORTS,
+  type Order,
+  type WriterSettings,
+} from '../settings.js';
 import { isSeasonal, KINDS, payloadOf, randomFrom, type PlannedMessage } from '../workload.js';
 import { outboxOptions, typeOrmOptions } from './options.js';
 
@@ -61,7 +70,7 @@ const keyName = (key: number): string | null => (key < 0 ? null : `key-${key}`);
 
 function messageOf(planned: PlannedMessage): PlainMessage | Plug {
   const { uid, key, transports, kind } = planned;
-  const topic = isSeasonal(planned, settings.broker === 'rabbitmq') ? SEASONAL : 'orders';
+  const topic = isSeasonal(planned, traitsOf(settings.broker).isOneQueue) ? SEASONAL : 'orders';
   if (kind === 'plug') return new Plug(keyName(key), bodyOf(uid));
   return {
     type: kind === 'poison' ? 'order.poisoned' : 'order.placed',

@@ -24,8 +24,10 @@ interface KafkaBroker {
   stop(): Promise<void>;
 }
 
+export const open = (): Promise<BrokerServer> => ChaosKafka.open();
+
 /** Topics `alpha.orders` and `alpha.seasonal`, and of beta the same; to `alpha.nowhere` and `beta.nowhere` every message is too large. */
-export class ChaosKafka extends OwnServer implements BrokerServer {
+class ChaosKafka extends OwnServer implements BrokerServer {
   version = '';
 
   private constructor(private readonly broker: KafkaBroker) {

@@ -13,6 +13,6 @@ export async function openDatabase(store: StoreName, withReplica: boolean): Prom
 }
 
 export async function openBroker(broker: BrokerName): Promise<BrokerServer> {
-  if (broker === 'rabbitmq') return (await import('./rabbitmq.js')).ChaosRabbitMq.open();
-  return (await import('./kafka.js')).ChaosKafka.open();
+  const { open } = (await import(`./${broker}.js`)) as { open(): Promise<BrokerServer> };
+  return open();
 }

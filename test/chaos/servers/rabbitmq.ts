@@ -8,8 +8,10 @@ import { OwnServer } from './own-server.js';
 /** As whom relays and writers come. */
 const USER = 'relay';
 
+export const open = (): Promise<BrokerServer> => ChaosRabbitMq.open();
+
 /** One exchange and one quorum queue for each transport, for two topics; nothing is bound to the topic `nowhere`. */
-export class ChaosRabbitMq extends OwnServer implements BrokerServer {
+class ChaosRabbitMq extends OwnServer implements BrokerServer {
   version = '';
 
   private constructor(private readonly node: RabbitMqNode) {

@@ -1,7 +1,8 @@
 /** The files of applications, as Nest's CLI makes them, with TypeORM. */
 type Files = Readonly<Record<string, string>>;
 
-const COMPILER = {
+/** As Nest's CLI writes them, but for `declaration`: the types of a client of Prisma have no name through the link to this repository. */
+export const COMPILER = {
   module: 'nodenext',
   moduleResolution: 'nodenext',
   target: 'ES2023',

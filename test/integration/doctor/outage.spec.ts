@@ -1,28 +1,19 @@
 import type { INestApplicationContext } from '@nestjs/common';
 import { OutboxModule, OutboxService, type OutboxOptions } from '../../../lib/index.js';
 import {
-  Applications,
   build,
   CollectingTransport,
   OrderPlaced,
   quiet,
   typeOrm,
   until,
+  useApplications,
 } from '../../nest/support/app.js';
-import { createTestDatabase, type TestDatabase } from '../../support/databases.js';
 import { diagnose } from '../../support/doctor.js';
 import { describeOnEach } from '../../support/services.js';
 
 describeOnEach([], 'for how long the broker may be down', (kind) => {
-  let database: TestDatabase;
-  const applications = new Applications();
-  beforeEach(async () => {
-    database = await createTestDatabase(kind);
-  });
-  afterEach(async () => {
-    await applications.close();
-    await database.drop();
-  });
+  const { applications, database } = useApplications(kind, 'test');
   const start = (options: Partial<OutboxOptions> = { relay: false }) =>
     applications.start(build([typeOrm(database), OutboxModule.forRoot(quiet(options))]));
   const enqueue = async (app: INestApplicationContext, count: number): Promise<void> => {

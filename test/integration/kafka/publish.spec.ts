@@ -1,32 +1,17 @@
 import { Kafka, Partitioners } from 'kafkajs';
-import type { OutboxTransport } from '../../../lib/index.js';
 import { keyText } from '../../../lib/message/key-bytes.js';
-import { kafka, type KafkaOptions } from '../../../lib/transports/kafka/index.js';
 import type { KafkaTransport } from '../../../lib/transports/kafka/transport.js';
 import { contractMessage, publish, expectAllOk } from '../../support/publish.js';
-import { eventually, kafkaConfig, messages, TestTopics } from '../../support/kafka.js';
+import { eventually, kafkaConfig, kafkaTransports, messages, text } from '../../support/kafka.js';
 import { describeWith } from '../../support/services.js';
 
-const text = (value: unknown) =>
-  value === null || value === undefined ? value : Buffer.from(value as Buffer).toString();
 /** The partition that kafkajs 1.16.0 chose by default, of twelve; a Java client agrees on two of them. */
 const OF_KAFKAJS_1 = { 'order-4711': 11, a: 7, abc: 11, Größe: 6, k1: 5, k5: 7, ['x'.repeat(250)]: 7 };
 /** Of a queue of kafkajs. */
 const hasNoTimer = (queue: { readonly throttleCheckTimeoutId?: unknown }) => queue.throttleCheckTimeoutId === null;
 
 describeWith('kafka', 'kafka() publishes', () => {
-  const topics = new TestTopics();
-  const opened: OutboxTransport[] = [];
-  const open = async (options: Partial<KafkaOptions> = {}) => {
-    const transport = await kafka({ client: kafkaConfig(), ...options }).create();
-    opened.push(transport);
-    return transport;
-  };
-  beforeAll(() => topics.start());
-  afterEach(async () => {
-    await Promise.all(opened.splice(0).map((transport) => transport.close!()));
-  });
-  afterAll(() => topics.stop());
+  const { topics, open } = kafkaTransports();
 
   it('N10: with another producer before the numbers of a partition begin anew, which kafkajs has wrong', async () => {
     const topic = await topics.create();

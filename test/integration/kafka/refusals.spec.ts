@@ -1,27 +1,11 @@
 import { Kafka } from 'kafkajs';
-import type { OutboxTransport } from '../../../lib/index.js';
-import { kafka, type KafkaOptions } from '../../../lib/transports/kafka/index.js';
 import { contractMessage, publish, expectAllOk } from '../../support/publish.js';
-import { kafkaConfig, messages, TestTopics, type ReadRecord } from '../../support/kafka.js';
+import { kafkaConfig, kafkaTransports, messages, TestTopics, text, type ReadRecord } from '../../support/kafka.js';
 import { describeWith } from '../../support/services.js';
 import { until } from '../../support/until.js';
 
-const text = (value: unknown) =>
-  value === null || value === undefined ? value : Buffer.from(value as Buffer).toString();
-
 describeWith('kafka', 'kafka() refuses and commits', () => {
-  const topics = new TestTopics();
-  const opened: OutboxTransport[] = [];
-  const open = async (options: Partial<KafkaOptions> = {}) => {
-    const transport = await kafka({ client: kafkaConfig(), ...options }).create();
-    opened.push(transport);
-    return transport;
-  };
-  beforeAll(() => topics.start());
-  afterEach(async () => {
-    await Promise.all(opened.splice(0).map((transport) => transport.close!()));
-  });
-  afterAll(() => topics.stop());
+  const { topics, open } = kafkaTransports();
 
   describe('refusals', () => {
     it('a message that is too large is dead at once, its neighbours are published', async () => {

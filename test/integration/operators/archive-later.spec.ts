@@ -1,7 +1,6 @@
 import { DataSource } from 'typeorm';
 import { OutboxCleaner, OutboxDispatcher, OutboxModule, OutboxService } from '../../../lib/index.js';
-import { Applications, build, CollectingTransport, OrderPlaced, quiet, typeOrm } from '../../nest/support/app.js';
-import { createTestDatabase, type TestDatabase } from '../../support/databases.js';
+import { build, CollectingTransport, OrderPlaced, quiet, typeOrm, useApplications } from '../../nest/support/app.js';
 import { describeWith, DATABASES } from '../../support/services.js';
 import { until } from '../../support/until.js';
 
@@ -11,13 +10,7 @@ const ENOUGH = 60;
 
 describe.each(DATABASES)('`onPublished` that changes while messages are written, on %s', (kind) => {
   describeWith(kind, kind, () => {
-    const applications = new Applications();
-    let database: TestDatabase;
-    beforeEach(async () => (database = await createTestDatabase(kind)));
-    afterEach(async () => {
-      await applications.close();
-      await database?.drop();
-    });
+    const { applications, database } = useApplications(kind, 'test');
 
     /** One deployment: its relay runs beside that of the one before, as in a rolling update. */
     async function deploy(onPublished: 'delete' | 'archive') {

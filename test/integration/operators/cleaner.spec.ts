@@ -13,8 +13,7 @@ import type { ResolvedOptions } from '../../../lib/outbox.options.js';
 import type { Cleaning, CleanStore } from '../../../lib/store/admin-store.js';
 import type { Lease } from '../../../lib/store/lease-store.js';
 import type { ParkEntry } from '../../../lib/store/ready-store.js';
-import { Applications, build, quiet, typeOrm } from '../../nest/support/app.js';
-import { createTestDatabase, type TestDatabase } from '../../support/databases.js';
+import { build, quiet, typeOrm, useApplications } from '../../nest/support/app.js';
 import { createHarness, RecordedHooks, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { FakeClock } from '../../../lib/testing/fake-clock.js';
 import { describeWith, DATABASES } from '../../support/services.js';
@@ -246,13 +245,7 @@ describe.each(DATABASES)('OutboxCleaner', (kind) => {
   });
 
   describeWith(kind, `with a dead-letter hook on ${kind}`, () => {
-    let database: TestDatabase;
-    const applications = new Applications();
-    beforeAll(async () => {
-      database = await createTestDatabase(kind);
-    });
-    afterEach(() => applications.close());
-    afterAll(() => database.drop());
+    const { applications, database } = useApplications(kind);
 
     it('keeps a dead letter until the hook was told of it', async () => {
       let listens = false;

@@ -1,8 +1,8 @@
 import type { OutboxStore } from '../../../lib/index.js';
 import { EventEmitter, once } from 'node:events';
-import { DataSource } from 'typeorm';
-import { createHarness, ScriptedTransport, wrapped, type Harness } from '../../support/relay.js';
+import { ScriptedTransport, wrapped } from '../../support/relay.js';
 import { describeWith } from '../../support/services.js';
+import { withDeadRows } from './dead-rows.js';
 
 /** A fifth of a second and more, where all of them are walked over in one statement. */
 const DEAD = 500_000;
@@ -10,28 +10,14 @@ const DEAD = 500_000;
 const UNTIMED = 65_536;
 
 describeWith('postgres', 'a take-over while a snapshot is held that keeps half a million dead rows', () => {
-  let harness: Harness;
-  const closing: (() => unknown)[] = [];
-  beforeEach(async () => {
-    harness = await createHarness('postgres', { pollInterval: 50 });
-    closing.push(() => harness.close());
-    const holder = await new DataSource(harness.database.options).initialize();
-    closing.push(() => holder.destroy());
-    const runner = holder.createQueryRunner();
-    await runner.startTransaction('REPEATABLE READ');
-    await runner.query('select count(*) from outbox_ready');
-    closing.push(() => runner.rollbackTransaction().then(() => runner.release()));
-    await harness.dataSource.query(`insert into outbox_ready (transport, bucket, id, topic, type, payload)
+  const dead = withDeadRows('postgres', async (dataSource) => {
+    await dataSource.query(`insert into outbox_ready (transport, bucket, id, topic, type, payload)
       select 0, g % 2, gen_random_uuid(), 't', 't', '' from generate_series(1, ${DEAD}) g`);
-    await harness.dataSource.query('delete from outbox_ready');
-  });
-  afterEach(async () => {
-    for (const close of closing.splice(0).reverse()) await close();
   });
 
   it('Q5: dead rows are walked over about once, in reads of milliseconds, and what is behind them is published, in order', async () => {
     const texts = Array.from({ length: 20 }, (_, n) => String(n));
-    for (const text of texts) await harness.enqueue([{ bucket: 1, key: 'k', payload: Buffer.from(text) }]);
+    for (const text of texts) await dead.harness.enqueue([{ bucket: 1, key: 'k', payload: Buffer.from(text) }]);
     const transport = new ScriptedTransport();
     const unlimited: unknown[] = [];
     const wrapStore = (store: OutboxStore): OutboxStore =>
@@ -42,14 +28,14 @@ describeWith('postgres', 'a take-over while a snapshot is held that keeps half a
           return store.ready.fetch(request);
         },
       });
-    await harness.relay({ default: transport }, {}, { wrapStore }).dispatcher.start();
+    await dead.harness.relay({ default: transport }, {}, { wrapStore }).dispatcher.start();
     await transport.until(() => transport.published.length >= texts.length, 60_000);
     expect(transport.texts).toEqual(texts);
     expect(unlimited).toEqual([]);
   });
 
   it('Q7: a live row below the dead ones is published at once, and each of these is walked over once, in reads of milliseconds', async () => {
-    await harness.dataSource.query(`insert into outbox_ready (transport, bucket, seq, id, topic, type, payload)
+    await dead.harness.dataSource.query(`insert into outbox_ready (transport, bucket, seq, id, topic, type, payload)
       overriding system value select 0, g, 1, gen_random_uuid(), 't', 't', 'low' from generate_series(0, 1) g`);
     const transport = new ScriptedTransport();
     const unlimited: unknown[] = [];
@@ -73,7 +59,7 @@ describeWith('postgres', 'a take-over while a snapshot is held that keeps half a
         },
       });
     const isPassed = once(passed, 'it', { signal: AbortSignal.timeout(60_000) });
-    await harness.relay({ default: transport }, {}, { wrapStore }).dispatcher.start();
+    await dead.harness.relay({ default: transport }, {}, { wrapStore }).dispatcher.start();
     await transport.until(() => transport.published.length === 2, 60_000);
     await isPassed;
     expect(transport.texts).toEqual(['low', 'low']);
@@ -83,8 +69,8 @@ describeWith('postgres', 'a take-over while a snapshot is held that keeps half a
 
   it('Q7: a read that is given up after milliseconds leaves its session as it was', async () => {
     const request = { transport: 0, positions: [{ bucket: 0, after: '0' }], perBucket: 16, limit: 100 };
-    const { session } = await harness.store.ready.fetch({ ...request, positions: [] });
-    await expect(harness.store.ready.fetch({ ...request, within: 1 })).rejects.toMatchObject({ code: '57014' });
-    expect(await harness.store.ready.fetch(request)).toMatchObject({ session, messages: [] });
+    const { session } = await dead.harness.store.ready.fetch({ ...request, positions: [] });
+    await expect(dead.harness.store.ready.fetch({ ...request, within: 1 })).rejects.toMatchObject({ code: '57014' });
+    expect(await dead.harness.store.ready.fetch(request)).toMatchObject({ session, messages: [] });
   });
 });
