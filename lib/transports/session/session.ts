@@ -66,7 +66,10 @@ export interface BrokerClient {
   readonly limits: TransportLimits;
   /** Opens a connection, or gives up when `signal` is aborted. */
   open(signal: AbortSignal, events: SessionEvents): Promise<BrokerSession>;
-  /** @param message the one that was refused; absent: the connection failed, or could not be made */
+  /**
+   * @param error of the client, or an `OutboxError` of the transport itself: it was closed, or its time was over
+   * @param message the one that was refused; absent: the connection failed, or could not be made
+   */
   judge(error: unknown, message?: OutboxMessage): Verdict;
   /** Must not throw. */
   destinationOf?(message: OutboxMessage): string | readonly string[];

@@ -1,4 +1,5 @@
 import type { OutboxMessage } from '../../outbox-message.js';
+import { OutboxError } from '../../outbox.errors.js';
 import { systemClock, within } from '../../time/clock.js';
 import { abortable } from '../abortable.js';
 import { Deadline } from '../deadline.js';
@@ -34,6 +35,7 @@ export class SessionTransport extends OutboxTransport {
   private readonly window = new Window();
   /** Of each publish that is under way. */
   private readonly deadlines = new Set<Deadline>();
+  private isPumping = false;
   private blocked: string | undefined;
   private closed = false;
   private lastFailure: string | undefined;
@@ -63,6 +65,7 @@ export class SessionTransport extends OutboxTransport {
       this.window.landed(send, end);
       report(context, send.index, this.resultOf(send, end));
       if (--left === 0) land();
+      this.pump();
     };
     const sends = batch.map((message, index) => new FlightSend(message, deadline, onEnd, index));
     this.deadlines.add(deadline);
@@ -77,7 +80,6 @@ export class SessionTransport extends OutboxTransport {
     this.deadlines.delete(deadline);
     deadline.dispose();
     this.window.sweep();
-    this.pump();
   }
 
   override destinationOf(message: OutboxMessage): string | readonly string[] {
@@ -96,7 +98,7 @@ export class SessionTransport extends OutboxTransport {
   }
 
   override reset(): void {
-    this.drop(new Error('The transport was reset.'));
+    this.drop(unavailable('The transport was reset.'));
   }
 
   override async close(): Promise<void> {
@@ -104,11 +106,11 @@ export class SessionTransport extends OutboxTransport {
     const { session } = this;
     const isIdle = this.window.inFlight.size === 0 && this.window.waiting.length === 0;
     // What waits for its answer now gets its verdict now, so it must not arrive later.
-    if (!isIdle || session === undefined) return this.drop(new Error('The transport was closed.'));
+    if (!isIdle || session === undefined) return this.drop(unavailable('The transport was closed.'));
     [this.session, this.closing] = [undefined, session];
     const isClosed = await within(systemClock, CLOSE_TIMEOUT, session.close()).catch(() => false);
     this.closing = undefined;
-    if (!isClosed) session.destroy(new Error('The transport was closed.'));
+    if (!isClosed) session.destroy(unavailable('The transport was closed.'));
   }
 
   override health(): TransportHealth {
@@ -123,7 +125,7 @@ export class SessionTransport extends OutboxTransport {
 
   /** One attempt for all that wait. */
   private ensureOpen(): Promise<BrokerSession> {
-    if (this.closed) return Promise.reject(new Error('The transport is closed.'));
+    if (this.closed) return Promise.reject(unavailable('The transport is closed.'));
     if (this.session !== undefined) return Promise.resolve(this.session);
     this.opening ??= this.open();
     return this.opening.session;
@@ -133,7 +135,7 @@ export class SessionTransport extends OutboxTransport {
     const abort = new AbortController();
     const { signal } = abort;
     const giveUp = (): void =>
-      abort.abort(new Error(`${this.client.name} did not let us in within ${OPEN_TIMEOUT} ms.`));
+      abort.abort(timedOut(`${this.client.name} did not let us in within ${OPEN_TIMEOUT} ms.`));
     const cancel = systemClock.after(OPEN_TIMEOUT, giveUp);
     let opened: BrokerSession | undefined;
     let blocked: string | undefined;
@@ -169,7 +171,17 @@ export class SessionTransport extends OutboxTransport {
     return opening;
   }
 
+  /** Soon, so that what several answers made room for goes together, and never within a `send`. */
   private pump(): void {
+    if (this.isPumping || this.window.waiting.length === 0) return;
+    this.isPumping = true;
+    queueMicrotask(() => {
+      this.isPumping = false;
+      this.sendWaiting();
+    });
+  }
+
+  private sendWaiting(): void {
     const { session } = this;
     if (session === undefined || this.blocked !== undefined) return;
     const sends = this.window.take(session.window).filter((send) => !send.isSettled);
@@ -186,7 +198,7 @@ export class SessionTransport extends OutboxTransport {
   private expire(sends: readonly FlightSend[], reason: unknown): void {
     const open = sends.filter((send) => !send.isSettled);
     const sent = open.filter((send) => this.window.inFlight.has(send));
-    const error = reason instanceof Error ? reason : new Error(`${this.client.name} did not answer in time.`);
+    const error = reason instanceof Error ? reason : timedOut(`${this.client.name} did not answer in time.`);
     if (this.session?.takeBack !== undefined) this.session.takeBack(sent);
     // Nothing less than its end keeps back what the client may still hold.
     else if (sent.some((send) => !this.window.hasLeft(send))) return this.drop(error, open);
@@ -264,6 +276,9 @@ interface Opening {
 const OPEN_TIMEOUT = 30_000;
 /** Milliseconds. */
 const CLOSE_TIMEOUT = 3_000;
+
+const timedOut = (text: string): OutboxError => new OutboxError('PUBLISH_TIMEOUT', text);
+const unavailable = (text: string): OutboxError => new OutboxError('TRANSPORT_UNAVAILABLE', text);
 
 /** What is thrown here would end in the reader of the broker's client. */
 function report(context: PublishContext, index: number, result: PublishResult): void {

@@ -4,7 +4,7 @@ import { contractMessage, probePublish, publish } from '../../support/publish.js
 
 /** A session whose broker is the test. */
 class ScriptedSession implements BrokerSession {
-  readonly window = 10;
+  readonly window = 3;
   readonly sent: Send[] = [];
   destroyedBy: unknown;
   takeBack?: (sends: readonly Send[]) => void;
@@ -39,6 +39,8 @@ class ScriptedBroker implements BrokerClient {
   judge = () => ({ fault: 'message' as const });
 }
 
+/** What goes together has gone. */
+const soon = () => Promise.resolve();
 const messages = (count: number) =>
   Array.from({ length: count }, (_, n) => contractMessage({ topic: 'orders', key: `${n}` }));
 
@@ -59,6 +61,7 @@ describe('a transport over one session', () => {
     const end = new AbortController();
     const first = publishUntil(end.signal, transport, messages(1));
     const second = publish(transport, messages(1));
+    await soon();
     session.sent[1]!.unsendable(new Error('too large'));
     end.abort();
     expect(await second).toMatchObject([{ blame: 'message' }]);
@@ -70,6 +73,7 @@ describe('a transport over one session', () => {
     const { transport, session } = await connected();
     const end = new AbortController();
     const both = publishUntil(end.signal, transport, messages(2));
+    await soon();
     session.sent[1]!.taken();
     end.abort();
     expect(await both).toMatchObject([{ blame: 'transport', suspect: 'destination' }, { ok: true }]);
@@ -82,6 +86,7 @@ describe('a transport over one session', () => {
     const { transport, session } = await connected((made) => (made.takeBack = (sends) => void back.push(...sends)));
     const end = new AbortController();
     const both = publishUntil(end.signal, transport, messages(2));
+    await soon();
     session.sent[1]!.taken();
     end.abort();
     await both;
@@ -101,6 +106,7 @@ describe('a transport over one session', () => {
     const sent = publish(transport, messages(1));
     letIn();
     await next;
+    await soon();
     expect(broker.opened).toHaveLength(2);
     broker.opened[1]!.sent[0]!.taken();
     expect(await sent).toEqual([{ ok: true }]);
@@ -120,6 +126,7 @@ describe('a transport over one session', () => {
     const { transport, session } = await connected();
     expect(session.events.mayWrite()).toBe(true);
     const late = publish(transport, messages(1), 600_000);
+    await soon();
     const now = Date.now();
     const clock = jest.spyOn(Date, 'now').mockReturnValue(now + 600_000); // the machine slept
     expect(session.events.mayWrite()).toBe(false);
@@ -137,12 +144,26 @@ describe('a transport over one session', () => {
     expect((transport as unknown as { window: { waiting: unknown[] } }).window.waiting).toEqual([]);
   });
 
+  it('a batch that is larger than the window goes on as there is room', async () => {
+    const { transport, session } = await connected();
+    const batch = messages(5);
+    const sent = publish(transport, batch);
+    for (let n = 0; n < 5; n += 1) {
+      await soon();
+      expect(session.sent).toHaveLength(Math.min(5, 3 + n));
+      session.sent[n]!.taken();
+    }
+    expect((await sent).every(({ ok }) => ok)).toBe(true);
+    expect(session.sent.map(({ message }) => message.id)).toEqual(batch.map(({ id }) => id));
+  });
+
   it('answers although who is told throws', async () => {
     const { transport, session } = await connected();
     const report = () => {
       throw new Error('a bug');
     };
     const sent = transport.publish(messages(2), { signal: new AbortController().signal, timeout: 60_000, report });
+    await soon();
     for (const send of session.sent) send.taken();
     await sent;
   });
@@ -151,9 +172,11 @@ describe('a transport over one session', () => {
     const { transport, session } = await connected();
     session.events.blocked?.('memory');
     const sent = publish(transport, messages(1));
+    await soon();
     expect(session.sent).toHaveLength(0);
     expect(transport.health()).toMatchObject({ state: 'blocked' });
     session.events.blocked?.(undefined);
+    await soon();
     session.sent[0]!.taken();
     expect(await sent).toEqual([{ ok: true }]);
   });
