@@ -3,8 +3,6 @@ import type { CheckedMessage, TransportLimits } from '../transport.js';
 
 export interface NatsLimitSettings {
   readonly subjectPrefix: string;
-  /** Makes the subject in place of prefix and topic. */
-  readonly subject?: unknown;
   readonly maxPayloadBytes: number;
   /** On every message. */
   readonly headers?: MessageHeaders;
@@ -35,11 +33,10 @@ const STANDARD_NAMES: ReadonlySet<string> = new Set([
 ]);
 
 export function natsLimits(settings: NatsLimitSettings): TransportLimits {
-  const { subjectPrefix, subject, maxPayloadBytes } = settings;
+  const { subjectPrefix, maxPayloadBytes } = settings;
   const fixed = FRAME + STANDARD + blockSize(settings.headers ?? {});
   return {
-    // What subject() makes of a message is checked when it is published.
-    ...(subject === undefined && { checkTopic: (topic: string) => subjectProblem(subjectPrefix + topic) }),
+    checkTopic: (topic) => subjectProblem(subjectPrefix + topic),
     payloadBytes: maxPayloadBytes - KEPT,
     headerBytes: 32 * 1024,
     tombstones: true,

@@ -9,7 +9,7 @@ import { loadNats, type NatsModule } from './client.js';
 import { diagnose } from './diagnose.js';
 import { judge, subjectName } from './errors.js';
 import { natsLimits } from './limits.js';
-import { createEncoder, subjectOf } from './message.js';
+import { createEncoder } from './message.js';
 import { resolveNatsOptions, type NatsOptions, type NatsSettings } from './options.js';
 import { NatsSession } from './session.js';
 import { findMissing } from './streams.js';
@@ -36,21 +36,14 @@ const DEDUPLICATE_WARNING =
 
 function brokerOf(module: NatsModule, settings: NatsSettings, limits: TransportLimits): BrokerClient {
   const encode = createEncoder(settings);
+  const destinationOf = (message: OutboxMessage): string => subjectName(settings.subjectPrefix + message.topic);
   return {
     name: 'NATS',
     limits,
-    judge,
+    judge: (error, message) => judge(error, message && destinationOf(message)),
     open: (signal, events) => NatsSession.open(module, settings, encode, signal, events),
-    destinationOf: (message) => destinationOf(message, settings),
+    destinationOf,
     findMissing: (expected, signal) => findMissing(module, settings, expected, signal),
     diagnose: (question, signal) => diagnose(module, settings, question, signal),
   };
-}
-
-function destinationOf(message: OutboxMessage, settings: NatsSettings): string | readonly string[] {
-  try {
-    return subjectName(subjectOf(message, settings));
-  } catch {
-    return []; // it goes nowhere
-  }
 }

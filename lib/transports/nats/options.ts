@@ -1,7 +1,6 @@
-import type { HeaderValue, OutboxMessage } from '../../outbox-message.js';
+import type { HeaderValue } from '../../outbox-message.js';
 import { refuseOptions, resolveFactory, row, type FactoryTable } from '../../options/factory-options.js';
 import {
-  aFunction,
   fixedHeaders,
   INVALID,
   integer,
@@ -34,8 +33,6 @@ export interface NatsConnectionOptions {
   pingInterval?: number;
   maxPingOut?: number;
   noRandomize?: boolean;
-  ignoreClusterUpdates?: boolean;
-  resolve?: boolean;
   debug?: boolean;
 }
 
@@ -47,11 +44,6 @@ export interface NatsOptions {
   client: NatsConnectionOptions | (() => NatsConnectionOptions | Promise<NatsConnectionOptions>);
   /** Is put in front of every topic, to make the subject. Default: none. */
   subjectPrefix?: string;
-  /**
-   * Returns the subject of a message. When it throws, or returns no subject that can be published to, the attempt of the message
-   * failed. Default: `subjectPrefix` and the message's topic.
-   */
-  subject?: (message: OutboxMessage) => string;
   /** Names the stream that must take every message (`Nats-Expected-Stream`). Default: whichever has the subject. */
   stream?: string;
   /**
@@ -116,7 +108,6 @@ const TABLE: FactoryTable<NatsOptions> = {
   rows: {
     client: row(needed(orFunction(client, client.allowed))),
     subjectPrefix: row(prefix, ''),
-    subject: row(aFunction),
     stream: row(name),
     deduplicate: row(trueOrFalse, true),
     domain: row(name),

@@ -2,7 +2,7 @@ import { abortable } from '../abortable.js';
 import { askBeforeWrites } from '../ask-before-writes.js';
 import type { BrokerSession, Send, SessionEvents } from '../session/session.js';
 import { openConnection, type NatsMessage, type NatsModule, type OpenedConnection } from './client.js';
-import { failed, NatsPublishError } from './errors.js';
+import { denied, noStream, notEncodable, refused, type NatsPublishError } from './errors.js';
 import type { NatsEncoder } from './message.js';
 import type { NatsSettings } from './options.js';
 
@@ -14,7 +14,7 @@ interface Pending {
 interface PubAck {
   readonly stream?: unknown;
   readonly seq?: unknown;
-  readonly error?: { readonly code: number; readonly err_code: number; readonly description: string };
+  readonly error?: { readonly err_code: number; readonly description: string };
 }
 
 /**
@@ -79,10 +79,7 @@ export class NatsSession implements BrokerSession {
     try {
       const { subject, payload, headers, bytes } = this.encode(send.message);
       if (bytes > this.maxPayload)
-        throw failed({
-          reason: 'too-large',
-          problem: `${bytes} bytes are more than the server's max_payload, ${this.maxPayload}`,
-        });
+        throw notEncodable(`${bytes} bytes are more than the server's max_payload, ${this.maxPayload}`);
       this.pending.set(token, { send, subject });
       this.opened.connection.publish(subject, payload, { reply: `${this.opened.inbox}.${token}`, headers });
     } catch (error) {
@@ -98,7 +95,7 @@ export class NatsSession implements BrokerSession {
       callback: (error, message) => (error === null ? this.answered(message) : this.lost(error)),
     });
     void this.watch();
-    void connection.closed().then((error) => this.lost(error ?? new Error('The server closed the connection.')));
+    void connection.closed().then((error) => this.lost(error ?? serverClosed('The server closed the connection.')));
   }
 
   /** Until the server has the subscription; a login may have no right to it. */
@@ -138,7 +135,7 @@ export class NatsSession implements BrokerSession {
     for (const [token, pending] of this.pending) {
       if (pending.subject !== subject) continue;
       this.pending.delete(token);
-      return pending.send.refused(failed({ reason: 'denied', subject }));
+      return pending.send.refused(denied(subject));
     }
   }
 
@@ -148,16 +145,18 @@ export class NatsSession implements BrokerSession {
   }
 }
 
+/** Said nothing of why. */
+const serverClosed = (text: string): Error => Object.assign(new Error(text), { code: 'ServerClosed' });
+
 const TAKEN = Symbol('taken');
 
 /** @returns `undefined`: it is no answer of JetStream */
 function readAck(message: NatsMessage, subject: string): typeof TAKEN | NatsPublishError | undefined {
-  if (message.data.length === 0)
-    return message.headers?.code === 503 ? failed({ reason: 'no-stream', subject }) : undefined;
+  if (message.data.length === 0) return message.headers?.code === 503 ? noStream(subject) : undefined;
   const { stream, seq, error } = parsed(message) as PubAck;
   if (error !== undefined) {
-    const { code, err_code, description } = Object(error) as NonNullable<PubAck['error']>;
-    return failed({ reason: 'refused', subject, status: code, errorCode: err_code, problem: String(description) });
+    const { err_code, description } = Object(error) as NonNullable<PubAck['error']>;
+    return refused(subject, err_code, String(description));
   }
   return typeof stream === 'string' && stream !== '' && typeof seq === 'number' && seq > 0 ? TAKEN : undefined;
 }

@@ -1,7 +1,7 @@
 import type { ExpectedMessages, MissingDestination } from '../transport.js';
 import { abortable } from '../abortable.js';
 import { openConnection, type NatsModule, type OpenedConnection, type ServerInfo } from './client.js';
-import { failed, subjectName } from './errors.js';
+import { noStream, subjectName } from './errors.js';
 import type { NatsSettings } from './options.js';
 
 /** What JetStream says of one stream, as far as it is of interest here. */
@@ -77,8 +77,7 @@ export class JetStreamError extends Error {
 }
 
 /** Subjects that messages will have, as far as it is known before there is one. */
-export function subjectsOf({ subject, subjectPrefix }: NatsSettings, expected: readonly ExpectedMessages[]): string[] {
-  if (subject !== undefined) return [];
+export function subjectsOf({ subjectPrefix }: NatsSettings, expected: readonly ExpectedMessages[]): string[] {
   return [...new Set(expected.map(({ topic }) => subjectPrefix + topic))].slice(0, MOST);
 }
 
@@ -94,7 +93,7 @@ export async function findMissing(
     const missing: MissingDestination[] = [];
     for (const subject of subjects)
       if ((await streamsOf(subject)).length === 0)
-        missing.push({ destination: subjectName(subject), error: failed({ reason: 'no-stream', subject }) });
+        missing.push({ destination: subjectName(subject), error: noStream(subject) });
     return missing;
   });
 }
