@@ -5,6 +5,7 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort } from '../../bench/support/own-server.js';
+import { until } from './until.js';
 
 const PROGRAM = 'nats-server';
 const START_TIMEOUT = 60_000;
@@ -63,8 +64,11 @@ export class NatsNode {
   }
 
   /** It answers nothing until it goes on. */
-  pause(): void {
-    this.process?.kill('SIGSTOP');
+  async pause(): Promise<void> {
+    const child = this.process!;
+    child.kill('SIGSTOP');
+    const state = (): string => spawnSync('ps', ['-o', 'state=', '-p', String(child.pid)]).stdout.toString();
+    await until(() => state().startsWith('T'));
   }
   goOn(): void {
     this.process?.kill('SIGCONT');

@@ -3,6 +3,7 @@ import { jetstream, jetstreamManager, type JetStreamManager, type StreamConfig }
 import { connect, type ConnectionOptions, type MsgHdrs, type NatsConnection } from '@nats-io/transport-node';
 import type { MessageHeaders } from '../../lib/index.js';
 import type { ReceivedMessage } from './publish.js';
+import { untilDone } from './until.js';
 
 export interface StreamMessage extends ReceivedMessage {
   readonly subject: string;
@@ -90,7 +91,8 @@ export class NatsObserver {
   private async consume(stream: string): Promise<Arrivals> {
     const arrivals: Arrivals = { found: [], waiting: new Set() };
     this.arrivals.set(stream, arrivals);
-    const consumer = await jetstream(this.connection).consumers.get(stream);
+    // A server that comes back may lose the first question.
+    const consumer = await untilDone(() => jetstream(this.connection).consumers.get(stream));
     const messages = await consumer.consume();
     void (async () => {
       for await (const { subject, headers, data } of messages) {

@@ -198,7 +198,7 @@ export class SessionTransport extends OutboxTransport {
   private expire(sends: readonly FlightSend[], reason: unknown): void {
     const open = sends.filter((send) => !send.isSettled);
     const sent = open.filter((send) => this.window.inFlight.has(send));
-    const error = reason instanceof Error ? reason : timedOut(`${this.client.name} did not answer in time.`);
+    const error = timedOut(`${this.client.name} did not answer before the publish was over.`, reason);
     if (this.session?.takeBack !== undefined) this.session.takeBack(sent);
     // Nothing less than its end keeps back what the client may still hold.
     else if (sent.some((send) => !this.window.hasLeft(send))) return this.drop(error, open);
@@ -277,7 +277,7 @@ const OPEN_TIMEOUT = 30_000;
 /** Milliseconds. */
 const CLOSE_TIMEOUT = 3_000;
 
-const timedOut = (text: string): OutboxError => new OutboxError('PUBLISH_TIMEOUT', text);
+const timedOut = (text: string, cause?: unknown): OutboxError => new OutboxError('PUBLISH_TIMEOUT', text, { cause });
 const unavailable = (text: string): OutboxError => new OutboxError('TRANSPORT_UNAVAILABLE', text);
 
 /** What is thrown here would end in the reader of the broker's client. */
