@@ -85,6 +85,7 @@ export interface BrokerTraits {
 export const BROKERS = {
   rabbitmq: { connections: 4, isOneQueue: true, isReadOut: false },
   kafka: { connections: 10, isOneQueue: false, isReadOut: true },
+  nats: { connections: 4, isOneQueue: true, isReadOut: false },
 };
 export type BrokerName = keyof typeof BROKERS;
 export const traitsOf = (broker: BrokerName): BrokerTraits => BROKERS[broker];
