@@ -90,6 +90,7 @@ export interface BrokerTraits {
 export const BROKERS = {
   rabbitmq: { connections: 4, isOneQueue: true, isReadOut: false },
   kafka: { connections: 10, isOneQueue: false, isReadOut: true },
+  nats: { connections: 4, isOneQueue: true, isReadOut: false },
   redis: { connections: 4, isOneQueue: false, isReadOut: false },
   mqtt: { connections: 2, isOneQueue: true, isReadOut: true },
 };

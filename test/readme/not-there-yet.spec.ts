@@ -18,6 +18,7 @@ const ENTRIES: Readonly<Record<string, RegExp>> = {
   './prisma': /\bPrisma\b/i,
   './kafka': /\bKafka\b/i,
   './rabbitmq': /\bRabbitMQ\b/i,
+  './nats': /\bNATS\b|JetStream/i,
   './redis': /\bRedis Streams\b/i,
   './mqtt': /\bMQTT\b/i,
   './client-proxy': /\bNest clients?\b|ClientProxy/i,

@@ -12,25 +12,37 @@ export class FlightSend implements Send {
   constructor(
     readonly message: OutboxMessage,
     readonly deadline: Deadline,
-    private readonly onAnswer: (send: FlightSend, result: PublishResult | undefined, error?: unknown) => void,
+    private readonly onEnd: (send: FlightSend, end: End) => void,
     readonly index: number,
   ) {}
 
   taken(): void {
-    this.answer(undefined);
+    this.end({ isAnswer: true });
   }
   refused(error: unknown): void {
-    this.answer(undefined, error ?? new Error('The client gave no reason.'));
+    this.end({ isAnswer: true, error: error ?? new Error('The client gave no reason.') });
+  }
+  unsendable(error: unknown): void {
+    this.end({ isAnswer: false, error: error ?? new Error('The client gave no reason.') });
   }
   settle(result: PublishResult): void {
-    this.answer(result);
+    this.end({ isAnswer: false, result });
   }
 
-  private answer(result: PublishResult | undefined, error?: unknown): void {
+  private end(end: End): void {
     if (this.isSettled) return;
     this.isSettled = true;
-    this.onAnswer(this, result, error);
+    this.onEnd(this, end);
   }
+}
+
+/** How a send ended. */
+export interface End {
+  /** The broker said so, and this process does not only assume it. */
+  readonly isAnswer: boolean;
+  readonly error?: unknown;
+  /** Absent: by `error`. */
+  readonly result?: PublishResult;
 }
 
 /** What waits for room in a session, and what waits for its answer: by the order in which it was given. */
@@ -54,9 +66,15 @@ export class Window {
     return taken;
   }
 
-  landed(send: FlightSend): void {
+  landed(send: FlightSend, { isAnswer }: End): void {
     this.inFlight.delete(send);
-    this.answered = Math.max(this.answered, send.place);
+    if (isAnswer) this.answered = Math.max(this.answered, send.place);
+  }
+
+  /** What ended while it waited is kept no longer. */
+  sweep(): void {
+    const left = this.waiting.filter((send) => !send.isSettled);
+    if (left.length < this.waiting.length) this.waiting.splice(0, Infinity, ...left);
   }
 
   /** Whether the answer to a later one shows that this one has left the process. */

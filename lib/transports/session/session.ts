@@ -6,10 +6,14 @@ import type { BrokerQuestion, ExpectedMessages, MissingDestination, TransportLim
 /** A message on its way, and where its answer goes. Only the first answer counts. */
 export interface Send {
   readonly message: OutboxMessage;
+  /** It has its answer, or nobody waits for one any more. */
+  readonly isSettled: boolean;
   /** The broker has it. */
   taken(): void;
-  /** It has not, or nobody knows; {@link BrokerClient.judge} says whose fault that is. */
+  /** The broker answered that it has not; {@link BrokerClient.judge} says whose fault that is. */
   refused(error: unknown): void;
+  /** It was never sent, and never will be: the client cannot carry it. Tells nothing of those before it. */
+  unsendable(error: unknown): void;
 }
 
 /**
@@ -21,7 +25,8 @@ export interface BrokerSession {
   readonly window: number;
   /**
    * Hands messages to the client, in the order of the array, and returns at once. Each is answered in its time.
-   * An answer to one means that all before it have left this process, unless {@link takeBack} is there.
+   * An answer of the broker to one means that all before it have left this process, unless {@link takeBack} is there.
+   * Where this session was destroyed meanwhile, by `mayWrite` for example, nothing more is sent of the array.
    */
   send(sends: readonly Send[]): void;
   /**
@@ -37,7 +42,7 @@ export interface BrokerSession {
 
 /** What happens to a session between two sends. */
 export interface SessionEvents {
-  /** It is gone. Once; nothing after `destroy` or `close`. */
+  /** It is gone, also before `open` gave it. Nothing after `destroy` or `close`. */
   lost(error: unknown): void;
   /** The broker asks to wait; `undefined`: no more. Nothing is sent meanwhile. */
   blocked?(reason: string | undefined): void;
@@ -61,7 +66,10 @@ export interface BrokerClient {
   readonly limits: TransportLimits;
   /** Opens a connection, or gives up when `signal` is aborted. */
   open(signal: AbortSignal, events: SessionEvents): Promise<BrokerSession>;
-  /** @param message the one that was refused; absent: the connection failed, or could not be made */
+  /**
+   * @param error of the client, or an `OutboxError` of the transport itself: it was closed, or its time was over
+   * @param message the one that was refused; absent: the connection failed, or could not be made
+   */
   judge(error: unknown, message?: OutboxMessage): Verdict;
   /** Must not throw. */
   destinationOf?(message: OutboxMessage): string | readonly string[];

@@ -1,4 +1,6 @@
 import type { OutboxMessage } from '../../outbox-message.js';
+import { OutboxError } from '../../outbox.errors.js';
+import { systemClock, within } from '../../time/clock.js';
 import { abortable } from '../abortable.js';
 import { Deadline } from '../deadline.js';
 import type { Finding } from '../diagnosis.js';
@@ -16,7 +18,7 @@ import {
   type TransportLimits,
   type TransportStateListener,
 } from '../transport.js';
-import { FlightSend, Window } from './flight.js';
+import { FlightSend, Window, type End } from './flight.js';
 import type { BrokerClient, BrokerSession, SessionEvents } from './session.js';
 
 /**
@@ -27,8 +29,12 @@ export class SessionTransport extends OutboxTransport {
   override readonly receipt = 'broker';
   override readonly limits: TransportLimits;
   private session: BrokerSession | undefined;
-  private opening: { readonly session: Promise<BrokerSession>; readonly abort: AbortController } | undefined;
+  private opening: Opening | undefined;
+  /** May say goodbye. */
+  private closing: BrokerSession | undefined;
   private readonly window = new Window();
+  /** Of each publish that is under way. */
+  private readonly deadlines = new Set<Deadline>();
   private isPumping = false;
   private blocked: string | undefined;
   private closed = false;
@@ -55,23 +61,26 @@ export class SessionTransport extends OutboxTransport {
     let left = batch.length;
     let land: () => void;
     const done = new Promise<void>((resolve) => (land = resolve));
-    const onAnswer = (send: FlightSend, result: PublishResult | undefined, error: unknown): void => {
-      this.window.landed(send);
-      context.report(send.index, result ?? (error === undefined ? PUBLISHED : this.refusal(error, send.message)));
+    const onEnd = (send: FlightSend, end: End): void => {
+      this.window.landed(send, end);
+      report(context, send.index, this.resultOf(send, end));
       if (--left === 0) land();
       else if (this.window.waiting.length > 0) this.pump();
+      this.pump();
     };
-    const sends = batch.map((message, index) => new FlightSend(message, deadline, onAnswer, index));
+    const sends = batch.map((message, index) => new FlightSend(message, deadline, onEnd, index));
+    this.deadlines.add(deadline);
     deadline.onPass(() => this.expire(sends, context.signal.reason));
-    this.window.waiting.push(...sends.filter((send) => !send.isSettled));
+    this.window.waiting.push(...sends);
     this.ensureOpen().then(
       () => this.pump(),
       (error: unknown) => failAll(sends, this.unavailable(error)),
     );
     this.pump();
     await done;
+    this.deadlines.delete(deadline);
     deadline.dispose();
-    this.pump();
+    this.window.sweep();
   }
 
   override destinationOf(message: OutboxMessage): string | readonly string[] {
@@ -90,7 +99,7 @@ export class SessionTransport extends OutboxTransport {
   }
 
   override reset(): void {
-    this.drop(new Error('The transport was reset.'));
+    this.drop(unavailable('The transport was reset.'));
   }
 
   override async close(): Promise<void> {
@@ -98,9 +107,11 @@ export class SessionTransport extends OutboxTransport {
     const { session } = this;
     const isIdle = this.window.inFlight.size === 0 && this.window.waiting.length === 0;
     // What waits for its answer now gets its verdict now, so it must not arrive later.
-    if (!isIdle || session === undefined) return this.drop(new Error('The transport was closed.'));
-    this.session = undefined;
-    await session.close().catch((error: unknown) => session.destroy(error));
+    if (!isIdle || session === undefined) return this.drop(unavailable('The transport was closed.'));
+    [this.session, this.closing] = [undefined, session];
+    const isClosed = await within(systemClock, CLOSE_TIMEOUT, session.close()).catch(() => false);
+    this.closing = undefined;
+    if (!isClosed) session.destroy(unavailable('The transport was closed.'));
   }
 
   override health(): TransportHealth {
@@ -115,41 +126,50 @@ export class SessionTransport extends OutboxTransport {
 
   /** One attempt for all that wait. */
   private ensureOpen(): Promise<BrokerSession> {
-    if (this.closed) return Promise.reject(new Error('The transport is closed.'));
+    if (this.closed) return Promise.reject(unavailable('The transport is closed.'));
     if (this.session !== undefined) return Promise.resolve(this.session);
     this.opening ??= this.open();
     return this.opening.session;
   }
 
-  private open(): NonNullable<SessionTransport['opening']> {
+  private open(): Opening {
     const abort = new AbortController();
+    const { signal } = abort;
+    const giveUp = (): void =>
+      abort.abort(timedOut(`${this.client.name} did not let us in within ${OPEN_TIMEOUT} ms.`));
+    const cancel = systemClock.after(OPEN_TIMEOUT, giveUp);
     let opened: BrokerSession | undefined;
+    let blocked: string | undefined;
     const isCurrent = (): boolean => opened !== undefined && this.session === opened;
     const events: SessionEvents = {
       lost: (error) => {
-        if (isCurrent()) this.lost(error);
+        if (opened === undefined) abort.abort(error);
+        else if (isCurrent()) this.lost(error);
       },
       blocked: (reason) => {
+        blocked = reason;
         if (isCurrent()) this.wait(reason);
       },
-      mayWrite: () => this.mayWrite(),
+      mayWrite: () => (opened === undefined ? !signal.aborted : this.mayWrite(opened)),
     };
-    const undo = (late: BrokerSession): void => late.destroy(abort.signal.reason);
-    const session = abortable(this.client.open(abort.signal, events), abort.signal, undo).then(
-      (made) => {
-        opened = this.session = made;
-        [this.opening, this.blocked, this.lastFailure] = [undefined, undefined, undefined];
-        this.onState?.('up');
-        return made;
-      },
-      (error: unknown) => {
-        this.opening = undefined;
-        this.note(error);
-        throw error;
-      },
-    );
-    session.catch(() => undefined);
-    return { session, abort };
+    const undo = (late: BrokerSession): void => late.destroy(signal.reason);
+    const session = abortable(this.client.open(signal, events), signal, undo).then((made) => {
+      if (signal.aborted) undo(made);
+      signal.throwIfAborted();
+      cancel();
+      opened = this.session = made;
+      [this.opening, this.blocked, this.lastFailure] = [undefined, undefined, undefined];
+      this.onState?.('up');
+      if (blocked !== undefined) this.wait(blocked);
+      return made;
+    });
+    const opening: Opening = { session, abort };
+    session.catch((error: unknown) => {
+      cancel();
+      if (this.opening === opening) this.opening = undefined;
+      this.note(error);
+    });
+    return opening;
   }
 
   /** Not within itself, where a session answers at once: it would get later messages before earlier ones. */
@@ -162,25 +182,38 @@ export class SessionTransport extends OutboxTransport {
       this.session.send(sends);
     }
     this.isPumping = false;
+    /** Soon, so that what several answers made room for goes together, and never within a `send`. */
+    if (this.isPumping || this.window.waiting.length === 0) return;
+    queueMicrotask(() => {
+      this.isPumping = false;
+      this.sendWaiting();
+    });
+  }
+
+  private sendWaiting(): void {
+    const { session } = this;
+    if (session === undefined || this.blocked !== undefined) return;
+    const sends = this.window.take(session.window).filter((send) => !send.isSettled);
+    // A deadline that was found to have passed may have ended the session, and all that was on it.
+    if (sends.length > 0 && this.session === session) session.send(sends);
   }
 
   /** Deadlines that passed while the process stood still are heard now; each may end the session. */
-  private mayWrite(): boolean {
-    const { session } = this;
-    for (const send of this.window.inFlight) void send.deadline.passed; // which calls `expire`
-    return session !== undefined && this.session === session;
+  private mayWrite(session: BrokerSession): boolean {
+    for (const deadline of this.deadlines) void deadline.passed; // which calls `expire`
+    return this.session === session || this.closing === session;
   }
 
   private expire(sends: readonly FlightSend[], reason: unknown): void {
     const open = sends.filter((send) => !send.isSettled);
     const sent = open.filter((send) => this.window.inFlight.has(send));
-    const error = reason instanceof Error ? reason : new Error(`${this.client.name} did not answer in time.`);
-    const stuck = sent.filter((send) => !this.window.hasLeft(send));
-    if (stuck.length > 0 && this.session?.takeBack !== undefined) this.session.takeBack(stuck);
-    else if (stuck.length > 0) return this.drop(error, open);
+    const error = timedOut(`${this.client.name} did not answer before the publish was over.`, reason);
+    if (this.session?.takeBack !== undefined) this.session.takeBack(sent);
+    // Nothing less than its end keeps back what the client may still hold.
+    else if (sent.some((send) => !this.window.hasLeft(send))) return this.drop(error, open);
     // The broker answered others that were sent later: it is these, or where they go.
     for (const send of open)
-      send.settle(sent.includes(send) ? this.unanswered(error, send.message) : this.unsent(error));
+      send.settle(this.window.inFlight.has(send) ? this.unanswered(error, send.message) : this.unsent(error));
   }
 
   private lost(error: unknown): void {
@@ -206,6 +239,10 @@ export class SessionTransport extends OutboxTransport {
     failAll(all, failure);
     failAll(late, this.unsent(error));
     failAll(this.window.waiting.splice(0), this.unsent(error));
+  }
+
+  private resultOf({ message }: FlightSend, { result, error }: End): PublishResult {
+    return result ?? (error === undefined ? PUBLISHED : this.refusal(error, message));
   }
 
   private refusal(error: unknown, message: OutboxMessage): PublishFailure {
@@ -235,7 +272,30 @@ export class SessionTransport extends OutboxTransport {
 
   private note(error: unknown): void {
     const { code, name } = ((error as Error).cause ?? error) as { code?: unknown; name?: unknown };
+    const { code, name } = Object((error as Error | undefined)?.cause ?? error) as { code?: unknown; name?: unknown };
     this.lastFailure = typeof code === 'string' || typeof name === 'string' ? ` (${String(code ?? name)})` : '';
+  }
+}
+
+interface Opening {
+  readonly session: Promise<BrokerSession>;
+  readonly abort: AbortController;
+}
+
+/** Milliseconds in which a session opens, whoever waits for it and for how long. */
+const OPEN_TIMEOUT = 30_000;
+/** Milliseconds. */
+const CLOSE_TIMEOUT = 3_000;
+
+const timedOut = (text: string, cause?: unknown): OutboxError => new OutboxError('PUBLISH_TIMEOUT', text, { cause });
+const unavailable = (text: string): OutboxError => new OutboxError('TRANSPORT_UNAVAILABLE', text);
+
+/** What is thrown here would end in the reader of the broker's client. */
+function report(context: PublishContext, index: number, result: PublishResult): void {
+  try {
+    context.report(index, result);
+  } catch {
+    // A bug of who reports. Without a result the message counts as not published.
   }
 }
 

@@ -1,0 +1,3 @@
+export { nats } from './nats.js';
+export { NatsPublishError, type NatsReason } from './errors.js';
+export type { NatsConnectionOptions, NatsOptions } from './options.js';
