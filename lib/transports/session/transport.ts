@@ -31,6 +31,7 @@ export class SessionTransport extends OutboxTransport {
   private readonly window = new Window();
   private blocked: string | undefined;
   private closed = false;
+  private isPumping = false;
   private lastFailure: string | undefined;
   private onState: TransportStateListener | undefined;
 
@@ -58,6 +59,7 @@ export class SessionTransport extends OutboxTransport {
       this.window.landed(send);
       context.report(send.index, result ?? (error === undefined ? PUBLISHED : this.refusal(error, send.message)));
       if (--left === 0) land();
+      this.pumpSoon();
     };
     const sends = batch.map((message, index) => new FlightSend(message, deadline, onAnswer, index));
     deadline.onPass(() => this.expire(sends, context.signal.reason));
@@ -69,7 +71,6 @@ export class SessionTransport extends OutboxTransport {
     this.pump();
     await done;
     deadline.dispose();
-    this.pump();
   }
 
   override destinationOf(message: OutboxMessage): string | readonly string[] {
@@ -148,6 +149,16 @@ export class SessionTransport extends OutboxTransport {
     );
     session.catch(() => undefined);
     return { session, abort };
+  }
+
+  /** Answers come many at once: what has room then goes together. */
+  private pumpSoon(): void {
+    if (this.isPumping || this.window.waiting.length === 0) return;
+    this.isPumping = true;
+    queueMicrotask(() => {
+      this.isPumping = false;
+      this.pump();
+    });
   }
 
   private pump(): void {
