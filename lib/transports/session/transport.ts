@@ -179,8 +179,9 @@ export class SessionTransport extends OutboxTransport {
     const open = sends.filter((send) => !send.isSettled);
     const sent = open.filter((send) => this.window.inFlight.has(send));
     const error = reason instanceof Error ? reason : new Error(`${this.client.name} did not answer in time.`);
-    const stuck = sent.filter((send) => !this.window.hasLeft(send));
-    if (stuck.length > 0 && this.session?.takeBack !== undefined) this.session.takeBack(stuck);
+    const takesBack = this.session?.takeBack !== undefined;
+    const stuck = takesBack ? sent : sent.filter((send) => !this.window.hasLeft(send));
+    if (stuck.length > 0 && takesBack) this.session!.takeBack!(stuck);
     else if (stuck.length > 0) return this.drop(error, open);
     // The broker answered others that were sent later: it is these, or where they go.
     for (const send of open)
