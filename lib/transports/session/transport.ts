@@ -29,6 +29,8 @@ export class SessionTransport extends OutboxTransport {
   private session: BrokerSession | undefined;
   private opening: { readonly session: Promise<BrokerSession>; readonly abort: AbortController } | undefined;
   private readonly window = new Window();
+  /** Of publishes under way. */
+  private readonly deadlines = new Set<Deadline>();
   private blocked: string | undefined;
   private closed = false;
   private isPumping = false;
@@ -52,6 +54,7 @@ export class SessionTransport extends OutboxTransport {
   override async publish(batch: readonly OutboxMessage[], context: PublishContext): Promise<void> {
     if (batch.length === 0) return;
     const deadline = new Deadline(context.signal, context.timeout);
+    this.deadlines.add(deadline);
     let left = batch.length;
     let land: () => void;
     const done = new Promise<void>((resolve) => (land = resolve));
@@ -70,6 +73,7 @@ export class SessionTransport extends OutboxTransport {
     );
     this.pump();
     await done;
+    this.deadlines.delete(deadline);
     deadline.dispose();
   }
 
@@ -171,7 +175,7 @@ export class SessionTransport extends OutboxTransport {
   /** Deadlines that passed while the process stood still are heard now; each may end the session. */
   private mayWrite(): boolean {
     const { session } = this;
-    for (const send of this.window.inFlight) void send.deadline.passed; // which calls `expire`
+    for (const { passed } of this.deadlines) void passed; // which calls `expire`
     return session !== undefined && this.session === session;
   }
 
