@@ -18,6 +18,7 @@ const ENTRIES: Readonly<Record<string, RegExp>> = {
   './prisma': /\bPrisma\b/i,
   './kafka': /\bKafka\b/i,
   './rabbitmq': /\bRabbitMQ\b/i,
+  './sqs': /\bSQS\b/,
   './client-proxy': /\bNest clients?\b|ClientProxy/i,
   './inbox': /\binbox(?:es)?\b/i,
   './consumer': /\bNest consumers?\b|deserializer/i,
