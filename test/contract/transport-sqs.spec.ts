@@ -21,8 +21,7 @@ function describeContract(name: string, suffix: string, client: (url: string) =>
       await observer.close();
       await proxy.close();
     },
-    create: () =>
-      sqs({ client: client(`http://${proxy.host}:${proxy.port}`) }).create() as Promise<OutboxTransport>,
+    create: () => sqs({ client: client(`http://${proxy.host}:${proxy.port}`) }).create() as Promise<OutboxTransport>,
     createTopic: () => observer.queue(observer.unusedName(suffix)),
     received: (topic, count) => observer.received(topic, count),
     poison: (topic) => ({ topic, payload: Buffer.alloc(300_000, 'x') }),

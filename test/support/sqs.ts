@@ -80,7 +80,12 @@ export class SqsObserver {
   private async receive(name: string): Promise<SqsMessage[]> {
     const QueueUrl = this.urlOf(name);
     const input = { QueueUrl, MaxNumberOfMessages: 10, WaitTimeSeconds: 1, MessageAttributeNames: ['All'] };
-    const attributes = ['MessageGroupId', 'MessageDeduplicationId', 'SentTimestamp', 'ApproximateReceiveCount'] as const;
+    const attributes = [
+      'MessageGroupId',
+      'MessageDeduplicationId',
+      'SentTimestamp',
+      'ApproximateReceiveCount',
+    ] as const;
     const asked = new ReceiveMessageCommand({ ...input, MessageSystemAttributeNames: [...attributes] });
     const { Messages = [] } = await this.client.send(asked).catch(async (error: unknown) => {
       await pause(100); // of a server that is away

@@ -102,8 +102,9 @@ function isTrace(headers: Headers, name: string): boolean {
 }
 function keep(attributes: Record<string, SqsAttribute>, name: string): void {
   const value = attributes[name]!;
-  Object.defineProperty(attributes, name, { get: () => value, set: () => undefined, enumerable: true });
+  Object.defineProperty(attributes, name, { get: () => value, set: nothing, enumerable: true });
 }
+function nothing(): void {}
 
 function attributeOf(name: string, value: HeaderValue): SqsAttribute | undefined {
   if (!isName(name) || value.length === 0) return undefined;

@@ -2,7 +2,6 @@ import { OutboxError, OutboxMessageError, type OutboxErrorCode } from '../../out
 import { CAUSE, failureTable, type FailureCause, type FailureTable } from '../failure.js';
 import { BROKEN_CONNECTION } from '../network-errors.js';
 import type { Verdict } from '../session/session.js';
-import type { Queue } from './queues.js';
 
 /** There is none of this name, or none that this login may see. */
 const MISSING = ['QueueDoesNotExist', 'NonExistentQueue', 'ResourceNotFoundException'];
@@ -66,25 +65,38 @@ export class EntryRefusal extends Error {
 }
 
 /** @param queue of the message that was refused; absent: there is none, and the connection failed */
-export function judge(error: unknown, queue?: Pick<Queue, 'destination'>): Verdict {
+export function judge(error: unknown, queue?: { readonly destination: string }): Verdict {
   if (error instanceof OutboxMessageError) return { fault: 'message', final: true };
   const reason = reasonOf(error);
   const cause = causeOf(reason, error);
   if (error instanceof SqsPublishError) return cause;
   if (cause.fault === 'message')
     // Without what SQS said: it may quote a message, this one or another one of the request.
-    return { ...cause, error: new SqsPublishError('PUBLISH_REJECTED', `SQS refused the message: ${reason}.`, reason, undefined) };
+    return {
+      ...cause,
+      error: new SqsPublishError('PUBLISH_REJECTED', `SQS refused the message: ${reason}.`, reason, undefined),
+    };
   if (queue === undefined || cause.suspect !== 'destination')
-    return { ...cause, error: new SqsPublishError('TRANSPORT_UNAVAILABLE', `SQS is unavailable: ${reason}.`, reason, error) };
+    return {
+      ...cause,
+      error: new SqsPublishError('TRANSPORT_UNAVAILABLE', `SQS is unavailable: ${reason}.`, reason, error),
+    };
   const { destination } = queue;
-  if (MISSING.includes(reason)) return { ...cause, destination, certain: true, error: missing(destination, reason, error) };
+  if (MISSING.includes(reason))
+    return { ...cause, destination, certain: true, error: missing(destination, reason, error) };
   const text = `SQS does not take messages for ${destination} now: ${reason}.`;
   return { ...cause, destination, error: new SqsPublishError('PUBLISH_REJECTED', text, reason, error, hintOf(reason)) };
 }
 
 export function missing(destination: string, reason: string, cause: unknown): SqsPublishError {
   const hint = 'Create it, or say by queueUrl which queue takes the messages of the topic.';
-  return new SqsPublishError('PUBLISH_REJECTED', `SQS has no ${destination}, or hides it from this login.`, reason, cause, hint);
+  return new SqsPublishError(
+    'PUBLISH_REJECTED',
+    `SQS has no ${destination}, or hides it from this login.`,
+    reason,
+    cause,
+    hint,
+  );
 }
 
 export const isMissing = (error: unknown): boolean => MISSING.includes(reasonOf(error));
@@ -92,7 +104,8 @@ export const isMissing = (error: unknown): boolean => MISSING.includes(reasonOf(
 export const isDenied = (error: unknown): boolean => /^(AccessDenied|AuthorizationError)/.test(reasonOf(error));
 
 function hintOf(reason: string): string | undefined {
-  if (/^kms/i.test(reason)) return "The login needs kms:GenerateDataKey and kms:Decrypt for the queue's key, which must be enabled.";
+  if (/^kms/i.test(reason))
+    return "The login needs kms:GenerateDataKey and kms:Decrypt for the queue's key, which must be enabled.";
   return isDenied({ code: reason })
     ? 'The login needs sqs:SendMessage, and sqs:GetQueueUrl where queueUrl does not name the queue.'
     : undefined;

@@ -32,7 +32,11 @@ const TEXT = /^text\/|[/+](?:json|xml|yaml)\b/i;
 function sizeProblem(message: CheckedMessage, envelope: Envelope, most: number): string | undefined {
   const { payloadBytes, contentType, headers, options, key } = message;
   const isText = TEXT.test(contentType) && options[ENCRYPTION_OPTION] === undefined;
-  const all = envelope({ ...message, ...LONGEST, headersJson: Object.keys(headers).length === 0 ? null : '{}' } as never);
+  const all = envelope({
+    ...message,
+    ...LONGEST,
+    headersJson: Object.keys(headers).length === 0 ? null : '{}',
+  } as never);
   const { bytes } = attributesOf(all, key, isText ? undefined : 'base64');
   const size = bytes + (isText ? payloadBytes : 4 * Math.ceil(payloadBytes / 3));
   if (size <= most) return undefined;

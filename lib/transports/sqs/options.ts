@@ -15,6 +15,8 @@ export interface SqsOptions {
   client?: SqsClient | SqsClientConfig;
   /** Is put before a topic to get the name of its queue. Default: none. */
   queuePrefix?: string;
+  /** Is put behind a topic to get the name of its queue: `.fifo` for FIFO queues. Default: none. */
+  queueSuffix?: string;
   /**
    * Maps topics to URLs of queues, which then are not looked up: queues of other accounts, or of other names. A function that
    * throws, or gives no URL, fails the attempt of the message. Default: each queue is looked up once, by its name.
@@ -35,6 +37,7 @@ export interface SqsOptions {
 export interface SqsSettings extends SqsOptions {
   readonly client: SqsClient | SqsClientConfig;
   readonly queuePrefix: string;
+  readonly queueSuffix: string;
   readonly maxMessageBytes: number;
   readonly maxRequests: number;
 }
@@ -64,6 +67,10 @@ const TABLE: FactoryTable<SqsOptions> = {
   rows: {
     client: row(aClient, {}),
     queuePrefix: row(text(/^[\w-]{0,79}$/, 'a string of up to 79 letters, digits, hyphens and underscores'), ''),
+    queueSuffix: row(
+      text(/^[\w-]{0,74}(\.fifo)?$/, 'a string of letters, digits, hyphens and underscores; it may end with .fifo'),
+      '',
+    ),
     queueUrl: row(queueUrls),
     maxMessageBytes: row(integer(4_096, 1_048_576), 262_144),
     maxRequests: row(integer(1, 1_000), 50),
