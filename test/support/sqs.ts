@@ -4,6 +4,7 @@ import {
   CreateQueueCommand,
   DeleteMessageBatchCommand,
   DeleteQueueCommand,
+  GetQueueAttributesCommand,
   ReceiveMessageCommand,
   SQSClient,
   type Message,
@@ -75,6 +76,13 @@ export class SqsObserver {
     while (!ids.every((id) => found.some((message) => message.id === id)))
       found = await this.received(name, found.length + 1);
     return found;
+  }
+
+  /** Messages in the queue that nobody took yet. */
+  async depth(name: string): Promise<number> {
+    const asked = { QueueUrl: this.urlOf(name), AttributeNames: ['ApproximateNumberOfMessages' as const] };
+    const { Attributes } = await this.client.send(new GetQueueAttributesCommand(asked));
+    return Number(Attributes!['ApproximateNumberOfMessages']);
   }
 
   private async receive(name: string): Promise<SqsMessage[]> {

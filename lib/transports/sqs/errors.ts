@@ -60,7 +60,7 @@ export class EntryRefusal extends Error {
     readonly code: string,
     readonly senderFault: boolean,
   ) {
-    super(`SQS refused the message: ${code}.`);
+    super(`SQS refused the message (${code}).`);
   }
 }
 
@@ -74,17 +74,17 @@ export function judge(error: unknown, queue?: { readonly destination: string }):
     // Without what SQS said: it may quote a message, this one or another one of the request.
     return {
       ...cause,
-      error: new SqsPublishError('PUBLISH_REJECTED', `SQS refused the message: ${reason}.`, reason, undefined),
+      error: new SqsPublishError('PUBLISH_REJECTED', `SQS refused the message (${reason}).`, reason, undefined),
     };
   if (queue === undefined || cause.suspect !== 'destination')
     return {
       ...cause,
-      error: new SqsPublishError('TRANSPORT_UNAVAILABLE', `SQS is unavailable: ${reason}.`, reason, error),
+      error: new SqsPublishError('TRANSPORT_UNAVAILABLE', `SQS is unavailable (${reason}).`, reason, error),
     };
   const { destination } = queue;
   if (MISSING.includes(reason))
     return { ...cause, destination, certain: true, error: missing(destination, reason, error) };
-  const text = `SQS does not take messages for ${destination} now: ${reason}.`;
+  const text = `SQS does not take messages for ${destination} now (${reason}).`;
   return { ...cause, destination, error: new SqsPublishError('PUBLISH_REJECTED', text, reason, error, hintOf(reason)) };
 }
 
@@ -118,15 +118,10 @@ function causeOf(reason: string, error: unknown): FailureCause {
   return error.senderFault ? CAUSE.message : CAUSE.suspicious;
 }
 
-interface Told {
-  readonly code?: unknown;
-  readonly name?: unknown;
-  readonly reason?: unknown;
-}
-
 /** `AWS.SimpleQueueService.NonExistentQueue` and `com.amazonaws.sqs#NonExistentQueue` are the same. */
 export function reasonOf(error: unknown): string {
-  const { code, name, reason } = Object(error) as Told;
-  const told = [reason, code, name].find((one) => typeof one === 'string' && one !== '') as string | undefined;
+  if (error instanceof SqsPublishError) return error.reason;
+  const { code, name } = Object(error) as { readonly code?: unknown; readonly name?: unknown };
+  const told = [code, name].find((one) => typeof one === 'string' && one !== '') as string | undefined;
   return (told ?? 'unknown').replace(/^(AWS\.SimpleQueueService\.|.*#)/, '');
 }

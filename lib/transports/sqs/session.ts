@@ -156,7 +156,7 @@ export class SqsSession implements BrokerSession {
       for (const { Id } of Successful ?? []) this.answer(still[Number(Id)]);
       for (const { Id, Code, SenderFault } of Failed ?? [])
         this.answer(still[Number(Id)], new EntryRefusal(Code, SenderFault));
-      this.refuse(still, new Error('SQS did not say what became of the message.'));
+      this.refuse(still, new EntryRefusal('NoAnswer', false));
     } catch (error) {
       this.end(request, isAnswer(error));
       if (isMissing(error)) this.urls.delete(still[0]!.queue.name);
