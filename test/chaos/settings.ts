@@ -85,6 +85,7 @@ export interface BrokerTraits {
 const BROKERS = {
   rabbitmq: { connections: 4, isOneQueue: true, isReadOut: false },
   kafka: { connections: 10, isOneQueue: false, isReadOut: true },
+  sqs: { connections: 40, isOneQueue: false, isReadOut: true },
 };
 export type BrokerName = keyof typeof BROKERS;
 export const BROKER_NAMES: readonly string[] = Object.keys(BROKERS);
