@@ -23,11 +23,12 @@ import { postgres } from './services/postgres.mjs';
 import { provide } from './services/provide.mjs';
 import { rabbitmq } from './services/rabbitmq.mjs';
 import { redis } from './services/redis.mjs';
+import { sqs } from './services/sqs.mjs';
 import { keepTimes, tellTimes } from './test-times.mjs';
 import { filesOf, specsOf } from './tiers.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
-const SERVICES = [postgres, mariadb, mysql, rabbitmq, kafka, redis, mqtt, nats];
+const SERVICES = [postgres, mariadb, mysql, rabbitmq, kafka, redis, mqtt, nats, sqs];
 const { tier, args } = asked(process.argv.slice(2));
 const MINUTE = 60_000;
 const LIMIT = Number.parseFloat(process.env.OUTBOX_TEST_TIMEOUT ?? (tier === 'all' ? '120' : '40')) * MINUTE;

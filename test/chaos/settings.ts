@@ -92,6 +92,7 @@ export const BROKERS = {
   kafka: { connections: 10, isOneQueue: false, isReadOut: true },
   nats: { connections: 4, isOneQueue: true, isReadOut: false },
   redis: { connections: 4, isOneQueue: false, isReadOut: false },
+  sqs: { connections: 40, isOneQueue: false, isReadOut: true },
   mqtt: { connections: 2, isOneQueue: true, isReadOut: true },
 };
 export type BrokerName = keyof typeof BROKERS;

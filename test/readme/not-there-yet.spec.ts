@@ -20,6 +20,7 @@ const ENTRIES: Readonly<Record<string, RegExp>> = {
   './rabbitmq': /\bRabbitMQ\b/i,
   './nats': /\bNATS\b|JetStream/i,
   './redis': /\bRedis Streams\b/i,
+  './sqs': /\bSQS\b/,
   './mqtt': /\bMQTT\b/i,
   './client-proxy': /\bNest clients?\b|ClientProxy/i,
   './inbox': /\binbox(?:es)?\b/i,

@@ -9,7 +9,7 @@ export const DATABASES = ['postgres', 'mariadb', 'mysql'] as const;
 export const MYSQL_FAMILY = ['mariadb', 'mysql'] as const;
 export type DatabaseKind = (typeof DATABASES)[number];
 export const dialectOf = (kind: DatabaseKind): 'postgres' | 'mysql' => (kind === 'postgres' ? 'postgres' : 'mysql');
-export type Service = DatabaseKind | 'rabbitmq' | 'kafka' | 'redis' | 'mqtt' | 'nats';
+export type Service = DatabaseKind | 'rabbitmq' | 'kafka' | 'redis' | 'mqtt' | 'nats' | 'sqs';
 /** What a test starts by itself, where it is installed; `mount`: where it may. */
 export type Program = 'pgbouncer' | 'debezium' | 'mount' | 'promtool' | 'prometheus';
 
@@ -22,6 +22,7 @@ const VARIABLES: Record<Service, string> = {
   redis: 'OUTBOX_TEST_REDIS_URL', // redis://host:port
   mqtt: 'OUTBOX_TEST_MQTT_URL', // mqtt://host:port
   nats: 'OUTBOX_TEST_NATS_URL', // nats://host:port
+  sqs: 'OUTBOX_TEST_SQS_URL', // http://host:port, of a server that speaks the protocol of SQS
 };
 
 export function serviceUrl(service: Service): string | undefined {

@@ -65,7 +65,6 @@ export class SessionTransport extends OutboxTransport {
       this.window.landed(send, end);
       report(context, send.index, this.resultOf(send, end));
       if (--left === 0) land();
-      else if (this.window.waiting.length > 0) this.pump();
       this.pump();
     };
     const sends = batch.map((message, index) => new FlightSend(message, deadline, onEnd, index));
@@ -172,18 +171,10 @@ export class SessionTransport extends OutboxTransport {
     return opening;
   }
 
-  /** Not within itself, where a session answers at once: it would get later messages before earlier ones. */
+  /** Soon, so that what several answers made room for goes together, and never within a `send`. */
   private pump(): void {
-    if (this.isPumping) return;
-    this.isPumping = true;
-    for (let sends: FlightSend[]; this.session !== undefined && this.blocked === undefined;) {
-      sends = this.window.take(this.session.window);
-      if (sends.length === 0) break;
-      this.session.send(sends);
-    }
-    this.isPumping = false;
-    /** Soon, so that what several answers made room for goes together, and never within a `send`. */
     if (this.isPumping || this.window.waiting.length === 0) return;
+    this.isPumping = true;
     queueMicrotask(() => {
       this.isPumping = false;
       this.sendWaiting();
@@ -271,7 +262,6 @@ export class SessionTransport extends OutboxTransport {
   }
 
   private note(error: unknown): void {
-    const { code, name } = ((error as Error).cause ?? error) as { code?: unknown; name?: unknown };
     const { code, name } = Object((error as Error | undefined)?.cause ?? error) as { code?: unknown; name?: unknown };
     this.lastFailure = typeof code === 'string' || typeof name === 'string' ? ` (${String(code ?? name)})` : '';
   }

@@ -8,7 +8,7 @@ interface Tiers {
 }
 
 const ROOT = process.cwd();
-const BROKERS = /\b(?:rabbitmq|kafka|redis|mqtt|nats)\b/;
+const BROKERS = /\b(?:rabbitmq|kafka|redis|mqtt|nats|sqs)\b/;
 /** What the tests of a file need, where they need servers: the first argument of `describeWith` and its like. */
 const NEEDS = /^(?:for .*\n)? {0,2}describe(?:With|OnEach|OnFewer)\(\s*(\[[^\]]*\]|'[^']*'|\w+)/gm;
 
