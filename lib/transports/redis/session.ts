@@ -85,8 +85,12 @@ export class RedisSession implements BrokerSession {
     for (const send of sends) {
       const held: Send = {
         message: send.message,
+        get isSettled() {
+          return send.isSettled;
+        },
         taken: () => void added.push(send),
         refused: (error) => void refused.push(() => send.refused(error)),
+        unsendable: (error) => send.unsendable(error),
       };
       this.waiting.push(() => this.add(held));
     }
@@ -120,7 +124,7 @@ export class RedisSession implements BrokerSession {
     try {
       args = this.encode(send.message);
     } catch (error) {
-      send.refused(error);
+      send.unsendable(error);
       return;
     }
     const answer = (id: unknown): void =>
