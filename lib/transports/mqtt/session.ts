@@ -87,7 +87,7 @@ export class MqttSession implements BrokerSession {
       this.client.publish(topic, payload, { qos: 1, retain, properties });
       this.flights.set(this.client.getLastMessageId(), { send, topic, retain });
     } catch (error) {
-      send.refused(error);
+      send.unsendable(error);
     }
   }
 

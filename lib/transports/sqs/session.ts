@@ -100,7 +100,7 @@ export class SqsSession implements BrokerSession {
       this.open.set(send, undefined);
       return { send, queue, ...made };
     } catch (error) {
-      send.refused(error);
+      send.unsendable(error);
       return undefined;
     }
   }
