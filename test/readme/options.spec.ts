@@ -33,6 +33,8 @@ describe('the page of options', () => {
     ['lib/transports/kafka/options.ts', 'KafkaOptions', 16],
     ['lib/transports/rabbitmq/options.ts', 'RabbitMqOptions', 19],
     ['lib/transports/redis/options.ts', 'RedisOptions', 9],
+    ['lib/transports/mqtt/options.ts', 'MqttOptions', 11],
+    ['lib/transports/mqtt/options.ts', 'MqttMessageOptions', 4],
     ['lib/transports/nest-client/client-proxy.ts', 'ClientProxyOptions', 5],
     ['lib/transports/in-process/in-process.ts', 'InProcessOptions', 1],
     ['lib/enqueue/events/outbox-event.decorator.ts', 'OutboxEventOptions', 11],

@@ -62,7 +62,9 @@ describeUnlessMissing(MqttNode.isInstalled ? [] : ['mqtt'], 'mqtt() and a Mosqui
     let killed: Promise<void> | undefined;
     const { results } = await probePublish(transport, batchOf(topic, 500), {
       timeout: 30_000,
-      onReport: () => (killed ??= node.stop()),
+      onReport: () => {
+        killed ??= node.stop();
+      },
     });
     await killed;
     expect(blames(results)).toEqual(new Set(['ok', 'transport']));

@@ -1,0 +1,107 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { connectAsync, type MqttClient } from 'mqtt';
+import type { MqttPublish } from '../lib/transports/mqtt/client.js';
+import { mqtt } from '../lib/transports/mqtt/mqtt.js';
+import { createEncoder } from '../lib/transports/mqtt/message.js';
+import { contractMessage } from '../lib/testing/transport-contract/contract-message.js';
+import { MqttNode } from '../test/support/mqtt-node.js';
+import { BATCH, BrokerDrain, inFlight, warmUp, type BrokerUnderTest } from './support/broker-drain.js';
+import { argument, Samples, timed } from './support/measure.js';
+import { PAYLOAD, PAYLOAD_BYTES } from './support/rows.js';
+import { bench, type Closing } from './support/run.js';
+
+/**
+ * A backlog in PostgreSQL published to Mosquitto, answered and settled, over 10,000, 100 and 10 keys, against mqtt.js alone: the
+ * same bytes from memory, QoS 1, Nagle's algorithm off, 2 × 500 and 4 × 500 in flight, the better of both. The messages wait in
+ * the session of a subscriber that is away, and are counted when it comes.
+ *   npm run bench -- mqtt [messages=60000] [repeats=5]
+ * Starts a Mosquitto of its own, as the Receive Maximum of one with its own settings is 20.
+ */
+const messages = argument(0, 'messages', 60_000);
+const repeats = argument(1, 'repeats', 5);
+const TOPIC = 'bench/orders';
+
+/** Exactly what the transport hands to mqtt.js, made before the clock runs. */
+function encodeAll(keys: number): MqttPublish[] {
+  const encode = createEncoder({ topicPrefix: '' });
+  return Array.from({ length: messages }, (_, n) =>
+    encode(contractMessage({ topic: TOPIC, key: `k${n % keys}`, type: 'order.placed', payload: PAYLOAD })),
+  );
+}
+
+const connect = (url: string): Promise<MqttClient> =>
+  connectAsync(url, { protocolVersion: 5, reconnectPeriod: 0, queueQoSZero: false });
+
+/** The session of a subscriber; the broker keeps for it what comes while it is away. */
+const visit = (url: string): Promise<MqttClient> =>
+  connectAsync(url, {
+    protocolVersion: 5,
+    reconnectPeriod: 0,
+    clientId: 'bench',
+    clean: false,
+    properties: { sessionExpiryInterval: 3_600 },
+  });
+
+async function open(closing: Closing): Promise<BrokerUnderTest> {
+  const node = await MqttNode.start(['max_inflight_messages 0', 'max_queued_messages 0']);
+  closing.add(() => node.remove());
+  const subscriber = await visit(node.url);
+  await subscriber.subscribeAsync(TOPIC, { qos: 1 });
+  await subscriber.endAsync();
+  const client = await connect(node.url);
+  client.on('error', () => undefined);
+  (client.stream as unknown as { setNoDelay(): void }).setNoDelay();
+  closing.add(() => client.endAsync(true));
+  const encoded = new Map<number, MqttPublish[]>();
+
+  /** A batch is through when its last answer is. */
+  const publish = (batch: readonly MqttPublish[]): Promise<void> =>
+    new Promise((resolve, reject) => {
+      let left = batch.length;
+      for (const { topic, payload, properties } of batch)
+        client.publish(topic, payload, { qos: 1, properties: properties as object }, (error) => {
+          if (error) reject(error);
+          else if (--left === 0) resolve();
+        });
+    });
+  const alone = (batches: number) => async (count: number, keys: number) => {
+    const all = encoded.get(keys) ?? encodeAll(keys);
+    encoded.set(keys, all);
+    return timed(() =>
+      inFlight(batches, Math.ceil(count / BATCH), (n) =>
+        publish(all.slice(n * BATCH, Math.min(count, (n + 1) * BATCH))),
+      ),
+    );
+  };
+  return {
+    topic: TOPIC,
+    definition: mqtt({ url: node.url }),
+    ceilings: { mqttjs2x500: alone(2), mqttjs4x500: alone(4) },
+    async expect(count) {
+      const reader = await visit(node.url);
+      let found = 0;
+      reader.on('message', () => (found += 1));
+      for (const deadline = performance.now() + 30_000; found < count; await delay(20))
+        if (performance.now() > deadline) throw new Error(`${found} messages arrived; must be ${count}.`);
+      await reader.endAsync();
+      if (found !== count) throw new Error(`${found} messages arrived; must be ${count}.`);
+    },
+  };
+}
+
+bench('mqtt', async (closing) => {
+  const broker = await open(closing);
+  const run = await BrokerDrain.open(closing, broker, messages);
+  const samples = new Samples();
+  await warmUp(broker, Math.min(messages, 10_000));
+  for (let repeat = 0; repeat < repeats; repeat += 1) await run.repeat(samples);
+  return {
+    messages,
+    payloadBytes: PAYLOAD_BYTES,
+    batch: BATCH,
+    repeats,
+    noDelay: true,
+    ...samples.medians(),
+    ratioRange: samples.range('keys10000Ratio'),
+  };
+});
