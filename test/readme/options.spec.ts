@@ -32,7 +32,6 @@ describe('the page of options', () => {
   it.each([
     ['lib/transports/kafka/options.ts', 'KafkaOptions', 16],
     ['lib/transports/rabbitmq/options.ts', 'RabbitMqOptions', 19],
-    ['lib/transports/redis/options.ts', 'RedisOptions', 9],
     ['lib/transports/nest-client/client-proxy.ts', 'ClientProxyOptions', 5],
     ['lib/transports/in-process/in-process.ts', 'InProcessOptions', 1],
     ['lib/enqueue/events/outbox-event.decorator.ts', 'OutboxEventOptions', 11],
