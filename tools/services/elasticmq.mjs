@@ -1,5 +1,6 @@
 // ElasticMQ, a server that speaks the protocol of Amazon SQS, without Docker: its jars come from Maven.
 // By hand: node tools/services/elasticmq.mjs   prints the URL and runs until Ctrl-C.
+import { existsSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -12,12 +13,12 @@ const pom = join(dirname(fileURLToPath(import.meta.url)), 'elasticmq', 'pom.xml'
 
 /**
  * Needs Java 17+ and mvn; throws with one sentence when they are missing.
- * `durable`: what it acknowledged is on disk, at a few hundred messages a second; else it is in memory alone.
+ * `durable`: what it acknowledged is in a file, and is there when it was killed; a few hundred messages a second.
  */
 export async function startElasticMq({ durable = false } = {}) {
   await requireJava('ElasticMQ');
   const libs = await jarsOf(pom, 'elasticmq');
-  const home = await mkdtemp(join(tmpdir(), 'outbox-elasticmq-'));
+  const home = await mkdtemp(join(existsSync(MEMORY) ? MEMORY : tmpdir(), 'outbox-elasticmq-'));
   const port = await freePort();
   await writeFile(join(home, 'conf'), settings(port, durable ? join(home, 'messages') : undefined));
   const java = ['-Xms64m', '-Xmx512m', '-XX:TieredStopAtLevel=1', `-Dconfig.file=${join(home, 'conf')}`];
@@ -31,6 +32,9 @@ export async function startElasticMq({ durable = false } = {}) {
     throw new Error(`${error.message}\n${tail.slice(-2_000)}`);
   }
 }
+
+/** Where a file outlives its process, and waits for no disk. */
+const MEMORY = '/dev/shm';
 
 /** The release that `startElasticMq` starts. */
 export async function elasticMqVersion() {

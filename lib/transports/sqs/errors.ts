@@ -32,6 +32,23 @@ const OF_THE_QUEUE = [
 ];
 /** The application's function, of which SQS knows nothing. */
 export const QUEUE_URL = 'queueUrl';
+/** Also with the status 400: SQS does not know who asks, or does not believe it. */
+const OF_THE_LOGIN = [
+  'ExpiredToken',
+  'ExpiredTokenException',
+  'IncompleteSignature',
+  'InvalidAccessKeyId',
+  'InvalidClientTokenId',
+  'InvalidSecurity',
+  'InvalidSignatureException',
+  'MissingAuthenticationToken',
+  'MissingAuthenticationTokenException',
+  'OptInRequired',
+  'RequestExpired',
+  'RequestTimeTooSkewed',
+  'SignatureDoesNotMatch',
+  'UnrecognizedClientException',
+];
 const DESTINATION: FailureCause = { fault: 'transport', suspect: 'destination' };
 /** SQS does not know what happened to it. */
 const OF_NOBODY_KNOWS = ['InternalError', 'InternalFailure', 'InternalServerError'];
@@ -40,6 +57,7 @@ const SQS_FAILURES: FailureTable = failureTable(
   [{ fault: 'message', final: true }, OF_THE_MESSAGE],
   [CAUSE.message, [...OF_THE_MESSAGE_NOW, QUEUE_URL]],
   [DESTINATION, [...MISSING, ...OF_THE_QUEUE]],
+  [CAUSE.transport, OF_THE_LOGIN],
   [CAUSE.suspicious, [...OF_NOBODY_KNOWS, ...BROKEN_CONNECTION]],
 );
 
@@ -70,7 +88,7 @@ export function judge(error: unknown, queue?: { readonly destination: string }):
   const reason = reasonOf(error);
   const cause = causeOf(reason, error);
   if (error instanceof SqsPublishError) return cause;
-  if (cause.fault === 'message')
+  if (cause.fault !== 'transport')
     // Without what SQS said: it may quote a message, this one or another one of the request.
     return {
       ...cause,
@@ -114,8 +132,17 @@ function hintOf(reason: string): string | undefined {
 function causeOf(reason: string, error: unknown): FailureCause {
   if (/^kms/i.test(reason)) return DESTINATION;
   const row = SQS_FAILURES.get(reason);
-  if (row !== undefined || !(error instanceof EntryRefusal)) return row ?? CAUSE.transport;
-  return error.senderFault ? CAUSE.message : CAUSE.suspicious;
+  if (row !== undefined) return row;
+  if (error instanceof EntryRefusal) return error.senderFault ? CAUSE.message : CAUSE.suspicious;
+  const status = statusOf(error);
+  // A word that nobody knew when this was written, about what was sent.
+  return status >= 400 && status < 500 && status !== 401 && status !== 403 ? CAUSE.either : CAUSE.transport;
+}
+
+/** 0: it is no answer. */
+export function statusOf(error: unknown): number {
+  const { $metadata } = Object(error) as { $metadata?: { httpStatusCode?: number } };
+  return $metadata?.httpStatusCode ?? 0;
 }
 
 /** `AWS.SimpleQueueService.NonExistentQueue` and `com.amazonaws.sqs#NonExistentQueue` are the same. */

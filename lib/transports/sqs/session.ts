@@ -1,7 +1,7 @@
 import type { BrokerSession, Send, SessionEvents } from '../session/session.js';
 import type { SqsRequests } from './client.js';
 import { entryOf, type SqsEntry } from './entry.js';
-import { EntryRefusal, isMissing, judge, SqsPublishError } from './errors.js';
+import { EntryRefusal, isMissing, judge, SqsPublishError, statusOf } from './errors.js';
 import type { Envelope } from '../envelope.js';
 import type { SqsSettings } from './options.js';
 import type { Queue, Queues } from './queues.js';
@@ -145,25 +145,24 @@ export class SqsSession implements BrokerSession {
     const request = this.begin();
     for (const { send } of still) this.open.set(send, request);
     const Entries = still.map(({ entry }, n) => ({ Id: String(n), ...entry }));
-    const input = { QueueUrl: url, Entries };
-    try {
-      const { Successful, Failed } = await this.parts.requests.ask(
-        'SendMessageBatchCommand',
-        input,
-        request.abort.signal,
-      );
-      this.end(request, true);
-      for (const { Id } of Successful ?? []) this.answer(still[Number(Id)]);
-      for (const { Id, Code, SenderFault } of Failed ?? [])
-        this.answer(still[Number(Id)], new EntryRefusal(Code, SenderFault));
-      this.refuse(still, new EntryRefusal('NoAnswer', false));
-    } catch (error) {
-      this.end(request, isAnswer(error));
-      if (isMissing(error)) this.urls.delete(still[0]!.queue.name);
-      // Nothing of it was taken, and one of them may be why.
-      if (still.length > 1 && judge(error).fault === 'message') for (const one of still) void this.request(url, [one]);
-      else this.refuse(still, error);
-    }
+    const asked = { QueueUrl: url, Entries };
+    const answer = this.parts.requests.ask('SendMessageBatchCommand', asked, request.abort.signal);
+    await answer.then(
+      ({ Successful = [], Failed = [] }) => {
+        this.end(request, true);
+        for (const { Id } of Successful) this.answer(still[Number(Id)]);
+        for (const { Id, Code, SenderFault } of Failed)
+          this.answer(still[Number(Id)], new EntryRefusal(Code, SenderFault));
+        this.refuse(still, new EntryRefusal('NoAnswer', false));
+      },
+      (error: unknown) => {
+        this.end(request, isAnswer(error));
+        if (isMissing(error)) this.urls.delete(still[0]!.queue.name);
+        // Nothing of it was taken, and one of them may be why.
+        if (still.length === 1 || judge(error).fault === 'transport') this.refuse(still, error);
+        else for (const one of still) void this.request(url, [one]);
+      },
+    );
   }
 
   private begin(): Request {
@@ -213,10 +212,6 @@ function partsOf(all: readonly Prepared[], maxBytes: number): Prepared[][] {
   return parts;
 }
 
-function statusOf(error: unknown): number {
-  const { $metadata } = Object(error) as { $metadata?: { httpStatusCode?: number } };
-  return $metadata?.httpStatusCode ?? 0;
-}
 function isAnswer(error: unknown): boolean {
   return statusOf(error) > 0;
 }

@@ -69,6 +69,7 @@ describe('answers of SQS', () => {
     [403, 'SignatureDoesNotMatch', { blame: 'transport' }],
     [403, 'InvalidClientTokenId', { blame: 'transport' }],
     [400, 'RequestExpired', { blame: 'transport' }],
+    [400, 'NeverHeardOf', { blame: 'transport', suspect: 'message' }],
     [502, undefined, { blame: 'transport' }],
     [0, undefined, { blame: 'transport', suspect: 'message' }],
   ])('%d %s to a request of one message', async (status, code, expected) => {
