@@ -27,6 +27,7 @@ describeUnlessMissing(missing, 'nats() and a server of its own', () => {
     ];
     node = await NatsNode.start(
       `max_payload: 500000
+      authorization { timeout: 60 }
       accounts {
         SHOP { jetstream: { max_file: 3MB, max_mem: 3MB, max_streams: 50 }, users: [${users.join(', ')}] }
         BARE { users: [{ user: bare, password: "${PASSWORD}" }] }
@@ -45,7 +46,8 @@ describeUnlessMissing(missing, 'nats() and a server of its own', () => {
 
   const create = async (client: ConnectionOptions = { user: 'all' }, options: Partial<NatsOptions> = {}) => {
     const login = client.user === undefined ? {} : { pass: PASSWORD };
-    const all = { servers: node.address, ...login, ...client };
+    // A signature in JavaScript takes its time.
+    const all = { servers: node.address, timeout: 60_000, ...login, ...client };
     const transport = await nats({ client: all, ...options }).create();
     opened.push(transport);
     return transport;

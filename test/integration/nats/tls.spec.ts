@@ -41,7 +41,7 @@ describeUnlessMissing(NatsNode.isInstalled ? [] : ['nats'], 'nats() over TLS', (
     const files = ['cert', 'key', 'ca'].map(
       (name) => `${name}_file: ${JSON.stringify(join(directory, `${name}.pem`))}`,
     );
-    node = await NatsNode.start(`tls { ${files.join('\n')}\n verify: true }`);
+    node = await NatsNode.start(`tls { ${files.join('\n')}\n verify: true\n timeout: 60 }`);
     proxy = await TcpProxy.start(node.address);
     const { ca, good } = certificates;
     observer = await NatsObserver.connect(node.address, { tls: { ca, ...good }, maxReconnectAttempts: -1 });
@@ -59,7 +59,7 @@ describeUnlessMissing(NatsNode.isInstalled ? [] : ['nats'], 'nats() over TLS', (
 
   const open = async (tls?: NatsConnectionOptions['tls'], host = '127.0.0.1') => {
     const servers = `${host}:${proxy.port}`;
-    const transport = await nats({ client: tls === undefined ? { servers } : { servers, tls } }).create();
+    const transport = await nats({ client: { servers, timeout: 60_000, ...(tls !== undefined && { tls }) } }).create();
     opened.push(transport);
     return transport;
   };
