@@ -21,6 +21,7 @@ const ENTRIES: Readonly<Record<string, RegExp>> = {
   './client-proxy': /\bNest clients?\b|ClientProxy/i,
   './inbox': /\binbox(?:es)?\b/i,
   './consumer': /\bNest consumers?\b|deserializer/i,
+  './cqrs': /\bCQRS\b/i,
   './testing': /\btesting\b/i,
   './prometheus': /\bmetrics\b|Prometheus/i,
   './otel': /\btrac(es|ing)\b|OpenTelemetry|\bspans\b/i,
