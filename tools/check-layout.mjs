@@ -186,6 +186,7 @@ const ROOMS = {
   ],
   // Idioms of Nest that applications have beside it: nothing of the core knows them.
   cqrs: ['enqueue'],
+  'event-emitter': ['enqueue'],
   observable: ['observe', 'enqueue'],
   // Beside all: it loads the public entry point as an application does, and imports its types.
   cli: ['time', 'options', 'observe', 'doctor', 'nest', 'entry', 'data-layers/tables'],
@@ -229,7 +230,7 @@ const PACKAGES = {
  * may only shrink. What contracts of a store and of a transport check is the core itself.
  */
 const LEAVES = [
-  ...['cli', 'consumer', 'cqrs', 'doctor', 'inbox', 'observable', 'otel', 'prometheus', 'terminus'],
+  ...['cli', 'consumer', 'cqrs', 'doctor', 'event-emitter', 'inbox', 'observable', 'otel', 'prometheus', 'terminus'],
   'testing',
 ];
 const CONTRACTS = /^lib\/testing\/(?:store|transport)-contract\//;

@@ -22,6 +22,7 @@ const ENTRIES: Readonly<Record<string, RegExp>> = {
   './inbox': /\binbox(?:es)?\b/i,
   './consumer': /\bNest consumers?\b|deserializer/i,
   './cqrs': /\bCQRS\b/i,
+  './event-emitter': /\bevent emitters?\b|@OnEvent\b/i,
   './observe': /\bObservables?\b|diagnostics_channel|diagnostics channels?/i,
   './testing': /\btesting\b/i,
   './prometheus': /\bmetrics\b|Prometheus/i,
