@@ -126,6 +126,7 @@ export {
   OutboxError,
   OutboxKeyMissingError,
   OutboxMessageError,
+  OutboxPermanentError,
   OutboxRollbackOnlyError,
   OutboxTransactionConflictError,
   OutboxTransactionRequiredError,

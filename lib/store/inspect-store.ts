@@ -1,4 +1,4 @@
-import type { ParkedState } from '../outbox-message.js';
+import type { ParkedState, StoredMessage } from '../outbox-message.js';
 import type { MessageState } from './admin-store.js';
 
 /** SEAM: what people ask about messages. Only reads: locks no row and waits for none. `OutboxStore` says what holds for all roles. */
@@ -52,18 +52,12 @@ export interface Bounds {
   readonly now: Date;
 }
 /** One message in one transport, without what the caller wrote into it. */
-export interface StoredRow {
+export interface StoredRow extends Pick<
+  StoredMessage,
+  'bucket' | 'seq' | 'id' | 'topic' | 'key' | 'type' | 'version' | 'contentType' | 'attempts'
+> {
   readonly state: StoredState;
   readonly transport: number;
-  readonly bucket: number;
-  readonly seq: string;
-  readonly id: string;
-  readonly topic: string;
-  readonly key: string | null;
-  readonly type: string;
-  readonly version: number;
-  readonly contentType: string;
-  readonly attempts: number;
   readonly lastError: string | null;
   /** By the database's clock. `null`: a time that is none, as a foreign writer may have written it. */
   readonly createdAt: Date | null;

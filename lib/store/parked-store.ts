@@ -45,18 +45,11 @@ export interface TakeResult {
   readonly passedOver?: readonly PassedOver[];
   readonly durable: boolean;
 }
-export interface ReparkEntry {
+export interface ReparkEntry extends Pick<ParkEntry, 'state' | 'blocks' | 'attempts' | 'delay' | 'error' | 'progress'> {
   readonly parkedId: string;
   readonly bucket: number;
-  readonly state: 'waiting' | 'blocked' | 'dead';
-  readonly blocks: boolean;
-  readonly attempts: number;
   /** With how many it was sent: an operator who requeued it meanwhile began a new life, of which this says nothing. */
   readonly attemptsBefore: number;
-  readonly delay: number | null;
-  readonly error: string | null;
-  /** `PublishFailure.progress`, stored as it is. Absent: none on `park`, unchanged on `repark`. */
-  readonly progress?: string | null;
 }
 /** Which death of which row: one that is requeued and dies again is another. */
 export interface Death {

@@ -16,7 +16,7 @@ import type { Finding } from './diagnosis.js';
  *    messages of one key.
  * 5. Concurrent `publish` calls are allowed; they never share a key.
  * 6. `publish` never throws synchronously, and its rejection is a `transport` failure of everything not reported; before the
- *    timeout, with {@link PublishFailure.suspect} `message`.
+ *    timeout, with {@link PublishFailure.suspect} `message`. With an `OutboxPermanentError` it is one message's, found singly.
  */
 export interface TransportContract {
   /** What an `ok` is worth: the broker stored it, a handler finished, or it only left this process. */

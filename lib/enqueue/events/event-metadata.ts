@@ -1,8 +1,8 @@
 import type { HeaderValue, MessageHeaders, MessageOptions, OutboxMessage } from '../../outbox-message.js';
 import type { Classifier } from '../../outbox.options.js';
-import { noteEventClass, type EventClass } from './event-twins.js';
+import { eventClasses, noteEventClass, type EventClass } from './event-twins.js';
 
-export type { EventClass };
+export { eventClasses, type EventClass };
 
 /** Shared by every copy of this package in a process. */
 const EVENT = Symbol.for('nestjs-outbox:event');

@@ -35,6 +35,11 @@ export interface HandlerMark {
   readonly event: HandledEvent;
   readonly id: string | undefined;
 }
+/** A method, and what it handles. */
+export interface MarkedBy {
+  readonly method: string;
+  readonly mark: HandlerMark;
+}
 
 type MethodDecoratorFor<Method> = <M extends Method>(
   target: object,
@@ -108,6 +113,16 @@ function marksOn(method: object): readonly HandlerMark[] {
   if (!Object.hasOwn(method, HANDLES)) return [];
   return (method as Record<symbol, readonly HandlerMark[]>)[HANDLES] as readonly HandlerMark[];
 }
+
+type MarksOf = (prototype: object) => readonly MarkedBy[];
+const ofOthers = new WeakMap<object, MarksOf[]>();
+
+/** What decorators of other packages mark in this application. Said before its `onModuleInit`. */
+export function alsoMarked(application: object, marks: MarksOf): void {
+  ofOthers.set(application, [...markedByOthers(application), marks]);
+}
+
+export const markedByOthers = (application: object): readonly MarksOf[] => ofOthers.get(application) ?? [];
 
 type Methods = Map<string | symbol, HandlerMark[]>;
 

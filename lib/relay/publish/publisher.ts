@@ -3,7 +3,7 @@ import { stopwatch, within, type Clock } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import { errorText } from '../../observe/redact/error-text.js';
-import { OutboxError } from '../../outbox.errors.js';
+import { isPermanent, OutboxError } from '../../outbox.errors.js';
 import { counted } from '../../observe/plural.js';
 import type { OnResult, Result, Failure } from './batch.types.js';
 import {
@@ -83,7 +83,7 @@ export class Publisher {
       // It was not the connecting that failed, nor time: the transport broke over something in this batch, perhaps.
       const broke = this.connected && deadline?.aborted === false;
       await this.reset();
-      failRest(quotable({ ok: false, blame: 'transport', error, ...(broke && { suspect: 'message' }) }, sent));
+      failRest(quotable(thrown(error, left, broke), sent));
     }
   }
 
@@ -182,6 +182,12 @@ export class Publisher {
   private ended(ms: number, work: () => void | Promise<void>): Promise<boolean> {
     return within(this.clock, ms, Promise.allSettled([Promise.resolve().then(work)]));
   }
+}
+
+/** What can never succeed is one message's fault: who it is, is known of the last one. */
+function thrown(error: unknown, left: number, broke: boolean): PublishFailure {
+  if (isPermanent(error)) return { ok: false, blame: left === 1 ? 'message' : 'collateral', error };
+  return { ok: false, blame: 'transport', error, ...(broke && { suspect: 'message' }) };
 }
 
 /** The one place where an error of a transport or a handler gets the text that may leave the process: no later part needs to know what it may quote. */

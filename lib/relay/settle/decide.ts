@@ -1,7 +1,7 @@
 import { isThenable } from '../../message/is-thenable.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import { INVALID } from '../../options/rules.js';
-import { OutboxConfigurationError, OutboxError } from '../../outbox.errors.js';
+import { isPermanent, OutboxConfigurationError, OutboxError } from '../../outbox.errors.js';
 import type { RetryPolicy } from '../../outbox.options.js';
 import type { PublishFailure } from '../../transports/transport.js';
 import { milliseconds } from '../../time/duration.js';
@@ -46,7 +46,7 @@ export function decide(
   const attempts = Math.min(message.attempts + 1, MAX_ATTEMPTS);
   const final =
     verdict === 'dead' ||
-    (failure.final === true && failure.blame === 'message') ||
+    (failure.blame === 'message' && (failure.final === true || isPermanent(failure.error))) ||
     (maxAttempts !== null && attempts >= maxAttempts) ||
     (maxAge !== null && now - message.createdAt.getTime() >= maxAge);
   if (final) return { kind: 'dead', attempts, blocks: message.key !== null && onDead === 'block' };

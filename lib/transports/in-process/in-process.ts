@@ -1,5 +1,5 @@
 import type { OutboxMessage } from '../../outbox-message.js';
-import { OutboxError } from '../../outbox.errors.js';
+import { isPermanent, OutboxError } from '../../outbox.errors.js';
 import type { TransportDefinition } from '../../outbox.options.js';
 import {
   MAX_PROGRESS,
@@ -167,7 +167,9 @@ class Calling {
 
   failure(): PublishFailure | undefined {
     const { failures, cutOff, busy, retryIn } = this;
-    if (failures.length > 0) return blameFor({ kind: 'failed', failures });
+    // One that will never succeed ends the message only when no other is still to come.
+    const isWaited = cutOff.length + busy.length > 0 && failures.every(({ error }) => isPermanent(error));
+    if (failures.length > 0 && !isWaited) return blameFor({ kind: 'failed', failures });
     // Only now: one that failed by itself is its message's fault, whatever became of the others.
     if (cutOff.length > 0) return blameFor({ kind: 'cut-off', ids: cutOff });
     return busy.length > 0 ? blameFor({ kind: 'busy', ids: busy, retryIn }) : undefined;
