@@ -227,6 +227,14 @@ describeWith('postgres', 'the inbox of an application', () => {
     await warning;
   });
 
+  it('refuses another one of the same name', async () => {
+    for (const twin of [{}, { name: 'default', retention: '1d' }] as const)
+      expect(await failure(build([...withInbox(), InboxModule.forRoot(twin)]))).toMatchObject({
+        code: 'DUPLICATE_INSTANCE',
+        message: expect.stringContaining("There are two inboxes named 'default' in this application."),
+      });
+  });
+
   it('does not commit a failed effect when its own savepoint is gone back to', async () => {
     const app = await applications.start(build(withInbox(), []));
     const [inbox, dataSource] = [app.get(InboxService), app.get(DataSource)];
