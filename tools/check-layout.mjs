@@ -182,10 +182,11 @@ const ROOMS = {
     'data-layers/drivers',
     'enqueue',
     'consumer',
+    'nest',
     'entry',
   ],
   // Beside all: it loads the public entry point as an application does, and imports its types.
-  cli: ['time', 'options', 'observe', 'doctor', 'nest', 'entry', 'data-layers/tables'],
+  cli: ['time', 'options', 'observe', 'doctor', 'nest', 'entry', 'inbox', 'data-layers/tables'],
   testing: [
     'message',
     'time',
@@ -234,6 +235,7 @@ const LEAF_SEAMS = [
   'enqueue/atomic-write.ts',
   'enqueue/events/event-metadata.ts',
   'enqueue/tracing.ts',
+  'inbox/steps.ts',
   'message/finished.ts',
   'message/headers.ts',
   'message/is-observable.ts',

@@ -1,7 +1,7 @@
 import { errorText } from '../observe/redact/error-text.js';
 import type { OperatorStore } from '../store/operator-store.js';
 import type { BulkReport, CheckedOptions } from './bulk-options.js';
-import { systemClock } from '../time/clock.js';
+import { pauseUntil, systemClock } from '../time/clock.js';
 
 /**
  * Writes into the audit how an action ends, and passes on what it throws.
@@ -78,15 +78,4 @@ export class ChunkedRows {
 }
 
 /** Until the time is over, or the action is to end. */
-export async function rest(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  if (ms <= 0 || signal?.aborted === true) return;
-  await new Promise<void>((resolve) => {
-    const end = (): void => {
-      cancel();
-      signal?.removeEventListener('abort', end);
-      resolve();
-    };
-    const cancel = systemClock.after(ms, end);
-    signal?.addEventListener('abort', end);
-  });
-}
+export const rest = (ms: number, signal: AbortSignal | undefined): Promise<void> => pauseUntil(signal, systemClock, ms);

@@ -5,7 +5,7 @@ import type { ResolvedOptions } from '../outbox.options.js';
 import type { Cleaning } from '../store/admin-store.js';
 import type { Roles } from '../store/outbox-store.js';
 import { isCovered } from '../store/partitions/partition-store.js';
-import { systemClock, type Clock } from '../time/clock.js';
+import { pauseUntil, systemClock, type Clock } from '../time/clock.js';
 
 export interface CleanReport {
   readonly published: number;
@@ -71,7 +71,7 @@ export class OutboxCleaner {
           passedBy += looked - removed;
           more = looked >= size && passedBy < PASSED_BY;
           if (more && counts[kind] < limit)
-            await rest(this.clock, Math.min(MOST_REST, this.clock.monotonic() - began), signal);
+            await pauseUntil(signal, this.clock, Math.min(MOST_REST, this.clock.monotonic() - began));
         }
       } catch (error) {
         errors.push(error);
@@ -108,20 +108,6 @@ export class OutboxCleaner {
       limit: Infinity,
     };
   }
-}
-
-/** Gives the disk to others, for no longer than the pass goes on. */
-async function rest(clock: Clock, ms: number, signal: AbortSignal | undefined): Promise<void> {
-  if (signal?.aborted === true) return;
-  await new Promise<void>((resolve) => {
-    const end = (): void => {
-      cancel();
-      signal?.removeEventListener('abort', end);
-      resolve();
-    };
-    const cancel = clock.after(ms, end);
-    signal?.addEventListener('abort', end);
-  });
 }
 
 /** Milliseconds, asked for each batch; `null`: not cleaned. */

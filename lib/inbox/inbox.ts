@@ -10,7 +10,7 @@ import type { OutboxTransaction } from '../outbox-data-layer.js';
 import type { SqlConnection } from '../store/executor.js';
 import { statement } from '../store/sql.js';
 import type { CurrentTransaction } from '../transaction/current-transaction.js';
-import type { Session } from '../transaction/data-layer.js';
+import type { DataLayer, Session } from '../transaction/data-layer.js';
 import type { Claim, TakeClaim } from './claims.js';
 import { identityOf, placeOf, type InboxMessage } from './identity.js';
 import { concurrency, consumerName, type ResolvedInboxOptions } from './inbox.options.js';
@@ -21,6 +21,7 @@ import type { InboxTables } from './tables.js';
 /** What an inbox is made of. The module builds it. */
 export interface InboxRuntime {
   readonly options: ResolvedInboxOptions;
+  readonly dataLayer: DataLayer;
   readonly current: CurrentTransaction;
   readonly tables: InboxTables;
   readonly take: TakeClaim;

@@ -6,13 +6,7 @@ export const SCHEMA_VERSION = 1;
 export const HASH_VERSION = 'sha256/16be';
 
 /** What a store is told at construction. `schema` is resolved: the connection's own when the options name none. */
-export interface StoreSettings {
-  /** PostgreSQL schema, MySQL database; undefined leaves names unqualified (SQL as text only). */
-  readonly schema?: string | undefined;
-  readonly prefix: string;
-  readonly buckets: number;
-  readonly ordering: 'key' | 'strict' | 'none' | 'global';
-  readonly coordination: 'buckets' | 'rowLock' | 'leader';
+export interface StoreSettings extends Omit<SchemaDefinition, 'partitionedArchive'> {
   readonly onPublished: 'delete' | 'archive';
   /** Failures that a parked row keeps. */
   readonly errorHistory: number;
@@ -37,6 +31,7 @@ export interface StoreSettings {
 
 /** What the tables are made from; `create` and the migrations use the same. */
 export interface SchemaDefinition {
+  /** PostgreSQL schema, MySQL database; undefined leaves names unqualified (SQL as text only). */
   readonly schema?: string | undefined;
   readonly prefix: string;
   readonly buckets: number;

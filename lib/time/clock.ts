@@ -35,6 +35,24 @@ export function pause(clock: Pick<Clock, 'after'>, ms: number): Promise<void> {
   return new Promise((resolve) => void clock.after(ms, resolve));
 }
 
+/** The same, or until somebody wants an end. */
+export async function pauseUntil(
+  signal: AbortSignal | undefined,
+  clock: Pick<Clock, 'after'>,
+  ms: number,
+): Promise<void> {
+  if (ms <= 0 || signal?.aborted === true) return;
+  await new Promise<void>((resolve) => {
+    const end = (): void => {
+      cancel();
+      signal?.removeEventListener('abort', end);
+      resolve();
+    };
+    const cancel = clock.after(ms, end);
+    signal?.addEventListener('abort', end);
+  });
+}
+
 /** Longest delay a Node timer takes; beyond it fires at once. */
 const MAX_TIMER = 2 ** 31 - 1;
 

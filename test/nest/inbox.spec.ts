@@ -264,7 +264,12 @@ describeWith('postgres', 'the inbox of an application', () => {
     expect(await failure(build(checked))).toMatchObject({
       code: 'SCHEMA_MISSING',
       message: expect.stringContaining('"public"."outbox_inbox", "public"."outbox_inbox_latest"'),
+      hint: expect.stringContaining('`npx nestjs-outbox migrate upgrade --inbox`'),
     });
+    const elsewhere = InboxModule.forRoot({ database: { prefix: 'shop_', schema: 'messaging' } });
+    expect((await failure(build([typeOrm(database), elsewhere]))).message).toMatch(
+      'upgrade --inbox --prefix shop_ --schema messaging`',
+    );
     const migrations = inboxMigrations() as never[];
     const dataSource = await new DataSource({ ...database.options, migrations } as never).initialize();
     await dataSource.runMigrations();

@@ -98,11 +98,7 @@ export class PostgresReady implements ReadyStore {
     sameSession(read, session);
   }
 
-  async settle(
-    transport: number,
-    messages: readonly SettledMessage[],
-    onPublished: 'delete' | 'archive',
-  ): Promise<WriteReport> {
+  async settle(...[transport, messages, onPublished]: Parameters<ReadyStore['settle']>): Promise<WriteReport> {
     const ready = messages.filter((message) => message.parkedId === null);
     const report = await this.settleReady(transport, ready, onPublished);
     if (report.affected === messages.length) return report;
