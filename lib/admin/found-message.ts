@@ -1,9 +1,28 @@
 import { printable } from '../observe/redact/printable.js';
-import type { StoredRow } from '../store/inspect-store.js';
+import type { StoredRow, StoredState } from '../store/inspect-store.js';
 
 /** One message in one of its transports, without payload and headers. Times are the database's. */
-export interface FoundMessage extends Omit<StoredRow, 'transport' | 'seq' | 'sendingEpoch' | 'rowId'> {
+export interface FoundMessage {
+  readonly id: string;
+  readonly state: StoredState;
   readonly transport: string;
+  readonly topic: string;
+  /** `null`: unordered. */
+  readonly key: string | null;
+  readonly type: string;
+  readonly version: number;
+  readonly contentType: string;
+  readonly bucket: number;
+  /** Failures that were charged to the message. */
+  readonly attempts: number;
+  /** Of the last failure. */
+  readonly lastError: string | null;
+  readonly createdAt: Date | null;
+  /** When it is published at the earliest. */
+  readonly dueAt: Date | null;
+  readonly lastAttemptAt: Date | null;
+  readonly diedAt: Date | null;
+  readonly publishedAt: Date | null;
 }
 
 export function toFound(row: StoredRow, names: ReadonlyMap<number, string>): FoundMessage {

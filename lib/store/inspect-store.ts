@@ -59,18 +59,14 @@ export interface StoredRow {
   readonly seq: string;
   readonly id: string;
   readonly topic: string;
-  /** `null`: unordered. */
   readonly key: string | null;
   readonly type: string;
   readonly version: number;
   readonly contentType: string;
-  /** Failures that were charged to the message. */
   readonly attempts: number;
-  /** Of the last failure. */
   readonly lastError: string | null;
   /** By the database's clock. `null`: a time that is none, as a foreign writer may have written it. */
   readonly createdAt: Date | null;
-  /** When it is published at the earliest. */
   readonly dueAt: Date | null;
   readonly lastAttemptAt: Date | null;
   readonly diedAt: Date | null;

@@ -9,7 +9,6 @@ import type {
   ReadPosition,
   ReadRange,
   ReadyStore,
-  SettledMessage,
   Snapshot,
   SweepResult,
   WriteReport,
@@ -109,9 +108,7 @@ export class PostgresReady implements ReadyStore {
   }
 
   private async settleReady(
-    transport: number,
-    messages: readonly SettledMessage[],
-    onPublished: 'delete' | 'archive',
+    ...[transport, messages, onPublished]: Parameters<ReadyStore['settle']>
   ): Promise<WriteReport> {
     if (messages.length === 0) return { fence: undefined, affected: 0 };
     const archive = onPublished === 'archive';
