@@ -73,15 +73,18 @@ const indented = (code) =>
 const withoutNeed = (code) =>
   code.replace(/^import 'typeorm';\n/gm, '').replace(/^(?=import .* from 'typeorm';$)/gm, '// @ts-ignore\n');
 
-/** What the command line loads of the application's copy by its file: no entry point. */
-const OF_CLI = 'data-layers/tables/index';
+/** What the command line loads of the application's copy by their files: no entry points. */
+const OF_CLI = ['data-layers/tables/index', 'inbox/steps'];
 
 const isExternal = (id) => !/^[./\\]|^[A-Za-z]:/.test(id);
 
 /** The compiled modules in `folder`, bundled into `target`/esm and `target`/cjs. */
 export async function bundleCode(exports, folder, target) {
   const bundle = await rollup({
-    input: { ...entryPoints(exports, folder, '.js'), [OF_CLI]: join(folder, `${OF_CLI}.js`) },
+    input: {
+      ...entryPoints(exports, folder, '.js'),
+      ...Object.fromEntries(OF_CLI.map((name) => [name, join(folder, `${name}.js`)])),
+    },
     external: isExternal,
     onwarn(warning) {
       // What TypeScript writes before a decorator: `(this && this.__decorate) || …`.

@@ -182,6 +182,7 @@ const ROOMS = {
     'data-layers/drivers',
     'enqueue',
     'consumer',
+    'nest',
     'entry',
   ],
   // Idioms of Nest that applications have beside it: nothing of the core knows them.
@@ -189,7 +190,7 @@ const ROOMS = {
   'event-emitter': ['enqueue'],
   observable: ['observe', 'enqueue'],
   // Beside all: it loads the public entry point as an application does, and imports its types.
-  cli: ['time', 'options', 'observe', 'doctor', 'nest', 'entry', 'data-layers/tables'],
+  cli: ['time', 'options', 'observe', 'doctor', 'nest', 'entry', 'inbox', 'data-layers/tables'],
   testing: [
     'message',
     'time',
@@ -241,6 +242,7 @@ const LEAF_SEAMS = [
   'enqueue/atomic-write.ts',
   'enqueue/events/event-metadata.ts',
   'enqueue/tracing.ts',
+  'inbox/steps.ts',
   'message/finished.ts',
   'message/headers.ts',
   'message/is-observable.ts',

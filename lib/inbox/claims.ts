@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 import type { OutboxDialect } from '../data-layers/drivers/outbox-sql.js';
-import { OutboxError } from '../outbox.errors.js';
+import { OutboxError, OutboxTransactionConflictError } from '../outbox.errors.js';
 import type { SqlExecutor } from '../store/executor.js';
 import { statement } from '../store/sql.js';
 import type { InboxTables } from './tables.js';
@@ -14,7 +14,11 @@ export interface Claim {
   /** Not while another transaction has it. */
   readonly refuse: boolean;
 }
-/** Whether this transaction is the one that handles it: it has written that down. @throws OutboxError `IN_PROGRESS` */
+/**
+ * Whether this transaction is the one that handles it: it has written that down.
+ * @throws OutboxError `IN_PROGRESS`
+ * @throws OutboxTransactionConflictError on MySQL and MariaDB: the transaction is of no use any more
+ */
 export type TakeClaim = (db: SqlExecutor, session: SqlExecutor, claim: Claim) => Promise<boolean>;
 
 export function takeClaims(dialect: OutboxDialect, tables: InboxTables): TakeClaim {
@@ -77,15 +81,21 @@ function onMysql({ inbox, latest }: InboxTables): TakeClaim {
     await db.run(sql.seen.bind(consumer, key));
     return (await db.run(sql.latest.bind(last.place, consumer, key, last.place))).affected === 1;
   };
+  const told = (claim: Claim, error: unknown): unknown => {
+    const { errno } = error as { errno?: unknown };
+    if (errno === LOCK_WAIT_TIMEOUT) return inProgress(claim, error);
+    return CONFLICTS.has(errno) ? conflict(claim, error) : error;
+  };
   return async (db, session, claim) => {
-    if (!claim.refuse) return take(db, claim);
-    await db.run(IMPATIENT);
+    if (claim.refuse) await db.run(IMPATIENT);
     try {
-      return await take(db, claim);
+      const answer = await take(db, claim);
+      if (claim.refuse) await session.run(PATIENT);
+      return answer;
     } catch (error) {
-      throw (error as { errno?: unknown }).errno === LOCK_WAIT_TIMEOUT ? inProgress(claim, error) : error;
-    } finally {
-      await session.run(PATIENT); // also where there is no transaction any more: the connection goes back to its pool
+      // Of a connection that is lost the first error says more; any other goes back to its pool.
+      if (claim.refuse) await session.run(PATIENT).catch(() => undefined);
+      throw told(claim, error);
     }
   };
 }
@@ -97,9 +107,17 @@ const IMPATIENT = statement(
 const PATIENT = statement(undefined, 'set session innodb_lock_wait_timeout = @outbox_lock_wait').bind();
 /** MySQL's `ER_LOCK_WAIT_TIMEOUT`. */
 const LOCK_WAIT_TIMEOUT = 1205;
+/** A deadlock, which several are on InnoDB that wait for a first, when it rolls back; a row that is newer than the snapshot. */
+const CONFLICTS: ReadonlySet<unknown> = new Set([1213, 1020]);
 
 const inProgress = ({ id, consumer }: Claim, cause?: unknown): OutboxError =>
   new OutboxError('IN_PROGRESS', `Message ${id} is being handled for consumer '${consumer}' in another transaction.`, {
     hint: 'Let the broker deliver it again later.',
     cause,
   });
+
+const conflict = ({ id, consumer }: Claim, cause: unknown): OutboxError =>
+  new OutboxTransactionConflictError(
+    `Other deliveries of message ${id} for consumer '${consumer}' were in the way: nothing was done.`,
+    { hint: 'Roll back, and run the whole transaction again, or let the broker deliver the message again.', cause },
+  );

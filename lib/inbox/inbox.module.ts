@@ -4,6 +4,7 @@ import { pickDataLayer, typeOrmModule, type FindDataLayer } from '../data-layers
 import { OutboxService } from '../enqueue/outbox.service.js';
 import { openInbox, type OpenedInbox } from './open-inbox.js';
 import { InboxCleaner } from './cleaner.js';
+import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { InboxAsyncOptions, InboxExtras, InboxOptions } from './inbox.options.js';
 import { DEFAULT_NAME, getInboxToken } from './inbox.tokens.js';
 import { InboxLifecycle } from './lifecycle.js';
@@ -45,6 +46,7 @@ function declare(
         modules: ModulesContainer,
         outbox: OutboxService | undefined,
       ) => {
+        refuseTwin(modules, name ?? DEFAULT_NAME);
         const isOther = given.dataLayer !== undefined && given.dataLayer !== outbox?.runtime.dataLayer;
         const isOwn = isOther || dataSource !== undefined || outbox === undefined;
         const extras = dataSource === undefined ? {} : { dataSource };
@@ -63,4 +65,20 @@ function declare(
     providers,
     exports: [token, cleaner],
   };
+}
+
+/** Of each application. */
+const namesOf = new WeakMap<ModulesContainer, Set<string>>();
+/** Nest would give everybody one of them, and run the cleaner of the other. */
+function refuseTwin(application: ModulesContainer, name: string): void {
+  const names = namesOf.get(application) ?? new Set();
+  if (names.has(name))
+    throw new OutboxConfigurationError(
+      'DUPLICATE_INSTANCE',
+      `There are two inboxes named '${name}' in this application.`,
+      {
+        hint: 'Import InboxModule once, in the root module (every call of forRoot makes another inbox); or give one a name.',
+      },
+    );
+  namesOf.set(application, names.add(name));
 }

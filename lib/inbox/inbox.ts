@@ -5,12 +5,12 @@ import { problemsOf } from '../options/rules.js';
 import type { ReceivedMessage } from '../consumer/index.js';
 import { AtomicWrite } from '../enqueue/atomic-write.js';
 import type { OutboxService } from '../enqueue/outbox.service.js';
-import { OutboxMessageError, OutboxRollbackOnlyError } from '../outbox.errors.js';
+import { OutboxMessageError, OutboxRollbackOnlyError, OutboxTransactionConflictError } from '../outbox.errors.js';
 import type { OutboxTransaction } from '../outbox-data-layer.js';
 import type { SqlConnection } from '../store/executor.js';
 import { statement } from '../store/sql.js';
 import type { CurrentTransaction } from '../transaction/current-transaction.js';
-import type { Session } from '../transaction/data-layer.js';
+import type { DataLayer, Session } from '../transaction/data-layer.js';
 import type { Claim, TakeClaim } from './claims.js';
 import { identityOf, placeOf, type InboxMessage } from './identity.js';
 import { concurrency, consumerName, type ResolvedInboxOptions } from './inbox.options.js';
@@ -21,6 +21,7 @@ import type { InboxTables } from './tables.js';
 /** What an inbox is made of. The module builds it. */
 export interface InboxRuntime {
   readonly options: ResolvedInboxOptions;
+  readonly dataLayer: DataLayer;
   readonly current: CurrentTransaction;
   readonly tables: InboxTables;
   readonly take: TakeClaim;
@@ -45,12 +46,19 @@ export class Inbox extends InboxService {
     const { current } = this.runtime;
     const session = await (options.tx === undefined ? current.ambient() : current.require(options.tx));
     if (session !== undefined) return within(this.runtime, session, claim, work, new Fate());
-    const fate = new Fate();
-    const outcome = await current.dataLayer.transaction(async (handle) =>
-      within(this.runtime, await current.dataLayer.require(handle), claim, work, fate),
-    );
-    if (fate.isRolledBack) throw failed(claim.id);
-    return outcome;
+    for (let attempt = 1; ; attempt += 1) {
+      const fate = new Fate();
+      try {
+        const outcome = await current.dataLayer.transaction(async (handle) =>
+          within(this.runtime, await current.dataLayer.require(handle), claim, work, fate),
+        );
+        if (fate.isRolledBack) throw failed(claim.id);
+        return outcome;
+      } catch (error) {
+        // Of what failed in front of the effect nothing is left, and nothing was seen elsewhere.
+        if (fate.hasBegun || attempt === TRIES || !(error instanceof OutboxTransactionConflictError)) throw error;
+      }
+    }
   }
 
   override async receive(message: ReceivedMessage, options: ReceiveOptions = {}): Promise<ReceiveOutcome> {
@@ -114,6 +122,7 @@ async function within<T>(
       return { result, ids: [claim.id] };
     });
     if (!isFirst) return { status: 'duplicate' };
+    fate.hasBegun = true;
     const result = await runtime.current.scope.run(session, run);
     await watch.write(fate, async () => ({ result: await demandWhole(watch, number, write, claim.id), ids: [] }));
     return { status: 'handled', result };
@@ -147,6 +156,8 @@ type Listener = Parameters<Watch['write']>[0];
 /** How the transaction ended, where it is ours. */
 class Fate implements Listener {
   isRolledBack = false;
+  /** Whether the effect has. */
+  hasBegun = false;
   /** What whoever commits hears while the effect goes on. */
   unfinished: (() => OutboxRollbackOnlyError) | undefined;
   committed(): void {}
@@ -155,6 +166,7 @@ class Fate implements Listener {
   }
 }
 
+const TRIES = 4;
 const NO_OPTIONS: OnceOptions = {};
 const OPTION_NAMES = ['tx', 'consumer', 'onConcurrent', 'latest'];
 

@@ -1,6 +1,7 @@
 import type { OutboxDialect } from '../data-layers/drivers/outbox-sql.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { OutboxService } from '../enqueue/outbox.service.js';
+import { isMarked } from '../nest/enqueue-only.js';
 import type { SqlConnection, SqlDatabase } from '../store/executor.js';
 import { statement } from '../store/sql.js';
 import { CurrentTransaction } from '../transaction/current-transaction.js';
@@ -33,63 +34,75 @@ export async function openInbox(
   isOwn: boolean,
 ): Promise<OpenedInbox> {
   const beside = isOwn ? undefined : outbox?.runtime.options;
-  const options = resolveInbox(given);
+  const resolved = resolveInbox(given);
   await dataLayer.open();
   dataLayer.watchTransactions();
   const { dialect } = dataLayer;
-  const { setup = beside?.database.setup ?? 'check', ...asked } = options.database;
-  const place = {
+  const { setup = beside?.database.setup ?? 'check', ...asked } = resolved.database;
+  const declared = {
     prefix: asked.prefix ?? beside?.database.prefix ?? 'outbox_',
-    schema: asked.schema ?? beside?.database.schema ?? dataLayer.defaultSchema,
+    schema: asked.schema ?? beside?.database.schema,
+    pooler: beside?.database.pooler,
   };
+  const options = { ...resolved, database: declared };
+  const place = { ...declared, schema: declared.schema ?? dataLayer.defaultSchema };
   const tables = inboxTables(dialect, place);
-  const database = dataLayer.openDatabase({ ...OWN_CONNECTION, ...place, pooler: beside?.database.pooler });
+  const database = dataLayer.openDatabase({ ...OWN_CONNECTION, ...place });
   const connection = (): SqlConnection => database.connection('admin');
   const currentTransaction = options.currentTransaction ?? beside?.currentTransaction;
   const current = new CurrentTransaction(dataLayer, TransactionScope.of(dataLayer), currentTransaction);
   try {
-    if (setup !== 'none') await prepare(connection(), dialect, tables, place, setup);
+    // The command line makes no tables but by its migrate, and looks at those of the outbox alone.
+    if (setup !== 'none' && !isMarked()) await prepare(connection(), { dialect, tables, place, declared, setup });
   } catch (error) {
     await database.close();
     throw error;
   }
-  const service = new Inbox({ options, current, tables, take: takeClaims(dialect, tables), outbox, connection });
+  const take = takeClaims(dialect, tables);
+  const service = new Inbox({ options, dataLayer, current, tables, take, outbox, connection });
   return { options, service, cleaner: cleanerOf(dialect, tables, options.retention, connection), database };
 }
 
-async function prepare(
-  db: SqlConnection,
-  dialect: OutboxDialect,
-  tables: InboxTables,
-  place: InboxTableOptions,
-  setup: 'check' | 'create',
-): Promise<void> {
-  const problem = await missing(db, tables);
-  if (problem === undefined) return;
+interface Preparation {
+  readonly dialect: OutboxDialect;
+  readonly tables: InboxTables;
+  readonly place: InboxTableOptions;
+  readonly declared: InboxTableOptions;
+  readonly setup: 'check' | 'create';
+}
+
+async function prepare(db: SqlConnection, { dialect, tables, place, declared, setup }: Preparation): Promise<void> {
+  const missing = await missingOf(db, tables);
+  if (missing.length === 0) return;
   if (setup === 'create') {
     const made = inboxStatements(dialect, place).up;
     // Processes that start at once make them at once, and PostgreSQL lets one of them fail.
     for (const sql of made.map((text) => statement(undefined, text).bind())) await db.run(sql).catch(() => db.run(sql));
     return;
   }
-  const text = `The tables of the inbox are missing: ${Object.values(tables).join(', ')}.`;
-  const hint =
-    "Run the migrations: inboxMigrations() for TypeORM, or the text of inboxSql(), with this schema and prefix; in development, database: { setup: 'create' }.";
-  throw new OutboxConfigurationError('SCHEMA_MISSING', text, { hint, cause: problem });
+  const names = missing.map(({ table }) => table).join(', ');
+  const text = `Tables of the inbox are missing, or have other columns: ${names}.`;
+  const { prefix, schema } = declared;
+  const at = [prefix === 'outbox_' ? '' : ` --prefix ${prefix}`, schema === undefined ? '' : ` --schema ${schema}`];
+  const hint = `Run \`npx nestjs-outbox migrate upgrade --inbox${at.join('')}\`, or inboxMigrations() for TypeORM; in development, database: { setup: 'create' }.`;
+  throw new OutboxConfigurationError('SCHEMA_MISSING', text, { hint, cause: missing[0]?.error });
 }
 
-/** @returns what the server says of them; `undefined`: they are there */
-async function missing(db: SqlConnection, { inbox, latest }: InboxTables): Promise<unknown> {
-  try {
-    await db.run(
-      statement(undefined, `select consumer, message_id, received_at, duplicates from ${inbox} limit 0`).bind(),
-    );
-    await db.run(statement(undefined, `select consumer, message_key, place, seen_at from ${latest} limit 0`).bind());
-    return undefined;
-  } catch (error) {
-    if (!MISSING.has((error as { errno?: unknown }).errno ?? (error as { code?: unknown }).code)) throw error;
-    return error;
-  }
+/** With what the server says of each. */
+async function missingOf(
+  db: SqlConnection,
+  { inbox, latest }: InboxTables,
+): Promise<{ readonly table: string; readonly error: unknown }[]> {
+  const missing = [];
+  const columns = { [inbox]: 'message_id, received_at, duplicates', [latest]: 'message_key, place, seen_at' };
+  for (const [table, named] of Object.entries(columns))
+    try {
+      await db.run(statement(undefined, `select consumer, ${named} from ${table} limit 0`).bind());
+    } catch (error) {
+      if (!MISSING.has((error as { errno?: unknown }).errno ?? (error as { code?: unknown }).code)) throw error;
+      missing.push({ table, error });
+    }
+  return missing;
 }
 /** A table, a column, a schema, a database: of PostgreSQL, and of MySQL. */
 const MISSING: ReadonlySet<unknown> = new Set(['42P01', '42703', '3F000', 1146, 1054, 1049]);

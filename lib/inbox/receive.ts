@@ -1,6 +1,7 @@
 import type { ReceivedMessage } from '../consumer/index.js';
 import type { OutboxService } from '../enqueue/outbox.service.js';
 import type { EnqueueOptions, PlainMessage } from '../enqueue/options.js';
+import { parseUuidV7 } from '../message/uuid-v7.js';
 import { KEY_HEADER, TOMBSTONE_HEADER } from '../transports/amqp/names.js';
 import { typeName } from '../options/text-checks.js';
 import { STANDARD_HEADERS } from '../transports/envelope.js';
@@ -36,13 +37,14 @@ function messageOf(message: ReceivedMessage, transport: string): PlainMessage {
   const { id, type, version, key, contentType, headers } = Object(message) as ReceivedMessage;
   if (typeof id !== 'string' || headers === undefined)
     throw invalid(`${typeName(message)} is no message`, 'Give what @Received() gives, or receivedMessage().');
-  const own = Object.entries(headers).filter(
+  const own = parseUuidV7(id);
+  const kept = Object.entries(headers).filter(
     ([name, value]) => !NOT_OWN.has(name) && !ATTRIBUTE.test(name) && isHeader(value),
   );
   return {
-    ...(UUID_V7.test(id) ? { id } : { dedupKey: `received:${id}` }),
+    ...(own === undefined ? { dedupKey: `received:${id}` } : { id: own }),
     ...{ type, version, key, contentType, transport, payload: bytesOf(message) },
-    headers: Object.fromEntries(own) as NonNullable<PlainMessage['headers']>,
+    headers: Object.fromEntries(kept) as NonNullable<PlainMessage['headers']>,
   };
 }
 
@@ -71,7 +73,6 @@ const ATTRIBUTE = /^(ce_|cloudEvents[:_])/;
 const isOne = (value: unknown): boolean => typeof value === 'string' || Buffer.isBuffer(value);
 const isHeader = (value: unknown): boolean =>
   isOne(value) || (Array.isArray(value) && value.length > 0 && value.every(isOne));
-const UUID_V7 = /^[\da-f]{8}-[\da-f]{4}-7[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/;
 
 const invalid = (problem: string, hint: string): OutboxConfigurationError =>
   new OutboxConfigurationError('INVALID_OPTIONS', `inbox.receive: ${problem}.`, { hint });

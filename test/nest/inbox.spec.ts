@@ -227,6 +227,14 @@ describeWith('postgres', 'the inbox of an application', () => {
     await warning;
   });
 
+  it('refuses another one of the same name', async () => {
+    for (const twin of [{}, { name: 'default', retention: '1d' }] as const)
+      expect(await failure(build([...withInbox(), InboxModule.forRoot(twin)]))).toMatchObject({
+        code: 'DUPLICATE_INSTANCE',
+        message: expect.stringContaining("There are two inboxes named 'default' in this application."),
+      });
+  });
+
   it('does not commit a failed effect when its own savepoint is gone back to', async () => {
     const app = await applications.start(build(withInbox(), []));
     const [inbox, dataSource] = [app.get(InboxService), app.get(DataSource)];
@@ -256,7 +264,12 @@ describeWith('postgres', 'the inbox of an application', () => {
     expect(await failure(build(checked))).toMatchObject({
       code: 'SCHEMA_MISSING',
       message: expect.stringContaining('"public"."outbox_inbox", "public"."outbox_inbox_latest"'),
+      hint: expect.stringContaining('`npx nestjs-outbox migrate upgrade --inbox`'),
     });
+    const elsewhere = InboxModule.forRoot({ database: { prefix: 'shop_', schema: 'messaging' } });
+    expect((await failure(build([typeOrm(database), elsewhere]))).message).toMatch(
+      'upgrade --inbox --prefix shop_ --schema messaging`',
+    );
     const migrations = inboxMigrations() as never[];
     const dataSource = await new DataSource({ ...database.options, migrations } as never).initialize();
     await dataSource.runMigrations();

@@ -1,5 +1,6 @@
 import type { OwnSession } from '../../data-layers/tables/index.js';
 import type * as Migrations from '../../data-layers/tables/index.js';
+import type * as InboxSteps from '../../inbox/steps.js';
 import type * as Outbox from '../../index.js';
 import type { OutboxDialect, OutboxSchemaOptions } from '../../index.js';
 import { milliseconds } from '../../time/duration.js';
@@ -41,6 +42,7 @@ export const MIGRATE: CliCommand = {
       help: 'create: whose migration; default: typeorm',
       choices: ['typeorm', 'prisma', 'drizzle', 'knex', 'kysely', 'mikro-orm'],
     },
+    { flags: '--inbox [name]', help: 'the tables of an inbox; its name, where a module has several' },
     { flags: '--way <way>', help: 'print: up (default) or down', choices: ['up', 'down'] },
     { flags: '--buckets <number>', help: 'of tables that are made; default: 32', read: readCount },
     { flags: '--ordering <kind>', help: 'the same; default: key', choices: ['key', 'strict', 'none', 'global'] },
@@ -89,7 +91,8 @@ async function downgrade(context: CliContext, given: Given): Promise<ExitCode> {
     }
     const target = (given.options['to'] as number | undefined) ?? version - 1;
     if (target >= version) refuseUsage(`The tables have version ${version}. Give --to with a lower one.`);
-    const loss = target === 0 ? 'drop the tables of the outbox' : `downgrade the tables to version ${target}`;
+    const loss =
+      target === 0 ? `drop the tables of the ${whoseOf(given)}` : `downgrade the tables to version ${target}`;
     if (!isDryRun(given)) await confirm(loss, given, context.terminal);
     return change(context, given, tables, (session) => down(tables, session, target));
   });
@@ -133,20 +136,27 @@ async function create(context: CliContext, given: Given): Promise<ExitCode> {
 async function createdFile(context: CliContext, given: Given): Promise<ReturnType<typeof createTypeOrmFile>> {
   const [, folder] = given.args;
   const { migrator = 'typeorm' } = given.options as { migrator?: string };
-  if (migrator === 'typeorm') return createTypeOrmFile(process.cwd(), folder, await namedBy(context, given));
+  if (migrator === 'typeorm')
+    return createTypeOrmFile(process.cwd(), folder, await namedBy(context, given), whoseOf(given));
   const { reached, shape } = await declared(context, given);
   const { formOf } = await loadPackage<typeof Migrations>('nestjs-outbox/tables', reached.folder);
   const { prefix, schema } = reached.place;
-  const form = formOf(migrator, reached.dialect, withoutGaps({ prefix, schema, ...shape }));
-  return createMigrationFile(process.cwd(), form, folder, prefix);
+  const options = withoutGaps({ prefix, schema, ...shape });
+  if (whoseOf(given) === 'outbox')
+    return createMigrationFile(process.cwd(), formOf(migrator, reached.dialect, options), folder, prefix);
+  const { inboxStatements } = await loadPackage<typeof InboxSteps>('nestjs-outbox/inbox-steps', reached.folder);
+  const form = formOf(migrator, reached.dialect, options, inboxStatements(reached.dialect, options));
+  return createMigrationFile(process.cwd(), form, folder, `${prefix}inbox`);
 }
 
 async function print(context: CliContext, given: Given): Promise<ExitCode> {
   const dialect = DIALECTS[given.args[1] ?? ''];
   if (dialect === undefined) refuseUsage(`Name the database: migrate print ${Object.keys(DIALECTS).join(' | ')}.`);
-  const { outboxSql } = await loadPackage<typeof Outbox>('nestjs-outbox', process.cwd());
   const { way = 'up' } = given.options as { way?: 'up' | 'down' };
-  const sql = outboxSql(dialect, await namedBy(context, given))[way].trimEnd();
+  const { outboxSql } = await loadPackage<typeof Outbox>('nestjs-outbox', process.cwd());
+  const { inboxSql } = await loadPackage<typeof InboxSteps>('nestjs-outbox/inbox-steps', process.cwd());
+  const sqlOf = whoseOf(given) === 'inbox' ? inboxSql : outboxSql;
+  const sql = sqlOf(dialect, await namedBy(context, given))[way].trimEnd();
   context.terminal.out(context.json ? jsonLine({ dialect, way, sql }) : sql);
   return EXIT.ok;
 }
@@ -159,10 +169,16 @@ async function namedBy(context: CliContext, given: Given): Promise<OutboxSchemaO
   return withoutGaps({ prefix: reached.place.prefix, schema: reached.place.schema, ...shape });
 }
 
+const whoseOf = ({ options: { inbox } }: Given) => (inbox === undefined ? 'outbox' : 'inbox');
+
 const SHAPE = ['buckets', 'ordering', 'coordination', 'partitionedArchive'] as const;
 
 function shapeOf({ options }: Pick<Given, 'options'>): Shape {
-  return withoutGaps(Object.fromEntries(SHAPE.map((name) => [name, options[name]])));
+  const shape = withoutGaps(Object.fromEntries(SHAPE.map((name) => [name, options[name]]))) as Shape;
+  const [own] = Object.keys(shape);
+  if (own !== undefined && options['inbox'] !== undefined)
+    refuseUsage(`--${own} goes with an outbox: an inbox has none.`);
+  return shape;
 }
 
 const withoutGaps = <T>(fields: { readonly [K in keyof T]: T[K] | undefined }): T =>
@@ -171,10 +187,14 @@ const withoutGaps = <T>(fields: { readonly [K in keyof T]: T[K] | undefined }): 
 /** What the settings name: tables of a database, or those of an application. */
 async function declared(context: CliContext, given: Given): Promise<DeclaredTables> {
   const { source, ...settings } = await context.settings();
-  if (source.kind === 'database') return { reached: await reach(source), shape: shapeOf(given) };
-  const [own] = Object.keys(shapeOf(given));
+  const [{ inbox }, shape] = [given.options, shapeOf(given)];
+  if (source.kind === 'database') {
+    if (typeof inbox !== 'string') return { reached: await reach(source), shape };
+    refuseUsage('--inbox with a name goes with a module: a database has --prefix and --schema.');
+  }
+  const [own] = Object.keys(shape);
   if (own !== undefined) refuseUsage(`--${own} goes with a database: a module has its own.`);
-  return tablesOfModule(source, settings);
+  return tablesOfModule(source, settings, inbox === true ? 'default' : (inbox as string | undefined));
 }
 
 async function using(
@@ -186,7 +206,8 @@ async function using(
   const { timeout } = await context.settings();
   try {
     // Others may have the table that says the version.
-    const tables = await inTime(openMigrator(reached, shape, timeout), timeout, NO_ANSWER);
+    const opening = openMigrator(reached, shape, timeout, whoseOf(given) === 'inbox');
+    const tables = await inTime(opening, timeout, NO_ANSWER);
     return await work(tables).finally(() => tables.db.close());
   } finally {
     void reached.end().catch(() => {});

@@ -48,12 +48,7 @@ export async function openOutbox(
     opened.outbox;
   const part = <T>(type: OutboxPart): T => {
     const found = opened.get(getOutboxToken(name, type)) as T | undefined;
-    return (
-      found ??
-      refuseUsage(
-        `The application has no outbox '${name}'. The module must be the one that main.ts gives to NestFactory.`,
-      )
-    );
+    return found ?? refuseMissing(`outbox '${name}'`);
   };
   return {
     admin: part(OutboxAdmin),
@@ -71,6 +66,9 @@ export async function openOutbox(
       ).then(() => {}),
   };
 }
+
+export const refuseMissing = (what: string): never =>
+  refuseUsage(`The application has no ${what}. The module must be the one that main.ts gives to NestFactory.`);
 
 /** Nothing came in time. */
 export class TooLate extends CliError {}

@@ -14,6 +14,7 @@ const OWN_FILES: Readonly<Record<string, string>> = {
   [`${OWN_NAME}/pg`]: 'data-layers/pg/index.js',
   [`${OWN_NAME}/mysql2`]: 'data-layers/mysql2/index.js',
   [`${OWN_NAME}/tables`]: 'data-layers/tables/index.js',
+  [`${OWN_NAME}/inbox-steps`]: 'inbox/steps.js',
 };
 
 /** Of this package. */

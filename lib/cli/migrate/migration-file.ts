@@ -9,14 +9,20 @@ interface Made {
   /** Whether it was not there. */
   readonly isNew: boolean;
 }
-/** As TypeORM names its own files; it is found by each glob of them. */
-const FILE = '1795219200000-outbox.ts';
+/** Of files as TypeORM names its own: each glob of them finds it. */
+const TIMES = { outbox: '1795219200000', inbox: '1796000000000' } as const;
+type Whose = keyof typeof TIMES;
 
 /** A file for applications whose DataSource finds its migrations by a glob. */
-export function createTypeOrmFile(root: string, folder = 'src/migrations', options: OutboxSchemaOptions = {}): Made {
-  const path = join(there(root, folder), FILE);
+export function createTypeOrmFile(
+  root: string,
+  folder = 'src/migrations',
+  options: OutboxSchemaOptions = {},
+  whose: Whose = 'outbox',
+): Made {
+  const path = join(there(root, folder), `${TIMES[whose]}-${whose}.ts`);
   const isNew = !existsSync(path);
-  if (isNew) writeFileSync(path, textOf(options), { flag: 'wx' });
+  if (isNew) writeFileSync(path, textOf(options, whose), { flag: 'wx' });
   return { path: relative(root, path), isNew };
 }
 
@@ -48,12 +54,12 @@ function there(root: string, folder: string): string {
   return existsSync(target) ? target : refuseUsage(`The folder ${folder} is not there. Name yours, or make it.`);
 }
 
-function textOf(options: OutboxSchemaOptions): string {
+function textOf(options: OutboxSchemaOptions, whose: Whose): string {
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
   const list = given.map(([name, value]) => `${name}: ${typeof value === 'string' ? `'${value}'` : value}`).join(', ');
-  return `import { outboxMigrations } from 'nestjs-outbox/typeorm';
+  return `import { ${whose}Migrations } from 'nestjs-outbox/${whose === 'inbox' ? 'inbox' : 'typeorm'}';
 
-// All migrations of the outbox, also those of later releases: TypeORM runs each class that a file exports.
-export const outbox = outboxMigrations(${list === '' ? '' : `{ ${list} }`});
+// All migrations of the ${whose}, also those of later releases: TypeORM runs each class that a file exports.
+export const ${whose} = ${whose}Migrations(${list === '' ? '' : `{ ${list} }`});
 `;
 }

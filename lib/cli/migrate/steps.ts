@@ -1,12 +1,12 @@
 import type { OwnSession, Step } from '../../data-layers/tables/index.js';
 import { CliError, EXIT } from '../exit-code.js';
-import { readVersion, type Tables } from './tables.js';
+import type { Tables } from './tables.js';
 import { writtenSteps } from './written.js';
 
 /** Runs what is missing, and writes it down where TypeORM's own migrator does. @returns names */
 export async function up(tables: Tables, session: OwnSession): Promise<string[]> {
   const written = await writtenSteps(session, tables);
-  const version = (await readVersion(session, tables)) ?? 0;
+  const version = (await tables.readVersion(session)) ?? 0;
   const missing = tables.steps.filter((step) => step.version > version || written?.names.has(step.name) === false);
   for (const step of missing)
     await together(tables, session, step, async (where) => {

@@ -1,5 +1,6 @@
 import type { OwnSession, Step, TablesDatabase } from '../../data-layers/tables/index.js';
 import type * as Migrations from '../../data-layers/tables/index.js';
+import type * as Inbox from '../../inbox/steps.js';
 import type { OutboxSchemaOptions } from '../../index.js';
 import { loadPackage } from '../connect/packages.js';
 import { isMissing, tablesOf, type Reached } from '../connect/reach.js';
@@ -7,7 +8,7 @@ import { isMissing, tablesOf, type Reached } from '../connect/reach.js';
 /** What tables were made with. */
 export type Shape = Pick<OutboxSchemaOptions, 'buckets' | 'ordering' | 'coordination' | 'partitionedArchive'>;
 
-/** The tables of one outbox, and what changes them. */
+/** The tables of one outbox or inbox, and what changes them. */
 export interface Tables {
   readonly db: TablesDatabase;
   /** In the order of their versions. */
@@ -18,19 +19,38 @@ export interface Tables {
   readonly latest: number;
   /** Of an application with TypeORM: where its migrator writes down what it ran. */
   readonly writtenIn: string | undefined;
+  /** What is there now. */
+  readVersion(session: Query): Promise<number | undefined>;
 }
+type Query = Pick<OwnSession, 'query'>;
 
 /** @param asked for tables that are not there; those that are there say it themselves */
-export async function openMigrator(reached: Reached, asked: Shape, timeout: number): Promise<Tables> {
+export async function openMigrator(reached: Reached, asked: Shape, timeout: number, inbox: boolean): Promise<Tables> {
   const { place, folder, writtenIn } = reached;
-  const { stepsOf } = await loadPackage<typeof Migrations>('nestjs-outbox/tables', folder);
   const db = await tablesOf(reached, timeout);
-  const meta = await readMeta(db, db);
+  const made = inbox ? await inboxOf(db, place, folder) : await outboxOf(db, asked, reached);
+  return { ...made, db, version: await made.readVersion(db), latest: made.steps.at(-1)?.version ?? 0, writtenIn };
+}
+
+type Made = Pick<Tables, 'steps' | 'readVersion'>;
+
+async function outboxOf(db: TablesDatabase, asked: Shape, { place, folder }: Reached): Promise<Made> {
+  const { stepsOf } = await loadPackage<typeof Migrations>('nestjs-outbox/tables', folder);
+  const meta = await ifThere(readMeta(db, db));
   const { prefix, schema } = place;
   const shape = meta === undefined ? asked : shapeOf(meta);
   const steps = stepsOf({ prefix, ...(schema === undefined ? {} : { schema }), ...shape });
-  const latest = Math.max(...steps.map(({ version }) => version));
-  return { db, steps, version: versionIn(meta), latest, writtenIn };
+  const readVersion = async (session: Query): Promise<number | undefined> => {
+    const version = (await ifThere(readMeta(session, db)))?.get('version');
+    return version === undefined ? undefined : Number(version);
+  };
+  return { steps, readVersion };
+}
+
+async function inboxOf({ dialect, schema }: TablesDatabase, place: Reached['place'], folder: string): Promise<Made> {
+  const { inboxSteps, inboxVersion } = await loadPackage<typeof Inbox>('nestjs-outbox/inbox-steps', folder);
+  const at = { prefix: place.prefix, schema: place.schema ?? schema };
+  return { steps: inboxSteps(place), readVersion: (session) => ifThere(inboxVersion(session, dialect, at)) };
 }
 
 function shapeOf(meta: ReadonlyMap<string, string>): Shape {
@@ -41,22 +61,15 @@ function shapeOf(meta: ReadonlyMap<string, string>): Shape {
   };
 }
 
-const versionIn = (meta: ReadonlyMap<string, string> | undefined): number | undefined =>
-  meta === undefined ? undefined : Number(meta.get('version'));
+/** @returns `undefined`: they are only being made (MariaDB, MySQL) */
+async function readMeta({ query }: Query, { names }: TablesDatabase): Promise<ReadonlyMap<string, string> | undefined> {
+  const meta = new Map((await query(`select name, value from ${names.meta}`)) as [string, string][]);
+  return meta.has('version') && meta.has('buckets') ? meta : undefined;
+}
 
-export const readVersion = async (session: OwnSession, { db }: Tables): Promise<number | undefined> =>
-  versionIn(await readMeta(session, db));
-
-/** @returns `undefined`: there are no tables, or they are only being made (MariaDB, MySQL) */
-async function readMeta(
-  { query }: Pick<OwnSession, 'query'>,
-  { names }: TablesDatabase,
-): Promise<ReadonlyMap<string, string> | undefined> {
-  try {
-    const meta = new Map((await query(`select name, value from ${names.meta}`)) as [string, string][]);
-    return meta.has('version') && meta.has('buckets') ? meta : undefined;
-  } catch (error) {
+/** @returns `undefined`: a table is not there */
+const ifThere = <T>(answer: Promise<T>): Promise<T | undefined> =>
+  answer.catch((error: unknown) => {
     if (isMissing(error)) return undefined;
     throw error;
-  }
-}
+  });

@@ -28,7 +28,7 @@ const functions =
   (export_: string, head: string, run: readonly [string, string]) =>
   ({ up, down }: SchemaScript): string =>
     `${head}${export_}up = async (db) => {\n${calls(up, run, '  ')}};\n
-// It drops messages that are not published, too.\n${export_}down = async (db) => {\n${calls(down, run, '  ')}};\n`;
+// It drops what is in the tables, too.\n${export_}down = async (db) => {\n${calls(down, run, '  ')}};\n`;
 
 const FORMS: Readonly<Record<string, Form>> = {
   prisma: {
@@ -60,14 +60,14 @@ const FORMS: Readonly<Record<string, Form>> = {
 export class ${path.slice(0, -'.ts'.length)} extends Migration {
   override async up(): Promise<void> {\n${calls(up, ['this.addSql(', ')'], '    ')}  }
 
-  // It drops messages that are not published, too.
+  // It drops what is in the tables, too.
   override async down(): Promise<void> {\n${calls(down, ['this.addSql(', ')'], '    ')}  }
 }\n`,
   },
 };
 
-export function formOf(migrator: string, dialect: OutboxDialect, options: OutboxSchemaOptions) {
-  const script = TABLES[dialect](definitionOf(options));
+export function formOf(migrator: string, dialect: OutboxDialect, options: OutboxSchemaOptions, own?: SchemaScript) {
+  const script = own ?? TABLES[dialect](definitionOf(options));
   const { text, ...form } = FORMS[migrator] as Form;
   return { ...form, text: (path: string) => text(script, path) };
 }

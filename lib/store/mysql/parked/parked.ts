@@ -5,7 +5,6 @@ import type { Lease } from '../../lease-store.js';
 import type {
   DeadLetter,
   Death,
-  DueRow,
   Hastened,
   HastenRequest,
   KeyInBucket,
@@ -49,11 +48,7 @@ export class MysqlParked implements ParkedStore {
     this.keys = new MysqlBlockingKeys(names);
   }
 
-  async due(
-    transport: number,
-    buckets: readonly number[],
-    limit: number,
-  ): Promise<{ rows: DueRow[]; nextIn: number | null }> {
+  async due(...[transport, buckets, limit]: Parameters<ParkedStore['due']>): ReturnType<ParkedStore['due']> {
     if (buckets.length === 0) return { rows: [], nextIn: null };
     const read = this.database.connection('read');
     if ((await read.run(this.sql.any.bind(transport))).rows.length === 0) return { rows: [], nextIn: null };
@@ -122,13 +117,8 @@ export class MysqlParked implements ParkedStore {
     await tx.run(this.sql.reparkLocked.bind(jsonRows(entries.map((entry) => reparkRow(entry, null)))));
   }
 
-  blockingKeys(
-    transport: number,
-    buckets: readonly number[],
-    limit: number,
-    after?: ReadonlyMap<number, string>,
-  ): Promise<(KeyInBucket & { ready: boolean })[]> {
-    return this.keys.list(this.database.connection('read'), transport, buckets, limit, after);
+  blockingKeys(...of: Parameters<ParkedStore['blockingKeys']>): ReturnType<ParkedStore['blockingKeys']> {
+    return this.keys.list(this.database.connection('read'), ...of);
   }
 
   async blockedAmong(transport: number, keys: readonly KeyInBucket[]): Promise<KeyInBucket[]> {

@@ -1,7 +1,7 @@
 import { compareSeq, type Place } from '../../../outbox-message.js';
 import type { SqlDatabase, SqlExecutor } from '../../executor.js';
 import type { Lease } from '../../lease-store.js';
-import type { ParkEntry, SettledMessage, WriteReport } from '../../ready-store.js';
+import type { ParkEntry, ReadyStore, SettledMessage, WriteReport } from '../../ready-store.js';
 import type { TableNames } from '../../names.js';
 import { statement, type Statement } from '../../sql.js';
 import { updateOf } from '../capabilities.js';
@@ -31,11 +31,7 @@ export class MysqlSettle {
     this.sql = settleStatements(names, errorHistory);
   }
 
-  async settle(
-    transport: number,
-    messages: readonly SettledMessage[],
-    onPublished: 'delete' | 'archive',
-  ): Promise<WriteReport> {
+  async settle(...[transport, messages, onPublished]: Parameters<ReadyStore['settle']>): Promise<WriteReport> {
     const sorted = [...messages].sort((a, b) => a.bucket - b.bucket || compareSeq(a.seq, b.seq));
     const hot = sorted.filter(({ parkedId }) => parkedId === null);
     const parked = sorted.filter(({ parkedId }) => parkedId !== null);

@@ -44,11 +44,7 @@ export class PostgresParked implements ParkedStore {
     this.reading = eachWay((as) => postgresRead(names, as));
   }
 
-  async due(
-    transport: number,
-    buckets: readonly number[],
-    limit: number,
-  ): Promise<{ rows: DueRow[]; nextIn: number | null }> {
+  async due(...[transport, buckets, limit]: Parameters<ParkedStore['due']>): ReturnType<ParkedStore['due']> {
     const all = plainArray(buckets);
     const { rows } = await this.connections
       .read()
@@ -90,12 +86,8 @@ export class PostgresParked implements ParkedStore {
     return untilNonePassedOver(() => this.connections.settle().run(write));
   }
 
-  async blockingKeys(
-    transport: number,
-    buckets: readonly number[],
-    limit: number,
-    after?: ReadonlyMap<number, string>,
-  ): Promise<(KeyInBucket & { ready: boolean })[]> {
+  async blockingKeys(...of: Parameters<ParkedStore['blockingKeys']>): ReturnType<ParkedStore['blockingKeys']> {
+    const [transport, buckets, limit, after] = of;
     const first = textArray(buckets.map((bucket) => smallestBehind(after?.get(bucket))));
     const { rows } = await this.connections
       .read()

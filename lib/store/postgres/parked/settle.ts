@@ -1,5 +1,5 @@
 import type { SqlConnection } from '../../executor.js';
-import type { SettledMessage, WriteReport } from '../../ready-store.js';
+import type { ReadyStore, SettledMessage, WriteReport } from '../../ready-store.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import type { Sql, Statement } from '../../sql.js';
 import { statement } from '../statement.js';
@@ -29,11 +29,7 @@ export class PostgresParkedSettle {
     };
   }
 
-  async settle(
-    transport: number,
-    messages: readonly SettledMessage[],
-    onPublished: 'delete' | 'archive',
-  ): Promise<WriteReport> {
+  async settle(...[transport, messages, onPublished]: Parameters<ReadyStore['settle']>): Promise<WriteReport> {
     return untilNonePassedOver(() => this.connections.settle().run(this.settleSql(transport, messages, onPublished)));
   }
 

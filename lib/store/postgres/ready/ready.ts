@@ -9,7 +9,6 @@ import type {
   ReadPosition,
   ReadRange,
   ReadyStore,
-  SettledMessage,
   Snapshot,
   SweepResult,
   WriteReport,
@@ -98,11 +97,7 @@ export class PostgresReady implements ReadyStore {
     sameSession(read, session);
   }
 
-  async settle(
-    transport: number,
-    messages: readonly SettledMessage[],
-    onPublished: 'delete' | 'archive',
-  ): Promise<WriteReport> {
+  async settle(...[transport, messages, onPublished]: Parameters<ReadyStore['settle']>): Promise<WriteReport> {
     const ready = messages.filter((message) => message.parkedId === null);
     const report = await this.settleReady(transport, ready, onPublished);
     if (report.affected === messages.length) return report;
@@ -113,9 +108,7 @@ export class PostgresReady implements ReadyStore {
   }
 
   private async settleReady(
-    transport: number,
-    messages: readonly SettledMessage[],
-    onPublished: 'delete' | 'archive',
+    ...[transport, messages, onPublished]: Parameters<ReadyStore['settle']>
   ): Promise<WriteReport> {
     if (messages.length === 0) return { fence: undefined, affected: 0 };
     const archive = onPublished === 'archive';
