@@ -29,10 +29,23 @@ export function toFound(row: StoredRow, names: ReadonlyMap<number, string>): Fou
   const { id, state, topic, key, type, version, contentType, bucket, attempts, lastError } = row;
   const { createdAt, dueAt, lastAttemptAt, diedAt, publishedAt } = row;
   return {
-    ...{ id, state, transport: nameOf(row.transport, names), topic, key, type, version, contentType, bucket, attempts },
+    id,
+    state,
+    transport: nameOf(row.transport, names),
+    topic,
+    key,
+    type,
+    version,
+    contentType,
+    bucket,
+    attempts,
     // Rows of other programs may hold anything.
     lastError: lastError === null ? null : printable(lastError),
-    ...{ createdAt, dueAt, lastAttemptAt, diedAt, publishedAt },
+    createdAt,
+    dueAt,
+    lastAttemptAt,
+    diedAt,
+    publishedAt,
   };
 }
 

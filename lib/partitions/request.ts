@@ -39,13 +39,7 @@ export function resolveRequest(request: PartitionRequest, options: ResolvedOptio
   const parsed = Object.fromEntries(given.map((name) => [name, RULES[name].parse(request[name])]));
   const { period = options.period } = parsed as Partial<ResolvedRequest>;
   if (period === undefined) throw invalid('partitions.period is not set.', "Say 'hour', 'day' or 'month'.");
-  return {
-    lookahead: LOOKAHEAD[period],
-    retention: options.retention,
-    lockTimeout: LOCK_TIMEOUT,
-    ...parsed,
-    period,
-  };
+  return { lookahead: LOOKAHEAD[period], retention: options.retention, lockTimeout: LOCK_TIMEOUT, ...parsed, period };
 }
 
 const invalid = (text: string, hint?: string): OutboxConfigurationError =>

@@ -4,7 +4,7 @@ import { OutboxDispatcher } from '../relay/dispatcher.js';
 import type { RunReport } from '../relay/contracts.js';
 import { decodeHeaders } from '../message/headers.js';
 import type { OutboxRuntime } from '../nest/assemble.js';
-import type { Duration, NewMessage, OutboxMessage } from '../outbox-message.js';
+import type { Duration, MessageHeaders, NewMessage, OutboxMessage } from '../outbox-message.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import { DEFAULT_NAME, getOutboxToken, overridesToken, runtimeToken } from '../outbox.tokens.js';
 import { milliseconds } from '../time/duration.js';
@@ -138,21 +138,11 @@ export class OutboxTesting {
 
   /** @internal */
   fromNew(message: NewMessage): RecordedMessage {
-    const { id, type, version, topic, key, contentType, headers } = message;
+    const { headers } = message;
     const transport =
       [...this.runtime.enqueue.transportIds].find(([, number]) => number === message.transport)?.[0] ?? '';
-    const payload = parsed(contentType, message.payload === null ? null : Buffer.from(message.payload));
-    return {
-      id,
-      type,
-      version,
-      transport,
-      topic,
-      key,
-      contentType,
-      payload,
-      headers: headers === null ? {} : decodeHeaders(headers),
-    };
+    const bytes = message.payload === null ? null : Buffer.from(message.payload);
+    return recorded(message, transport, headers === null ? {} : decodeHeaders(headers), bytes);
   }
 }
 
@@ -166,18 +156,13 @@ function leftText(left: number): string {
 }
 
 function fromStored(transport: string, message: OutboxMessage): RecordedMessage {
-  const { id, type, version, topic, key, contentType, headers } = message;
-  return {
-    id,
-    type,
-    version,
-    transport,
-    topic,
-    key,
-    contentType,
-    headers,
-    payload: parsed(contentType, message.payload),
-  };
+  return recorded(message, transport, message.headers, message.payload);
+}
+
+type Labels = Pick<RecordedMessage, 'id' | 'type' | 'version' | 'topic' | 'key' | 'contentType'>;
+function recorded(labels: Labels, transport: string, headers: MessageHeaders, bytes: Buffer | null): RecordedMessage {
+  const { id, type, version, topic, key, contentType } = labels;
+  return { id, type, version, transport, topic, key, contentType, headers, payload: parsed(contentType, bytes) };
 }
 
 /** A label is what the application says: bytes that are none of it, or encrypted, are shown as they are. */

@@ -44,7 +44,10 @@ describeWith('postgres', 'the files of the README, copied into an application', 
       app = await NestApplication.create({
         ...copiedFiles(type),
         'package.json': JSON.stringify({ name: 'shop', type }),
-        'tsconfig.json': JSON.stringify({ compilerOptions: { ...COMPILER, types: ['node', 'jest'] }, include: ['src'] }),
+        'tsconfig.json': JSON.stringify({
+          compilerOptions: { ...COMPILER, types: ['node', 'jest'] },
+          include: ['src'],
+        }),
       });
       expect(await app.compile()).toEqual({ code: 0, stdout: '', stderr: '' });
 

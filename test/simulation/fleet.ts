@@ -90,10 +90,7 @@ export class Fleet {
       clock: process,
       random: () => random.next(),
       owner: () => name,
-      hooks: {
-        has: () => false,
-        emit: (event, about) => this.said.hear(name, event, about),
-      },
+      hooks: { has: () => false, emit: (event, about) => this.said.hear(name, event, about) },
       transportIds: this.transportIds,
       createTransports: async () => transports,
     });

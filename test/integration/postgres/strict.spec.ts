@@ -8,11 +8,7 @@ import { describeUnlessMissing } from '../../support/services.js';
 describeUnlessMissing(canStart.postgres ? [] : ['postgres'], 'a strict order on PostgreSQL', () => {
   let server: OwnDatabase | undefined;
   beforeAll(async () => {
-    const settings = {
-      wal_level: 'logical',
-      max_prepared_transactions: '4',
-      deadlock_timeout: '50ms',
-    };
+    const settings = { wal_level: 'logical', max_prepared_transactions: '4', deadlock_timeout: '50ms' };
     server = await startOwnPostgres(settings);
   });
   afterAll(() => server?.stop());

@@ -37,13 +37,7 @@ describe.each(DATABASES)('%s: ready messages that stand still', (kind) => {
     ) {
       const clock = { ...systemClock, monotonic: () => ahead, after: () => () => undefined };
       const options = { ...harness.options, relay: mode };
-      const { health } = reportOf({
-        store,
-        dispatcher,
-        options,
-        transportIds: harness.transportIds,
-        clock,
-      });
+      const { health } = reportOf({ store, dispatcher, options, transportIds: harness.transportIds, clock });
       return async (ms = 0) => {
         ahead += ms;
         const told = await health();

@@ -65,9 +65,4 @@ export const A_DEAD_ROW = 0.0008;
 /** How often it is paid by a statement that would be cancelled if it were one for everything. */
 export const A_SWEEP = 2.5;
 /** By statement. The first read of a take-over is one statement where reads prove nothing, and must get through: with 1.25 and more it would not. */
-const TIMES: Readonly<Record<string, number>> = {
-  fetch: 1,
-  lockRows: 1,
-  sweep: A_SWEEP,
-  probe: A_SWEEP,
-};
+const TIMES: Readonly<Record<string, number>> = { fetch: 1, lockRows: 1, sweep: A_SWEEP, probe: A_SWEEP };

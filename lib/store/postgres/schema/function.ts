@@ -15,13 +15,7 @@ export interface FunctionShape {
 const PINNED = { search_path: PINNED_PATH };
 
 export const FUNCTIONS: Readonly<Record<'payload_text' | 'messages_insert' | 'staged_move', FunctionShape>> = {
-  payload_text: {
-    takes: 'payload bytea',
-    returns: 'text',
-    volatility: 'stable',
-    definer: false,
-    settings: PINNED,
-  },
+  payload_text: { takes: 'payload bytea', returns: 'text', volatility: 'stable', definer: false, settings: PINNED },
   messages_insert: { takes: '', returns: 'trigger', volatility: 'volatile', definer: false, settings: PINNED },
   staged_move: {
     takes: '',
