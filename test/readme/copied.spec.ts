@@ -5,6 +5,7 @@ import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith } from '../support/services.js';
 import { DocumentedModules } from './modules.js';
 import { copiedFiles, promised, runCopied, type ModuleType } from './copied.js';
+const WITH_TESTS = { ...COMPILER, types: ['node', 'jest'] };
 
 describeWith('postgres', 'the test of the README', () => {
   const bodies: (() => Promise<void>)[] = [];
@@ -44,10 +45,7 @@ describeWith('postgres', 'the files of the README, copied into an application', 
       app = await NestApplication.create({
         ...copiedFiles(type),
         'package.json': JSON.stringify({ name: 'shop', type }),
-        'tsconfig.json': JSON.stringify({
-          compilerOptions: { ...COMPILER, types: ['node', 'jest'] },
-          include: ['src'],
-        }),
+        'tsconfig.json': JSON.stringify({ compilerOptions: WITH_TESTS, include: ['src'] }),
       });
       expect(await app.compile()).toEqual({ code: 0, stdout: '', stderr: '' });
 
