@@ -32,9 +32,9 @@ describe('the page of options', () => {
   it.each([
     ['lib/transports/kafka/options.ts', 'KafkaOptions', 16],
     ['lib/transports/rabbitmq/options.ts', 'RabbitMqOptions', 19],
-    ['lib/transports/nats/options.ts', 'NatsOptions', 0],
+    ['lib/transports/nats/options.ts', 'NatsOptions', 7],
     ['lib/transports/redis/options.ts', 'RedisOptions', 9],
-    ['lib/transports/sqs/options.ts', 'SqsOptions', 0],
+    ['lib/transports/sqs/options.ts', 'SqsOptions', 7],
     ['lib/transports/mqtt/options.ts', 'MqttOptions', 11],
     ['lib/transports/mqtt/options.ts', 'MqttMessageOptions', 4],
     ['lib/transports/nest-client/client-proxy.ts', 'ClientProxyOptions', 5],

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+
 const IMAGE = 'eclipse-mosquitto:2';
 
 export const mqtt = {
@@ -9,6 +11,16 @@ export const mqtt = {
     const { connectAsync } = await import('mqtt');
     const client = await connectAsync(url, { connectTimeout: 60_000, reconnectPeriod: 0 }, false);
     await client.endAsync(true);
+  },
+
+  async version(url) {
+    const { connectAsync } = await import('mqtt');
+    const client = await connectAsync(url, { connectTimeout: 60_000, reconnectPeriod: 0 }, false);
+    const said = once(client, 'message', { signal: AbortSignal.timeout(60_000) });
+    await client.subscribeAsync('$SYS/broker/version');
+    const [, text] = await said;
+    await client.endAsync(true);
+    return /\d+(\.\d+)+/.exec(text.toString())[0];
   },
 
   async container({ GenericContainer, Wait }) {

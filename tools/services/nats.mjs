@@ -24,6 +24,14 @@ export const nats = {
     }
   },
 
+  async version(url) {
+    const { connect } = await import('@nats-io/transport-node');
+    const connection = await connect({ servers: url, timeout: 60_000, reconnect: false });
+    const { version } = connection.info;
+    await connection.close();
+    return version;
+  },
+
   /** Its own, with an empty store. */
   async own() {
     if (spawnSync(PROGRAM, ['--version']).error !== undefined) throw new Error(`${PROGRAM} is not installed`);

@@ -19,6 +19,14 @@ export const redis = {
     }
   },
 
+  async version(url) {
+    const { Redis } = await import('ioredis');
+    const client = new Redis(url, { connectTimeout: 60_000, retryStrategy: () => null });
+    const [, version] = /redis_version:(\S+)/.exec(await client.info('server'));
+    client.disconnect();
+    return version;
+  },
+
   async container({ GenericContainer, Wait }) {
     const password = newPassword();
     const container = await new GenericContainer(IMAGE)

@@ -13,6 +13,5 @@ export async function openDatabase(store: StoreName, withReplica: boolean): Prom
 }
 
 export async function openBroker(broker: BrokerName): Promise<BrokerServer> {
-  const { open } = (await import(`./${broker}.js`)) as { open(): Promise<BrokerServer> };
-  return open();
+  return ((await import(`./${broker}.js`)) as { open(): Promise<BrokerServer> }).open();
 }

@@ -85,7 +85,7 @@ describeUnlessMissing(MqttNode.isInstalled ? [] : ['mqtt'], 'what a Mosquitto an
   const failed = async (message: OutboxMessage, options: Partial<MqttOptions> = {}) =>
     (await publish(await create({ url: node.url, ...options }), [message]))[0];
 
-  it('0x10: no subscriber is a missing destination, and nobody else’s', async () => {
+  it('C14: 0x10: no subscriber is a missing destination, and nobody else’s', async () => {
     const [topic, missing] = [await observer.topic(), observer.unusedTopic()];
     const transport = await create({ url: node.url });
     const lost = contractMessage({ topic: missing });

@@ -40,7 +40,7 @@ describeWith('nats', 'whose fault it is what JetStream says', () => {
     error: expect.objectContaining({ code: 'PUBLISH_REJECTED', reason, errorCode }),
   });
 
-  it('a subject that no stream takes is away, until one does', async () => {
+  it('C13: a subject that no stream takes is away, until one does', async () => {
     const [transport, topic] = [await open(), observer.unusedName()];
     const away = waits(topic, 'no-stream');
     expect(await publishAmong(transport, { topic })).toEqual(away);
@@ -96,7 +96,7 @@ describeWith('nats', 'whose fault it is what JetStream says', () => {
     expect(await publishAmong(await open(), fields)).toEqual(dies('not-encodable'));
   });
 
-  it('what is sent again within the window is stored once; without deduplicate, twice', async () => {
+  it('C12: what is sent again within the window is stored once; without deduplicate, twice', async () => {
     const topic = await observer.stream();
     const [message, again] = [contractMessage({ topic }), contractMessage({ topic })];
     const [transport, other, twice] = [await open(), await open(), await open({ deduplicate: false })];
