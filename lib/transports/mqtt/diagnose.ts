@@ -2,7 +2,7 @@ import { found, isOk, type Finding } from '../diagnosis.js';
 import type { BrokerQuestion, ExpectedMessages } from '../transport.js';
 import { cutClient, type MqttJs, type ServerProperties } from './client.js';
 import { newClientId, openClient } from './connect.js';
-import type { MqttSettings } from './options.js';
+import { mqttOptionsOf, type MqttSettings } from './options.js';
 
 /** Asks each broker by a connection of its own, which says what the broker takes. */
 export async function diagnose(
@@ -28,7 +28,7 @@ function judgeServer(
   const { receiveMaximum = 65_535, maximumPacketSize = null, retainAvailable = true } = server;
   const evidence = { transport, receiveMaximum, maximumPacketSizeBytes: maximumPacketSize, retainAvailable };
   const retained = expected
-    .filter(({ options }) => options?.mqtt?.retain === true)
+    .filter(({ options }) => options !== null && mqttOptionsOf(options)?.retain === true)
     .map(({ topic }) => topicPrefix + topic);
   return [
     isOk('broker', `The MQTT broker answers to '${transport}', by MQTT 5.0 and with QoS 1.`, evidence),

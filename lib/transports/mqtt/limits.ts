@@ -1,7 +1,7 @@
 import type { HeaderValue, MessageHeaders } from '../../outbox-message.js';
 import { noObject, unknownOption } from '../../options/option-names.js';
 import type { CheckedMessage, TransportLimits } from '../transport.js';
-import type { MqttMessageOptions, MqttSettings } from './options.js';
+import { mqttOptionsOf, type MqttMessageOptions, type MqttSettings } from './options.js';
 
 /** What a text of MQTT holds at most: its length has two bytes. */
 const TEXT = 65_535;
@@ -75,13 +75,13 @@ export function mqttLimits({ topicPrefix, maxPayloadBytes, cloudEvents }: MqttSe
     headerBytes: 32 * 1024,
     tombstones: true,
     checkTopic: (topic) => topicProblem(topicPrefix + topic),
-    check: ({ key, type, contentType, headers, options: { mqtt } }: CheckedMessage) =>
+    check: ({ key, type, contentType, headers, options }: CheckedMessage) =>
       (key === null ? undefined : textProblem('the key', key)) ??
       textProblem('type', type) ??
       textProblem('contentType', contentType) ??
       headersProblem(headers, reserved) ??
-      noObject('options.mqtt', mqtt) ??
-      optionsProblem(mqtt) ??
-      unknownOption('options.mqtt', mqtt, OPTIONS),
+      noObject('options.mqtt', options['mqtt']) ??
+      optionsProblem(mqttOptionsOf(options)) ??
+      unknownOption('options.mqtt', mqttOptionsOf(options), OPTIONS),
   };
 }

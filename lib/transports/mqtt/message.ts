@@ -3,7 +3,7 @@ import { OutboxMessageError } from '../../outbox.errors.js';
 import { createEnvelope } from '../envelope.js';
 import type { MqttPublish } from './client.js';
 import { headersProblem, optionsProblem, textProblem, topicProblem } from './limits.js';
-import type { MqttSettings } from './options.js';
+import { mqttOptionsOf, type MqttSettings } from './options.js';
 
 /** Throws when MQTT cannot carry the message. */
 export type MqttEncoder = (message: OutboxMessage) => MqttPublish;
@@ -14,7 +14,7 @@ export function createEncoder(settings: Pick<MqttSettings, 'topicPrefix' | 'head
   return (message) => {
     const { contentType, key, type, body } = message;
     const topic = topicPrefix + message.topic;
-    const own = message.optionsJson === null ? undefined : message.options.mqtt;
+    const own = message.optionsJson === null ? undefined : mqttOptionsOf(message.options);
     const userProperties = envelope(message);
     if (key !== null && cloudEvents === undefined) userProperties['key'] = key;
     if (body === null) userProperties['tombstone'] = 'true';

@@ -1,14 +1,8 @@
 import type { ConnectionOptions } from 'node:tls';
-import type { Duration, HeaderValue } from '../../outbox-message.js';
+import type { Duration, HeaderValue, MessageOptions } from '../../outbox-message.js';
 import type { CloudEventsOptions } from '../envelope.js';
 
-declare module '../../outbox-message.js' {
-  interface MessageOptions {
-    /** Settings of MQTT for one message; the transport `mqtt()` reads them. */
-    readonly mqtt?: MqttMessageOptions;
-  }
-}
-
+/** Settings of MQTT for one message, as its `options.mqtt`. */
 export interface MqttMessageOptions {
   /** Makes the broker keep the message as the last of its topic, for those who subscribe later. Default: false. */
   readonly retain?: boolean;
@@ -68,3 +62,6 @@ export interface MqttSettings extends Omit<MqttOptions, 'url'> {
   readonly keepAlive: number;
   readonly maxPayloadBytes: number;
 }
+
+export const mqttOptionsOf = (options: MessageOptions): MqttMessageOptions | undefined =>
+  options['mqtt'] as MqttMessageOptions | undefined;
