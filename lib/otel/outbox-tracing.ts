@@ -10,7 +10,7 @@ import { followSends } from './send-spans.js';
 import { OWN_SYSTEM, Spans } from './spans.js';
 
 /** Kinds whose clients OpenTelemetry instruments. */
-const INSTRUMENTED: readonly string[] = ['kafka', 'rabbitmq', 'client-proxy'];
+const INSTRUMENTED: readonly string[] = ['kafka', 'rabbitmq', 'redis', 'sqs', 'client-proxy'];
 const IN_PROCESS = 'in-process';
 
 /**
