@@ -26,7 +26,14 @@ function describeContract(name: string, suffix: string, client: (url: string) =>
     received: (topic, count) => observer.received(topic, count),
     poison: (topic) => ({ topic, payload: Buffer.alloc(300_000, 'x') }),
     timeout: 60_000,
-    faults: faultsOf(() => proxy),
+    faults: {
+      ...faultsOf(() => proxy),
+      /** Of requests that wait, some would open connections of their own, and get through. */
+      stall: async () => {
+        await proxy.refuse();
+        proxy.stall();
+      },
+    },
   });
 }
 
