@@ -1,7 +1,8 @@
 import { errorText } from '../observe/redact/error-text.js';
 import type { OperatorStore } from '../store/operator-store.js';
 import type { BulkReport, CheckedOptions } from './bulk-options.js';
-import { pause, systemClock } from '../time/clock.js';
+import { systemClock } from '../time/clock.js';
+import { pauseUntil } from '../time/pause-until.js';
 
 /**
  * Writes into the audit how an action ends, and passes on what it throws.
@@ -79,4 +80,4 @@ export class ChunkedRows {
 
 /** Until the time is over, or the action is to end. */
 export const rest = (ms: number, signal: AbortSignal | undefined): Promise<void> | undefined =>
-  ms <= 0 ? undefined : pause(systemClock, ms, signal);
+  ms <= 0 ? undefined : pauseUntil(signal, systemClock, ms);

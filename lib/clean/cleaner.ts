@@ -5,7 +5,8 @@ import type { ResolvedOptions } from '../outbox.options.js';
 import type { Cleaning } from '../store/admin-store.js';
 import type { Roles } from '../store/outbox-store.js';
 import { isCovered } from '../store/partitions/partition-store.js';
-import { pause, systemClock, type Clock } from '../time/clock.js';
+import { systemClock, type Clock } from '../time/clock.js';
+import { pauseUntil } from '../time/pause-until.js';
 
 export interface CleanReport {
   readonly published: number;
@@ -71,7 +72,7 @@ export class OutboxCleaner {
           passedBy += looked - removed;
           more = looked >= size && passedBy < PASSED_BY;
           if (more && counts[kind] < limit)
-            await pause(this.clock, Math.min(MOST_REST, this.clock.monotonic() - began), signal); // gives the disk to others
+            await pauseUntil(signal, this.clock, Math.min(MOST_REST, this.clock.monotonic() - began)); // gives the disk to others
         }
       } catch (error) {
         errors.push(error);

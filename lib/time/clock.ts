@@ -31,18 +31,8 @@ export async function within(clock: Pick<Clock, 'after'>, ms: number, work: Prom
   return Promise.race([work.then(() => true), late]).finally(cancel);
 }
 
-/** Until the time is over, or the signal aborts. */
-export function pause(clock: Pick<Clock, 'after'>, ms: number, signal?: AbortSignal): Promise<void> {
-  if (signal?.aborted === true) return Promise.resolve();
-  return new Promise((resolve) => {
-    const end = (): void => {
-      cancel();
-      signal?.removeEventListener('abort', end);
-      resolve();
-    };
-    const cancel = clock.after(ms, end);
-    signal?.addEventListener('abort', end);
-  });
+export function pause(clock: Pick<Clock, 'after'>, ms: number): Promise<void> {
+  return new Promise((resolve) => void clock.after(ms, resolve));
 }
 
 /** Longest delay a Node timer takes; beyond it fires at once. */

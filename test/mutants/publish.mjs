@@ -54,7 +54,7 @@ export const PUBLISH = [
     name: 'late-success-after-timeout',
     breaks: 'a result that came before the deadline of the batch is thrown away with it, and its message is lost',
     file: 'lib/relay/publish/publisher.ts',
-    from: "failRest(quotable({ ok: false, blame: 'transport', error, ...(broke && { suspect: 'message' }) }, sent));",
+    from: 'failRest(quotable(thrown(error, left, broke), sent));',
     to: 'for (let index = 0; left > 0 && index < batch.length; index += 1) report(index, { ok: true });',
   },
   {

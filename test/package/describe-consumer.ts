@@ -110,11 +110,9 @@ export function describeConsumer(
       const { classes, ...found } = JSON.parse(outcome.stdout) as Record<string, unknown>;
       // These import a peer, when they are loaded or later.
       const twice = [
-        'OutboxModule',
-        'InboxModule/inbox',
-        'OutboxTesting/testing',
-        'OutboxTracing/otel',
-        'OutboxHealthIndicator/terminus',
+        ...['OutboxModule', 'InboxModule/inbox', 'OutboxCqrsModule/cqrs', 'OutboxEventPublisher/cqrs'],
+        ...['OutboxEventEmitterModule/event-emitter', 'OutboxChannels/observe', 'OutboxTesting/testing'],
+        ...['OutboxTracing/otel', 'OutboxHealthIndicator/terminus'],
       ];
       expect(found).toEqual({ different: [], twice, renamed: [] });
       expect(classes).toBeGreaterThan(20);

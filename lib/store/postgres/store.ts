@@ -109,10 +109,7 @@ export class PostgresStore implements OutboxStore {
 }
 
 function connectionsOf(database: SqlDatabase): Connections {
-  return {
-    read: () => database.connection('read'),
-    settle: () => database.connection('settle'),
-  };
+  return { read: () => database.connection('read'), settle: () => database.connection('settle') };
 }
 
 /** One name per database: schema and prefix go into it, whatever their length. */
