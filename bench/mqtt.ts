@@ -1,5 +1,6 @@
+import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
-import { connectAsync, type MqttClient } from 'mqtt';
+import { connect as dial, connectAsync, type MqttClient } from 'mqtt';
 import type { MqttPublish } from '../lib/transports/mqtt/client.js';
 import { mqtt } from '../lib/transports/mqtt/mqtt.js';
 import { createEncoder } from '../lib/transports/mqtt/message.js';
@@ -32,15 +33,22 @@ function encodeAll(keys: number): MqttPublish[] {
 const connect = (url: string): Promise<MqttClient> =>
   connectAsync(url, { protocolVersion: 5, reconnectPeriod: 0, queueQoSZero: false });
 
-/** The session of a subscriber; the broker keeps for it what comes while it is away. */
-const visit = (url: string): Promise<MqttClient> =>
-  connectAsync(url, {
+/**
+ * The session of a subscriber; the broker keeps for it what comes while it is away.
+ * @param heard listens before the connection is there: messages may come with the answer to it
+ */
+async function visit(url: string, heard: () => void = () => undefined): Promise<MqttClient> {
+  const subscriber = dial(url, {
     protocolVersion: 5,
     reconnectPeriod: 0,
     clientId: 'bench',
     clean: false,
     properties: { sessionExpiryInterval: 3_600 },
   });
+  subscriber.on('message', heard);
+  await once(subscriber, 'connect');
+  return subscriber;
+}
 
 async function open(closing: Closing): Promise<BrokerUnderTest> {
   const node = await MqttNode.start(['max_inflight_messages 0', 'max_queued_messages 0']);
@@ -78,9 +86,8 @@ async function open(closing: Closing): Promise<BrokerUnderTest> {
     definition: mqtt({ url: node.url }),
     ceilings: { mqttjs2x500: alone(2), mqttjs4x500: alone(4) },
     async expect(count) {
-      const reader = await visit(node.url);
       let found = 0;
-      reader.on('message', () => (found += 1));
+      const reader = await visit(node.url, () => (found += 1));
       for (const deadline = performance.now() + 30_000; found < count; await delay(20))
         if (performance.now() > deadline) throw new Error(`${found} messages arrived; must be ${count}.`);
       await reader.endAsync();

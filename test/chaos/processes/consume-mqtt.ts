@@ -1,10 +1,11 @@
-import { connectAsync, type MqttClient } from 'mqtt';
+import { once } from 'node:events';
+import { connect } from 'mqtt';
 import { SEASONAL } from '../settings.js';
 import type { Sight, Visitor } from './consumer-process.js';
 
 /** One session for all, which outlives its connections: the broker keeps what comes meanwhile, in order. */
 export async function consume(url: string, transports: readonly string[], sight: Sight): Promise<Visitor> {
-  const client: MqttClient = await connectAsync(url, {
+  const client = connect(url, {
     protocolVersion: 5,
     clientId: 'chaos-consumer',
     clean: false,
@@ -18,6 +19,7 @@ export async function consume(url: string, transports: readonly string[], sight:
     const run = Number((properties?.userProperties as { run?: string } | undefined)?.run);
     sight(transports.indexOf(topic.split('/')[0]!), run, dup, payload);
   });
+  await once(client, 'connect');
   const join = async (topic: string): Promise<void> => void (await client.subscribeAsync(topic, { qos: 1 }));
   const seasonal = (transport: number): string => `${transports[transport]}/${SEASONAL}`;
   for (const [index, name] of transports.entries()) {
