@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { connect as dial, connectAsync, type MqttClient } from 'mqtt';
 import type { MqttPublish } from '../lib/transports/mqtt/client.js';
@@ -46,7 +45,7 @@ async function visit(url: string, heard: () => void = () => undefined): Promise<
     properties: { sessionExpiryInterval: 3_600 },
   });
   subscriber.on('message', heard);
-  await once(subscriber, 'connect');
+  await new Promise((resolve, reject) => subscriber.once('connect', resolve).once('error', reject));
   return subscriber;
 }
 

@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { connect } from 'mqtt';
 import { SEASONAL } from '../settings.js';
 import type { Sight, Visitor } from './consumer-process.js';
@@ -19,7 +18,7 @@ export async function consume(url: string, transports: readonly string[], sight:
     const run = Number((properties?.userProperties as { run?: string } | undefined)?.run);
     sight(transports.indexOf(topic.split('/')[0]!), run, dup, payload);
   });
-  await once(client, 'connect');
+  await new Promise((resolve) => client.once('connect', resolve));
   const join = async (topic: string): Promise<void> => void (await client.subscribeAsync(topic, { qos: 1 }));
   const seasonal = (transport: number): string => `${transports[transport]}/${SEASONAL}`;
   for (const [index, name] of transports.entries()) {
