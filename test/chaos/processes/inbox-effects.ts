@@ -15,7 +15,9 @@ const SERIAL = 'create table if not exists effects (transport int not null, uid 
  * is delivered again, so that an outage of the database only makes it wait.
  */
 export class InboxEffects {
-  private readonly waiting: [transport: number, uid: number][] = [];
+  private readonly all: (readonly [transport: number, uid: number])[] = [];
+  /** Of `all`, how many were begun: a list of this length takes long to shift. */
+  private begun = 0;
   private open = 0;
   private idle: (() => void) | undefined;
 
@@ -39,7 +41,7 @@ export class InboxEffects {
   }
 
   handle(transport: number, uid: number): void {
-    this.waiting.push([transport, uid]);
+    this.all.push([transport, uid]);
     if (this.open < CONCURRENCY) void this.work();
   }
 
@@ -54,8 +56,7 @@ export class InboxEffects {
 
   private async work(): Promise<void> {
     this.open += 1;
-    for (let next = this.waiting.shift(); next !== undefined; next = this.waiting.shift())
-      await this.untilDone(...next);
+    while (this.begun < this.all.length) await this.untilDone(...this.all[this.begun++]!);
     this.open -= 1;
     if (this.open === 0) this.idle?.();
   }
