@@ -12,7 +12,7 @@ export interface RedisClient {
   on(event: 'error' | 'close' | 'end', listener: (error?: unknown) => void): unknown;
 }
 export type RedisArgument = string | number | Buffer;
-export type RedisConstructor = new (...urlAndOptions: (string | object)[]) => RedisClient;
+export type RedisConstructor = new (...givenFirstWins: (string | object | undefined)[]) => RedisClient;
 
 export async function loadIoredis(): Promise<RedisConstructor> {
   const { Redis } = await loadPeer('redis()', 'ioredis', () => import('ioredis'));
@@ -21,7 +21,7 @@ export async function loadIoredis(): Promise<RedisConstructor> {
 
 /**
  * Whatever the application gives: a command is sent once, when it is called, and a connection that ended stays so. A command
- * that ioredis gives up by itself (`commandTimeout`) may still arrive.
+ * that ioredis gives up by itself (`commandTimeout`, `socketTimeout`) may still arrive.
  */
 export const OURS = {
   lazyConnect: true,
@@ -33,7 +33,10 @@ export const OURS = {
   enableAutoPipelining: false,
   enableReadyCheck: false, // it asks by INFO, which a login may not be allowed
   commandTimeout: undefined,
+  socketTimeout: undefined,
   disconnectTimeout: 500,
+  keyPrefix: '',
+  disableClientInfo: true, // its answers are thrown away, and why the server lets nobody in with them
   monitor: false,
   readOnly: false,
   replyMapping: 'legacy', // of ioredis 6: replies as 5 gives them

@@ -27,10 +27,13 @@ export const FEW_REPLICAS = 'FEWREPLICAS';
 /** The server ended the connection, or ioredis did. */
 export const CONNECTION_CLOSED = 'CONNECTION_CLOSED';
 
+/** A server shows how an unknown command went on: with headers, or the password of a login. */
+const ARGUMENTS = /, with args beginning with: .*/s;
+
 export function toFailure(error: unknown): RedisFailure {
   if (error instanceof RedisFailure) return error;
   const { name, message = '', code } = Object(error) as { name?: unknown; message?: string; code?: unknown };
-  if (name === 'ReplyError') return new RedisFailure(message);
+  if (name === 'ReplyError') return new RedisFailure(message.replace(ARGUMENTS, ''));
   return new RedisFailure(message, typeof code === 'string' ? code : CONNECTION_CLOSED);
 }
 
@@ -88,5 +91,6 @@ const HINTS: Readonly<Record<string, string>> = {
   MOVED: 'It is on another node of a Redis Cluster, and redis() knows one server.',
   OOM: 'Make room: raise maxmemory, or trim streams.',
   READONLY: 'The server is a replica. Point url at the master, or give sentinels.',
-  NOPERM: 'The login needs: ~<stream> +xadd +ping, and for the doctor +type +xinfo +info +config|get.',
+  NOPERM:
+    'The login needs: ~<stream> +xadd +ping, with waitReplicas +wait, and for the doctor +type +xinfo +info +config|get.',
 };

@@ -10,7 +10,7 @@ import {
   RedisFailure,
   toFailure,
 } from './errors.js';
-import type { RedisSettings } from './options.js';
+import { resolveRedisOptions, type RedisOptions, type RedisSettings } from './options.js';
 
 /**
  * Opens a connection whose login is proved by an answer.
@@ -19,17 +19,14 @@ import type { RedisSettings } from './options.js';
  */
 export async function connectClient(
   Redis: RedisConstructor,
-  { url, client: options }: Pick<RedisSettings, 'url' | 'client'>,
+  { url, client: options }: Pick<RedisOptions, 'url' | 'client'>,
   signal: AbortSignal,
   onEnd: (failure: RedisFailure) => void = () => undefined,
 ): Promise<RedisClient> {
-  const [at, given] = await Promise.all([
-    typeof url === 'function' ? url() : url,
-    typeof options === 'function' ? (options as () => object)() : options,
-  ]);
+  const [at, given] = await Promise.all([asked(url), asked(options)]);
+  resolveRedisOptions({ url: at, client: given } as RedisOptions);
   signal.throwIfAborted();
-  const all = { keepAlive: KEEP_ALIVE, ...given, ...OURS };
-  const client = new Redis(...(at === undefined ? [all] : [at, all]));
+  const client = new Redis(OURS, at, { keepAlive: KEEP_ALIVE, ...given, ...OURS }); // a URL has options, too
   let failure: RedisFailure | undefined;
   const fail = (error: unknown): void => {
     if (failure !== undefined) return;
@@ -51,6 +48,11 @@ export async function connectClient(
   } finally {
     signal.removeEventListener('abort', abort);
   }
+}
+
+/** Nothing from a function is no address: ioredis would take it for a server on this machine. */
+async function asked<T>(given: T | (() => T | Promise<T>)): Promise<T> {
+  return typeof given === 'function' ? ((await (given as () => T)()) ?? ('' as T)) : given;
 }
 
 /** One connection: Redis answers in the order in which commands were written. */
@@ -83,16 +85,9 @@ export class RedisSession implements BrokerSession {
     const added: Send[] = [];
     const refused: (() => void)[] = [];
     for (const send of sends) {
-      const held: Send = {
-        message: send.message,
-        get isSettled() {
-          return send.isSettled;
-        },
-        taken: () => void added.push(send),
-        refused: (error) => void refused.push(() => send.refused(error)),
-        unsendable: (error) => send.unsendable(error),
-      };
-      this.waiting.push(() => this.add(held));
+      const taken = (): void => void added.push(send);
+      const held = { taken, refused: (error: unknown) => void refused.push(() => send.refused(error)) };
+      this.waiting.push(() => this.add(send, held));
     }
     const settle = (failure?: RedisFailure): void => {
       for (const send of added)
@@ -119,7 +114,7 @@ export class RedisSession implements BrokerSession {
     this.isWriting = false;
   }
 
-  private add(send: Send): void {
+  private add(send: Send, answered: Pick<Send, 'taken' | 'refused'> = send): void {
     let args: RedisArgument[];
     try {
       args = this.encode(send.message);
@@ -128,8 +123,8 @@ export class RedisSession implements BrokerSession {
       return;
     }
     const answer = (id: unknown): void =>
-      id === null ? send.refused(new RedisFailure('There is no such stream.', NO_STREAM)) : send.taken();
-    this.call('xadd', args, answer, (failure) => send.refused(failure));
+      id === null ? answered.refused(new RedisFailure('There is no such stream.', NO_STREAM)) : answered.taken();
+    this.call('xadd', args, answer, (failure) => answered.refused(failure));
   }
 
   private call(

@@ -28,12 +28,14 @@ export async function askBeside<Answer>(
   }
 }
 
-/** Of a key: `none`, `stream`, another type; or that the login may not know. */
-async function typeOf(client: RedisClient, stream: string): Promise<string> {
-  return client.call('type', [stream]).then(String, (error: unknown) => {
-    if (toFailure(error).code === 'NOPERM') return 'stream';
-    throw error;
-  });
+/** Pure. Why a stream takes nothing, as far as the login may know. @param type the answer to TYPE, or why there is none */
+function failureOf(type: unknown, createStreams: boolean): RedisFailure | undefined {
+  if (type === 'stream' || (type === 'none' && createStreams)) return undefined;
+  if (type === 'none') return new RedisFailure('There is no such stream.', NO_STREAM);
+  if (!(type instanceof RedisFailure)) return new RedisFailure(`WRONGTYPE The key holds a ${String(type)}.`);
+  if (type.code === 'NOPERM') return undefined;
+  if (type.code === 'MOVED') return type;
+  throw type;
 }
 
 /** Streams that take nothing. A stream that the first message makes is not missing. */
@@ -42,14 +44,9 @@ export async function findMissing(
   streams: readonly string[],
   createStreams: boolean,
 ): Promise<MissingDestination[]> {
-  const types = await Promise.all(streams.map((stream) => typeOf(client, stream)));
+  const types = await Promise.all(streams.map((stream) => client.call('type', [stream]).catch(toFailure)));
   return types.flatMap((type, n) => {
-    if (type === 'stream' || (type === 'none' && createStreams)) return [];
-    const destination = streamName(streams[n]!);
-    const failure =
-      type === 'none'
-        ? new RedisFailure('There is no such stream.', NO_STREAM)
-        : new RedisFailure(`WRONGTYPE The key holds a ${type}.`);
-    return [{ destination, error: judge(failure, undefined, destination).error }];
+    const [failure, destination] = [failureOf(type, createStreams), streamName(streams[n]!)];
+    return failure === undefined ? [] : [{ destination, error: judge(failure, undefined, destination).error }];
   });
 }

@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import type { OutboxTransport } from '../../../lib/index.js';
 import { redis, type RedisOptions } from '../../../lib/transports/redis/index.js';
 import { describeWithOwnRedis, OwnRedis } from '../../support/redis-server.js';
@@ -134,6 +135,30 @@ describeWithOwnRedis('whose fault it is what Redis says', () => {
     const results = await publish(transport, [contractMessage({ topic: stream() })]);
     expect(results).toEqual([{ ok: false, blame: 'transport', error: error('TRANSPORT_UNAVAILABLE', code) }]);
     expect(JSON.stringify([results, transport.health!()])).not.toContain('s3cret-canary');
+  });
+
+  it('a server that is full: says so at once', async () => {
+    await server.client.config('SET', 'maxclients', '1');
+    try {
+      await expect(open()).rejects.toThrow('max number of clients reached');
+    } finally {
+      await server.client.config('SET', 'maxclients', '100');
+    }
+  });
+
+  it('a command that the server does not know: its arguments stay behind', async () => {
+    const other = await OwnRedis.start({ 'rename-command XADD': '""', 'rename-command AUTH': '""' });
+    const transport = await open({ url: other.url });
+    const message = contractMessage({ topic: stream(), headers: { authorization: 's3cret-canary' } });
+    const results = await publish(transport, [message]);
+    expect(results).toEqual([
+      { ok: false, blame: 'transport', error: error('TRANSPORT_UNAVAILABLE', "unknown command 'xadd'") },
+    ]);
+    expect(inspect(results, { depth: 9 })).not.toContain('s3cret-canary');
+    const login = await open({ url: other.url.replace('//', '//me:s3cret-canary@') }).catch(inspect);
+    expect(login).toContain("unknown command 'auth'");
+    expect(login).not.toContain('s3cret-canary');
+    await other.remove();
   });
 
   it('a login that is deleted while it is connected: nobody’s', async () => {

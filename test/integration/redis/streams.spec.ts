@@ -89,6 +89,26 @@ describeWith('redis', 'what is in a stream', () => {
     expect(() => redis(options as RedisOptions)).toThrow(text);
   });
 
+  it.each<[string, RedisOptions]>([
+    ['url must be redis://host', { url: () => process.env['NOT_THERE'] as string, client: { connectTimeout: 1_000 } }],
+    ['client must be an object', { client: () => undefined as never }],
+    ['client.keyPrefix must be left out', { client: async () => ({ keyPrefix: 'x' }) }],
+  ])('what a function gives is checked, and nothing is no server on this machine: %s', async (text, options) => {
+    await expect(connected(options)).rejects.toMatchObject({
+      code: 'INVALID_OPTIONS',
+      message: expect.stringContaining(text),
+    });
+  });
+
+  it('options in the URL change no name', async () => {
+    const [stream, url] = [observer.stream(), new URL(requiredUrl('redis'))];
+    url.searchParams.set('keyPrefix', `${stream}-`);
+    const transport = await connected({ url: url.href });
+    expectAllOk(await publish(transport, [contractMessage({ topic: stream })]));
+    await transport.close!();
+    expect(await observer.client.xlen(stream)).toBe(1);
+  });
+
   it('names the server without its password', () => {
     expect(define({ url: 'redis://user:secret@broker:6380/2' }).broker).toBe('broker:6380');
     const sentinels = [{ host: 'a', port: 1 }, { host: 'b' }];
@@ -159,6 +179,21 @@ describeWithOwnRedis('what Redis is asked', () => {
     expect(await server.client.exists('none')).toBe(0);
   });
 
+  it('of a cluster: which streams are on another node', async () => {
+    const [here, there] = [await OwnRedis.start(CLUSTER), await OwnRedis.start(CLUSTER)];
+    await here.client.call('CLUSTER', 'ADDSLOTSRANGE', 0, 8191);
+    await there.client.call('CLUSTER', 'ADDSLOTSRANGE', 8192, 16383);
+    await here.client.call('CLUSTER', 'MEET', '127.0.0.1', there.port);
+    await until(async () => String(await here.client.call('CLUSTER', 'INFO')).includes('cluster_state:ok'));
+    const [a, b] = await Promise.all(['a', 'b'].map((name) => here.client.call('CLUSTER', 'KEYSLOT', name)));
+    expect([Number(a) > 8191, Number(b) > 8191]).toEqual([true, false]);
+    expect(await diagnose({ url: here.url }, 'a', 'b')).toContainEqual(
+      expect.objectContaining({ code: 'destination-missing', text: expect.stringContaining('MOVED') }),
+    );
+    await here.remove();
+    await there.remove();
+  });
+
   it('what a crash, an eviction or a failover loses', async () => {
     expect(await diagnose({})).toMatchObject([{ code: 'persistence', severity: 'warning' }]);
     await set('appendonly', 'yes');
@@ -190,3 +225,5 @@ describeWithOwnRedis('what Redis is asked', () => {
     expect(await diagnose({ url }, 'unread')).toMatchObject([{ code: 'not-asked', severity: 'note' }]);
   });
 });
+
+const CLUSTER = { 'cluster-enabled': 'yes', 'cluster-require-full-coverage': 'no' };
