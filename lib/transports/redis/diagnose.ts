@@ -42,7 +42,7 @@ async function infoOf(client: RedisClient): Promise<Facts> {
 /** Managed servers often have no CONFIG. */
 async function configOf(client: RedisClient): Promise<Facts> {
   const facts: Record<string, string> = {};
-  for (const name of ['appendonly', 'appendfsync', 'maxmemory', 'maxmemory-policy']) {
+  for (const name of ['appendonly', 'appendfsync', 'no-appendfsync-on-rewrite', 'maxmemory', 'maxmemory-policy']) {
     const reply = await ask(client, 'config', ['get', name]);
     if (!Array.isArray(reply) || reply.length < 2) return undefined;
     facts[name] = String(reply[1]);
@@ -86,9 +86,10 @@ function ofReplicas(transport: string, info: NonNullable<Facts>, wanted: number 
   );
 }
 
-function ofDisk(transport: string, { appendonly = '', appendfsync = '' }: NonNullable<Facts>): Finding {
+function ofDisk(transport: string, { appendonly = '', appendfsync = '', ...more }: NonNullable<Facts>): Finding {
   const evidence = { transport, appendonly, appendfsync };
-  if (appendonly === 'yes' && appendfsync === 'always')
+  const isAlways = appendfsync === 'always' && more['no-appendfsync-on-rewrite'] !== 'yes';
+  if (appendonly === 'yes' && isAlways)
     return isOk('persistence', `The server of '${transport}' syncs its file before it answers.`, evidence);
   const [severity, what, lost] =
     appendonly !== 'yes'
@@ -105,7 +106,7 @@ function ofDisk(transport: string, { appendonly = '', appendfsync = '' }: NonNul
     severity,
     { text: `The server of '${transport}' ${what}.`, evidence },
     `${lost}, although they count as published.`,
-    'CONFIG SET appendonly yes, CONFIG SET appendfsync always, and the same in redis.conf; each write then waits for the disk.',
+    'CONFIG SET appendonly yes, CONFIG SET appendfsync always, CONFIG SET no-appendfsync-on-rewrite no, and the same in redis.conf; each write then waits for the disk.',
   );
 }
 

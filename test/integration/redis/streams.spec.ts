@@ -199,6 +199,9 @@ describeWithOwnRedis('what Redis is asked', () => {
     await set('appendonly', 'yes');
     expect(await diagnose({})).toMatchObject([{ code: 'persistence', severity: 'note' }]);
     await set('appendfsync', 'always');
+    await set('no-appendfsync-on-rewrite', 'yes');
+    expect(await diagnose({})).toMatchObject([{ code: 'persistence', severity: 'warning' }]);
+    await set('no-appendfsync-on-rewrite', 'no');
     expect(await diagnose({})).toEqual([]);
     await set('maxmemory-policy', 'allkeys-lru');
     expect(await diagnose({})).toMatchObject([{ code: 'eviction', severity: 'warning' }]);
