@@ -7,7 +7,7 @@ export function over(cause?: unknown): OutboxTransactionRequiredError {
 }
 const SENT = [
   'The transaction is being ended: COMMIT or ROLLBACK was sent.',
-  'Await all parallel work of a transaction before it ends: Promise.all rejects at the first failure, while the others go on.',
+  'Await all parallel work of a transaction before it ends: Promise.all rejects at the first failure, while the others go on. A library may have a timeout, as Prisma has.',
 ];
 const GONE = [
   'The transaction has ended: the database has rolled the transaction back, as it does after a deadlock, or a statement has committed it.',

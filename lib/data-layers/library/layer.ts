@@ -5,6 +5,7 @@ import type { ResolvedOptions } from '../../outbox.options.js';
 import type { SqlDatabase, SqlExecutor } from '../../store/executor.js';
 import type { StoreSettings } from '../../store/names.js';
 import type { DataLayer, Session, Tables } from '../../transaction/data-layer.js';
+import { over } from '../../transaction/errors.js';
 import type { ConnectionWatch } from './connection-watch.js';
 import type { Library } from './library.js';
 import { MysqlClients } from '../drivers/mysql-clients.js';
@@ -198,10 +199,12 @@ class DriverSession implements Session {
     }
     const name = `outbox_nested_${(savepoints += 1)}`;
     const statements = { begin: `savepoint ${name}`, end: `release savepoint ${name}`, back: `rollback to ${name}` };
-    return between(
-      (text) => watch.send(text),
-      statements,
-      () => work(handle),
-    );
+    const { number } = watch.state;
+    /** Prisma ends a transaction by a timeout, under its work: its connection may be in somebody else's by now. */
+    const send = async (text: string): Promise<unknown> => {
+      if (watch.state.number !== number || watch.state.ended) throw over();
+      return watch.send(text);
+    };
+    return between(send, statements, () => work(handle));
   }
 }

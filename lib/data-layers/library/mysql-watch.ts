@@ -27,9 +27,7 @@ const watches = new WeakMap<object, MysqlWatch>();
 
 /** Of a connection of mysql2, from now on. */
 export function watchMysql(connection: object): MysqlWatch {
-  const known = watches.get(connection);
-  if (known !== undefined) return known;
-  const watch = new MysqlWatch(connection as Connection);
+  const watch = watches.get(connection) ?? new MysqlWatch(connection as Connection);
   watches.set(connection, watch);
   return watch;
 }

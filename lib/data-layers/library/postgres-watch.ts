@@ -31,9 +31,7 @@ const watches = new WeakMap<object, PostgresWatch>();
 
 /** Of a client of pg, from now on. */
 export function watchPostgres(client: object): PostgresWatch {
-  const known = watches.get(client);
-  if (known !== undefined) return known;
-  const watch = new PostgresWatch(client as Client);
+  const watch = watches.get(client) ?? new PostgresWatch(client as Client);
   watches.set(client, watch);
   return watch;
 }

@@ -46,9 +46,17 @@ export function runOnMariadb(connection: Connection, { statement, values }: Sql)
       const { affectedRows = 0 } = result as { affectedRows?: number };
       resolve({ rows: [], affected: affectedRows, inTransaction: isInTransaction(connection.info.status) });
     };
-    const command = { sql: statement.questionMarks, values, opts: AS_WE_READ };
-    connection.query(command, answered, (error) => reject(withoutValues(error as DriverError)));
+    connection.query(literal(statement.strings, values), answered, (error) =>
+      reject(withoutValues(error as DriverError)),
+    );
   });
+}
+
+/** The driver escapes bytes with backslashes, which mean nothing with `NO_BACKSLASH_ESCAPES`: they are written as mysql2 does. */
+function literal([first = '', ...strings]: readonly string[], values: readonly unknown[]): object {
+  const bytes = values.map((value) => (Buffer.isBuffer(value) ? `x'${value.toString('hex')}'` : '?'));
+  const sql = strings.reduce((text, part, i) => `${text}${bytes[i]}${part}`, first);
+  return { sql, values: values.filter((value) => !Buffer.isBuffer(value)), opts: AS_WE_READ };
 }
 
 /** The driver puts the statement with its values into the text, and a state of the server's on errors of its own. */

@@ -10,7 +10,7 @@ export interface MariadbPool {
   getConnection(): Promise<{ release(): Promise<void> }>;
   totalConnections(): number;
 }
-export const isMariadbPool = (pool: object): pool is MariadbPool => 'totalConnections' in pool;
+export const isMariadbPool = (pool: object): pool is MariadbPool => 'totalConnections' in (Object(pool) as object);
 
 /** The relay's own connections are mysql2's, with the options of this pool: a connection tells them. */
 export function mariadbDriver(pool: MariadbPool): Driver {

@@ -1,5 +1,5 @@
 // @tier gate
-import { once } from 'node:events';
+import { EventEmitter, once } from 'node:events';
 import type { Socket } from 'node:net';
 import { NestFactory } from '@nestjs/core';
 import { PrismaPg } from '@prisma/adapter-pg';
@@ -21,7 +21,8 @@ const OPTIONS = { relay: 'manual', database: { setup: 'create' }, logLevel: 'sil
 
 /** With transactions of its data layer: those of {@link OutboxService} are TypeORM's. */
 interface Outbox<Tx> extends Pick<OutboxService, 'events'> {
-  transaction<T>(work: (tx: Tx) => Promise<T>): Promise<T>;
+  transaction<T>(work: (tx: Tx) => Promise<T>, options?: { nested: boolean }): Promise<T>;
+  bind<T>(tx: Tx, work: () => T): T;
   enqueue(message: object, options?: { tx: Tx }): Promise<string>;
 }
 
@@ -122,6 +123,25 @@ describeWith('postgres', 'data layers over pg', () => {
       expect(await left()).toEqual({ messages: 1, things: 0 });
       expect(await toldOf()).toBe(1);
     });
+  });
+
+  it('a nested transaction that outlives its own sends nothing into the next one', async () => {
+    const steps = new EventEmitter();
+    const [begun, over] = [once(steps, 'begun'), once(steps, 'over')];
+    const work = async () => {
+      steps.emit('begun');
+      await over;
+    };
+    await send('begin');
+    const nested = outbox.bind(client, () => outbox.transaction(work, { nested: true }));
+    await begun;
+    await send('commit', 'begin'); // as Prisma does when its timeout has come
+    steps.emit('over');
+    await expect(nested).rejects.toMatchObject({ code: TOO_LATE });
+    await addThing(1);
+    await enqueue(1);
+    await send('commit');
+    expect(await left()).toEqual({ messages: 1, things: 1 });
   });
 
   it('the server ends the session of outbox.transaction: it rejects, and the process goes on', async () => {
@@ -233,7 +253,9 @@ describeWith('postgres', 'data layers over pg', () => {
     await one.transaction(() => expect(other.enqueue(message(1))).rejects.toMatchObject({ code: TOO_LATE }));
   });
 
-  it('a single client is refused', () => {
-    expect(() => pgLayer(new Client() as never)).toThrow(expect.objectContaining({ code: 'UNSUPPORTED_DATABASE' }));
+  it('a single client is refused, and no pool at all', () => {
+    const refused = expect.objectContaining({ code: 'UNSUPPORTED_DATABASE' });
+    expect(() => pgLayer(new Client() as never)).toThrow(refused);
+    expect(() => prismaLayer({} as never, undefined as never)).toThrow(refused);
   });
 });
