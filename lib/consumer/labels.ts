@@ -1,3 +1,5 @@
+import { isJson } from '../message/serializer.js';
+import { CONTENT_ENCODING, isGzip } from '../payloads/gzip.js';
 import { STANDARD_HEADERS } from '../transports/envelope.js';
 import { KEY_HEADER, TOMBSTONE_HEADER } from '../transports/amqp/names.js';
 
@@ -14,6 +16,8 @@ export interface Labels {
   readonly json: boolean;
   /** Text in clear. */
   readonly text: boolean;
+  /** `gzip`: compressed, and in clear. */
+  readonly contentEncoding: 'gzip' | null;
   readonly headers: Readonly<Record<string, unknown>>;
 }
 /** amqplib's message, as far as it is looked at. */
@@ -35,11 +39,12 @@ export interface KafkaRecord {
   readonly headers: Readonly<Record<string, unknown>>;
 }
 
-const JSON_TYPE = /^[^;]*[/+]json\s*(;|$)/i;
 const TEXT_TYPE = /^text\//i;
 /** The standard headers, and CloudEvents in AMQP and in Kafka. */
 const PREFIXES = ['', 'cloudEvents:', 'ce_'];
 const ENCRYPTED = 'encryption-key-id';
+/** Properties or a record → what a deserializer was told of how large its payload may be, for whoever reads it later. */
+export const bounds = new WeakMap<object, number>();
 
 /** @returns `undefined` when these are not the properties of a message of the outbox */
 export function labelsOfAmqp(properties: unknown): Labels | undefined {
@@ -101,9 +106,21 @@ function labels(
   const clear = headers[ENCRYPTED] === undefined;
   return {
     ...{ id, type, version: Number(version), time: new Date(time), key: keyText(key), contentType, tombstone, headers },
-    json: clear && JSON_TYPE.test(contentType),
+    json: clear && isJson(contentType),
     text: clear && TEXT_TYPE.test(contentType),
+    contentEncoding: clear && !tombstone && (isGzip(headers) || isGzip(ofDebezium(headers))) ? 'gzip' : null,
   };
+}
+
+/** Its connector has all headers of a message in one, as JSON that Nest's server has parsed. */
+function ofDebezium({ headers }: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  if (isRecord(headers)) return headers;
+  if (typeof headers !== 'string' || !headers.includes(CONTENT_ENCODING)) return {};
+  try {
+    return Object(JSON.parse(headers)) as Readonly<Record<string, unknown>>;
+  } catch {
+    return {};
+  }
 }
 
 /** Nest makes an object of a record's key that is the text of one, and keeps the bytes of one that begins with a zero. */

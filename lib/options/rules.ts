@@ -1,7 +1,9 @@
 import { types } from 'node:util';
 import { isMisread } from '../transports/broker-address.js';
 import { milliseconds } from '../time/duration.js';
+import { KEY_ID_HEADER } from '../message/encryption.js';
 import { mediaType, type PayloadDeserializer } from '../message/serializer.js';
+import { STANDARD_HEADERS } from '../transports/envelope.js';
 import { unknownNames } from './option-names.js';
 import { textProblem } from './text-checks.js';
 
@@ -87,13 +89,18 @@ export function having(...methods: readonly string[]): Rule {
   };
 }
 
+/** Headers that each message has of the outbox. */
+const TAKEN: ReadonlySet<string> = new Set([...Object.values(STANDARD_HEADERS), KEY_ID_HEADER]);
+
 /** Its content type is stored with each message, where a lax server would cut it. */
 export const aSerializer: Rule = {
-  allowed: 'an object with serialize(), deserialize() and a contentType of 1 to 255 characters',
+  allowed: 'an object with serialize(), deserialize(), a contentType of 1 to 255 characters, and as headers names of its own',
   noText: true,
   parse(value) {
-    const { contentType } = Object(value) as { contentType?: unknown };
-    if (textProblem('contentType', contentType) !== undefined) return INVALID;
+    const { contentType, headers = [] } = Object(value) as { contentType?: unknown; headers?: unknown };
+    const isOwn = (name: unknown): boolean => textProblem('headers', name) === undefined && !TAKEN.has(name as string);
+    const isRight = textProblem('contentType', contentType) === undefined && Array.isArray(headers);
+    if (!isRight || !headers.every(isOwn)) return INVALID;
     return having('serialize', 'deserialize').parse(value);
   },
 };

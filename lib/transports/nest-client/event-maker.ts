@@ -6,7 +6,7 @@ import { systemClock, within } from '../../time/clock.js';
 import type { PublishFailure } from '../transport.js';
 import { ApplicationFunctionError, blameForClient, blameForUnmade } from './blame.js';
 import type { ClientKind, Packet } from './kind.js';
-import { kafkaRecord, parsedPayload, placed, type RecordOption, rmqRecord } from './record.js';
+import { decompressed, kafkaRecord, parsedPayload, placed, type RecordOption, rmqRecord } from './record.js';
 
 export interface EventSettings {
   /** Default: the topic. */
@@ -44,8 +44,9 @@ export class EventMaker {
   ): Promise<T | PublishFailure> {
     let emitted: Packet;
     try {
-      const pattern = await this.pattern(message, left() / 2);
-      emitted = { pattern, data: await this.record(message, left() / 2) };
+      const plain = decompressed(message);
+      const pattern = await this.pattern(plain, left() / 2);
+      emitted = { pattern, data: await this.record(plain, left() / 2) };
     } catch (error) {
       return blameForUnmade(error);
     }

@@ -1,6 +1,9 @@
 import { isUtf8 } from 'node:buffer';
-import type { OutboxMessage, RabbitMqMessageOptions } from '../../outbox-message.js';
+import { encodeHeaders } from '../../message/headers.js';
+import { isJson } from '../../message/serializer.js';
+import { OutboxMessage, type RabbitMqMessageOptions } from '../../outbox-message.js';
 import { OutboxMessageError } from '../../outbox.errors.js';
+import { CONTENT_ENCODING, MOST_BYTES, plainOf } from '../../payloads/gzip.js';
 import { createEnvelope, type Headers } from '../envelope.js';
 import { toRecord, type KafkaRecord } from '../kafka/records.js';
 import { createEncoder } from '../rabbitmq/message.js';
@@ -8,8 +11,15 @@ import { createEncoder } from '../rabbitmq/message.js';
 /** How a message becomes the `data` of `client.emit(pattern, data)`. */
 export type RecordOption = 'auto' | 'kafka' | 'rmq' | 'plain' | ((message: OutboxMessage) => unknown);
 
-const JSON_TYPE = /^[^;]*[/+]json\s*(;|$)/i;
 const TEXT_TYPE = /^text\//i;
+
+/** Nest encodes by itself what it sends: a value, and not the bytes that it was compressed to. Ciphertext stays. */
+export function decompressed(message: OutboxMessage): OutboxMessage {
+  if (message.headersJson?.includes(CONTENT_ENCODING) !== true || message.encryptionKeyId !== null) return message;
+  if (message.payload === null) return message;
+  const { bytes, headers } = plainOf(message.payload, message.headers, MOST_BYTES);
+  return new OutboxMessage({ ...message, body: bytes, headersJson: encodeHeaders(headers) });
+}
 
 /** JSON is parsed back, because Nest wraps `data` in a JSON packet of its own; text stays text, the rest, and ciphertext, bytes. */
 export function parsedPayload(message: OutboxMessage): unknown {
@@ -19,7 +29,7 @@ export function parsedPayload(message: OutboxMessage): unknown {
   if (message.encryptionKeyId !== null) return message.payload;
   // Not what a decoder would make of bytes that are no UTF-8, whatever their label says.
   const text = typeof body === 'string' ? body : isUtf8(body) ? body.toString('utf8') : undefined;
-  if (JSON_TYPE.test(contentType)) return parse(text);
+  if (isJson(contentType)) return parse(text);
   return TEXT_TYPE.test(contentType) ? (text ?? body) : message.payload;
 }
 
