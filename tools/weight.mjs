@@ -136,7 +136,8 @@ const FIGURES = {
   'lines of the core rooms': { goal: 22_000, of: () => lines(sources.filter((file) => CORE.test(file))) },
   'lines of lib but for data layers and inbox': {
     goal: 40_000,
-    of: () => lines(sources.filter((file) => ![LAYERS, BROKERS, INBOX, IDIOMS, PAYLOADS].some((leaf) => leaf.test(file)))),
+    of: () =>
+      lines(sources.filter((file) => ![LAYERS, BROKERS, INBOX, IDIOMS, PAYLOADS].some((leaf) => leaf.test(file)))),
   },
   'lines of the brokers of one session': {
     goal: 2_500,
@@ -175,9 +176,9 @@ const FIGURES = {
     goal: 1_400,
     of: () =>
       Math.max(
-        ...within(/^docs\/(?:data-layers(?:\/[\w-]+)?|inbox|nest-idioms|payloads|transports\/(?:nats|redis|sqs|mqtt))\.md$/).map(
-          (file) => words([file]),
-        ),
+        ...within(
+          /^docs\/(?:data-layers(?:\/[\w-]+)?|inbox|nest-idioms|payloads|transports\/(?:nats|redis|sqs|mqtt))\.md$/,
+        ).map((file) => words([file])),
       ),
   },
   'words for contributors': {

@@ -1,24 +1,31 @@
 import { isJson } from '../message/serializer.js';
-import { CONTENT_ENCODING, isGzip } from '../payloads/gzip.js';
+import { arrivedAsGzip } from '../payloads/gzip.js';
 import { STANDARD_HEADERS } from '../transports/envelope.js';
 import { KEY_HEADER, TOMBSTONE_HEADER } from '../transports/amqp/names.js';
 
 /** What a message of the outbox says of itself, beside its payload, whichever broker brought it. */
-export interface Labels {
+export interface MessageLabels {
+  /** The same on every repetition: deduplicate by it. */
   readonly id: string;
   readonly type: string;
   readonly version: number;
-  readonly time: Date;
+  /** Messages of one key arrive in order; `null` without one. */
   readonly key: string | null;
+  /** When it was enqueued. */
+  readonly time: Date;
   readonly contentType: string;
+  /** `gzip`: the bytes are compressed. `null`: they are not, or they are delivered encrypted. */
+  readonly contentEncoding: 'gzip' | null;
+  /** All headers as the broker's client and Nest give them, the standard ones included. */
+  readonly headers: Readonly<Record<string, unknown>>;
+}
+export interface Labels {
+  readonly shown: MessageLabels;
   readonly tombstone: boolean;
   /** JSON in clear: the payload is a value. */
   readonly json: boolean;
   /** Text in clear. */
   readonly text: boolean;
-  /** `gzip`: compressed, and in clear. */
-  readonly contentEncoding: 'gzip' | null;
-  readonly headers: Readonly<Record<string, unknown>>;
 }
 /** amqplib's message, as far as it is looked at. */
 export interface AmqpMessage {
@@ -71,7 +78,7 @@ export function isKafkaRecord(value: unknown): value is KafkaRecord {
 
 /** Through a ClientRMQ the body is Nest's packet, and the payload its `data`. */
 export function isNestPacket(labels: Labels, body: unknown): body is { pattern: unknown; data?: unknown } {
-  return labels.headers[STANDARD_HEADERS.contentType] !== undefined && isRecord(body) && 'pattern' in body;
+  return labels.shown.headers[STANDARD_HEADERS.contentType] !== undefined && isRecord(body) && 'pattern' in body;
 }
 
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
@@ -104,23 +111,16 @@ function labels(
   tombstone: boolean,
 ): Labels {
   const clear = headers[ENCRYPTED] === undefined;
+  const contentEncoding = clear && !tombstone && arrivedAsGzip(headers) ? 'gzip' : null;
   return {
-    ...{ id, type, version: Number(version), time: new Date(time), key: keyText(key), contentType, tombstone, headers },
+    shown: {
+      ...{ id, type, version: Number(version), time: new Date(time), key: keyText(key) },
+      ...{ contentType, contentEncoding, headers },
+    },
+    tombstone,
     json: clear && isJson(contentType),
     text: clear && TEXT_TYPE.test(contentType),
-    contentEncoding: clear && !tombstone && (isGzip(headers) || isGzip(ofDebezium(headers))) ? 'gzip' : null,
   };
-}
-
-/** Its connector has all headers of a message in one, as JSON that Nest's server has parsed. */
-function ofDebezium({ headers }: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
-  if (isRecord(headers)) return headers;
-  if (typeof headers !== 'string' || !headers.includes(CONTENT_ENCODING)) return {};
-  try {
-    return Object(JSON.parse(headers)) as Readonly<Record<string, unknown>>;
-  } catch {
-    return {};
-  }
 }
 
 /** Nest makes an object of a record's key that is the text of one, and keeps the bytes of one that begins with a zero. */

@@ -1,6 +1,6 @@
 import { resolveFactory, row, type FactoryTable } from '../options/factory-options.js';
 import { having, integer } from '../options/rules.js';
-import { gunzip, MAX_BYTES, MOST_BYTES } from '../payloads/gzip.js';
+import { gunzipped, MAX_BYTES, MOST_BYTES } from '../payloads/gzip.js';
 import { bounds, isKafkaRecord, isNestPacket, type Labels, labelsOfAmqp, labelsOfRecord } from './labels.js';
 
 /** What a deserializer of `@nestjs/microservices` makes of an event. */
@@ -42,9 +42,9 @@ export function outboxDeserializer(options: OutboxDeserializerOptions = {}): Mic
 function fromAmqp(value: unknown, properties: unknown, maxBytes: number): IncomingPacket | undefined {
   const labels = labelsOfAmqp(properties);
   if (labels === undefined || isNestPacket(labels, value)) return undefined;
-  if (labels.contentEncoding) bounds.set(properties as object, maxBytes);
-  const data = labels.tombstone ? null : labels.json && !labels.contentEncoding ? value : undefined;
-  return { pattern: labels.type, data };
+  if (isCompressed(labels)) bounds.set(properties as object, maxBytes);
+  const data = labels.tombstone ? null : labels.json && !isCompressed(labels) ? value : undefined;
+  return { pattern: labels.shown.type, data };
 }
 
 function fromRecord(
@@ -54,20 +54,11 @@ function fromRecord(
 ): IncomingPacket | undefined {
   const labels = isKafkaRecord(record) ? labelsOfRecord(record) : undefined;
   if (labels === undefined) return undefined;
-  if (labels.contentEncoding) bounds.set(record as object, maxBytes);
-  const value = valueOf(labels, (record as { value: unknown }).value, maxBytes);
+  const { value: given } = record as { value: unknown };
+  if (isCompressed(labels)) bounds.set(record as object, maxBytes);
+  // Without `keepBinary` Nest has made a text of the bytes.
+  const value = isCompressed(labels) ? gunzipped(given, maxBytes) : given;
   return { pattern: options?.['channel'], data: labels.json ? parsed(value) : value };
-}
-
-/** Without `keepBinary` Nest has made a text of the bytes. What cannot be decompressed stays, and `@Received()` says why. */
-function valueOf({ contentEncoding }: Labels, value: unknown, maxBytes: number): unknown {
-  if (contentEncoding === null) return value;
-  if (!Buffer.isBuffer(value)) return undefined;
-  try {
-    return gunzip(value, maxBytes);
-  } catch {
-    return value;
-  }
 }
 
 /** Nest parses objects and arrays only, and nothing with `keepBinary`. */
@@ -90,6 +81,8 @@ const NEST: MicroserviceDeserializer = {
     return { pattern: options['channel'], data };
   },
 };
+
+const isCompressed = ({ shown }: Labels): boolean => shown.contentEncoding !== null;
 
 type Settings = Required<{ [Name in keyof OutboxDeserializerOptions]: NonNullable<OutboxDeserializerOptions[Name]> }>;
 const OPTIONS: FactoryTable<OutboxDeserializerOptions> = {

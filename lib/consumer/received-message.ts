@@ -9,23 +9,11 @@ import {
   type Labels,
   labelsOfAmqp,
   labelsOfRecord,
+  type MessageLabels,
 } from './labels.js';
 
 /** A message of an outbox, as a consumer with Nest gets it by `@Received()`. */
-export interface ReceivedMessage<Payload = unknown> {
-  /** The same on every repetition: deduplicate by it. */
-  readonly id: string;
-  readonly type: string;
-  readonly version: number;
-  /** Messages of one key arrive in order; `null` without one. */
-  readonly key: string | null;
-  /** When it was enqueued. */
-  readonly time: Date;
-  readonly contentType: string;
-  /** `gzip`: `bytes` are compressed. `null`: they are not, or they are delivered encrypted. */
-  readonly contentEncoding: 'gzip' | null;
-  /** All headers as the broker's client and Nest give them, the standard ones included. */
-  readonly headers: Readonly<Record<string, unknown>>;
+export interface ReceivedMessage<Payload = unknown> extends MessageLabels {
   /**
    * The value of a JSON payload, the text of `text/*`, the bytes of anything else and of what is delivered encrypted; `null` for a tombstone.
    * Decompressed and parsed when it is first read.
@@ -51,7 +39,9 @@ export interface BrokerContext {
 export function receivedMessage<Payload = unknown>(context: BrokerContext): ReceivedMessage<Payload> | undefined {
   const message = context.getMessage?.();
   const labels = labelsOf(message);
-  return labels && new Received<Payload>(labels, bodyOf(labels, message as Incoming));
+  if (labels === undefined) return undefined;
+  const content = new Content(labels, bodyOf(labels, message as Incoming));
+  return Object.assign(content, labels.shown) as object as ReceivedMessage<Payload>;
 }
 
 function labelsOf(message: unknown): Labels | undefined {
@@ -74,51 +64,44 @@ function bodyOf(labels: Labels, message: Incoming): Body {
     return Buffer.isBuffer(message.value)
       ? { bytes: message.value, maxBytes: bounds.get(message) }
       : { value: message.value };
-  const packet = labels.headers['content-type'] === undefined ? undefined : parse(message.content);
-  return isNestPacket(labels, packet) ? { value: packet.data } : { bytes: message.content, maxBytes: bounds.get(message.properties) };
+  const packet = labels.shown.headers['content-type'] === undefined ? undefined : parse(message.content);
+  return isNestPacket(labels, packet)
+    ? { value: packet.data }
+    : { bytes: message.content, maxBytes: bounds.get(message.properties) };
 }
 
-class Received<Payload> implements ReceivedMessage<Payload> {
-  readonly id: string;
-  readonly type: string;
-  readonly version: number;
-  readonly key: string | null;
-  readonly time: Date;
-  readonly contentType: string;
-  readonly contentEncoding: 'gzip' | null;
-  readonly headers: Readonly<Record<string, unknown>>;
+/** Read when somebody asks for it. */
+class Content {
   private read: { readonly payload: unknown } | undefined;
 
   constructor(
     private readonly labels: Labels,
     private readonly body: Body,
-  ) {
-    ({ id: this.id, type: this.type, version: this.version, key: this.key, time: this.time } = labels);
-    ({ contentType: this.contentType, contentEncoding: this.contentEncoding, headers: this.headers } = labels);
-  }
+  ) {}
 
   get bytes(): Buffer | null {
     if (this.body.bytes !== undefined) return this.body.bytes;
     throw this.problem('has no bytes here: Nest decoded them. For a Kafka server set parser: { keepBinary: true }');
   }
 
-  get payload(): Payload {
+  get payload(): unknown {
     this.read ??= { payload: this.body.bytes === undefined ? this.decoded() : this.fromBytes(this.body.bytes) };
-    return this.read.payload as Payload;
+    return this.read.payload;
   }
 
   private fromBytes(given: Buffer | null): unknown {
     if (given === null) return null;
-    const bytes = this.contentEncoding === 'gzip' ? gunzip(given, this.body.maxBytes ?? MAX_BYTES, this.whose) : given;
+    const { contentType, contentEncoding } = this.labels.shown;
+    const bytes = contentEncoding === 'gzip' ? gunzip(given, this.body.maxBytes ?? MAX_BYTES, this.whose) : given;
     if (!this.labels.json) return this.labels.text ? bytes.toString() : bytes;
     const value = parse(bytes);
-    if (value === undefined) throw this.problem(`is labelled ${this.contentType} and is not JSON`);
+    if (value === undefined) throw this.problem(`is labelled ${contentType} and is not JSON`);
     return value;
   }
 
   /** What Nest decoded: text is that of the payload, an object was parsed from it. */ private decoded(): unknown {
     const { value } = this.body;
-    if (this.contentEncoding !== null) return this.bytes;
+    if (this.labels.shown.contentEncoding !== null) return this.bytes;
     if (this.labels.text && typeof value === 'string') return value;
     if (!this.labels.json) return this.bytes;
     const parsed = typeof value === 'string' ? parse(Buffer.from(value)) : value;
@@ -130,7 +113,8 @@ class Received<Payload> implements ReceivedMessage<Payload> {
   }
 
   private get whose(): string {
-    return `The payload of message ${this.id} (${this.type})`;
+    const { id, type } = this.labels.shown;
+    return `The payload of message ${id} (${type})`;
   }
 }
 

@@ -41,7 +41,8 @@ export function encodePayload(draft: PayloadDraft, serializer: Serializer): Enco
   if (payload === undefined) refused(subject, 'payload is undefined; null is a tombstone');
   if (contentType !== undefined) {
     if (typeof payload === 'string') return { bytes: encodeText(payload, contentType, subject), contentType };
-    if (TEXT_TYPE.test(contentType)) refused(subject, `payload of content type ${contentType} must be a string or bytes`);
+    if (TEXT_TYPE.test(contentType))
+      refused(subject, `payload of content type ${contentType} must be a string or bytes`);
   }
   return { ...serialized(draft, serializer), contentType: contentType ?? serializer.contentType };
 }
@@ -56,9 +57,11 @@ function serialized({ payload, subject, type, version }: PayloadDraft, serialize
     throw threw('PAYLOAD_NOT_SERIALIZABLE', text, error, payload);
   }
   const { bytes, headers }: Partial<SerializedPayload> = types.isUint8Array(given) ? { bytes: given } : Object(given);
-  if (!types.isUint8Array(bytes)) refused(subject, `payload: the serializer returned ${typeName(given)}, not a Uint8Array`);
+  if (!types.isUint8Array(bytes))
+    refused(subject, `payload: the serializer returned ${typeName(given)}, not a Uint8Array`);
   const stray = Object.keys(headers ?? {}).find((name) => serializer.headers?.includes(name) !== true);
-  if (stray !== undefined) refused(subject, 'payload: the serializer gave a header that its property `headers` does not name');
+  if (stray !== undefined)
+    refused(subject, 'payload: the serializer gave a header that its property `headers` does not name');
   // One that is not ours may use its buffer again for the next payload, before this one is sent.
   return { bytes: serializer === jsonSerializer ? bufferOf(bytes) : Buffer.from(bytes), headers };
 }

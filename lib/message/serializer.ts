@@ -41,7 +41,9 @@ export function deserializerFor(
 ): PayloadDeserializer | undefined {
   const wanted = mediaType(contentType);
   // An event may give its JSON a name of its own, such as `application/vnd.shop.order+json`.
-  return deserializers.find((one) => mediaType(one.contentType) === wanted || (isJson(one.contentType) && isJson(wanted)));
+  return deserializers.find(
+    (one) => mediaType(one.contentType) === wanted || (isJson(one.contentType) && isJson(wanted)),
+  );
 }
 
 /** Without parameters: `Text/CSV; charset=utf-8` is `text/csv`. */

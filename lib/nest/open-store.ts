@@ -1,6 +1,6 @@
 import { isThenable } from '../message/is-thenable.js';
 import type { EventStream } from '../observe/event-stream.js';
-import { OutboxConfigurationError } from '../outbox.errors.js';
+import { misconfigured, OutboxConfigurationError } from '../outbox.errors.js';
 import type { OpenStore, ResolvedOptions } from '../outbox.options.js';
 import { STATEMENT_TIMEOUT } from '../store/database-errors.js';
 import type { SqlDatabase } from '../store/executor.js';
@@ -102,9 +102,7 @@ export async function prepareStore(
   events: EventStream,
 ): Promise<ReadonlyMap<string, number>> {
   if (options.wakeUp === 'notify' && store.notify === undefined) {
-    throw new OutboxConfigurationError('INVALID_OPTIONS', "wakeUp: 'notify' needs PostgreSQL.", {
-      hint: "Leave it out, or say 'poll'.",
-    });
+    misconfigured("wakeUp: 'notify' needs PostgreSQL.", "Leave it out, or say 'poll'.");
   }
   if (typeof options.database.pooler === 'string' && store.listen === undefined) {
     throw new OutboxConfigurationError('INVALID_OPTIONS', 'database.pooler with an address needs PostgreSQL.', {

@@ -85,7 +85,11 @@ async function reseal(
     ...{ bucket: 0, delay: null, deliverAt: null, dedupKey: null },
   };
   const [sealed] = await encryptPayloads([plain], encryption, destinations);
-  const stored = { ...content, options: sealed?.options ?? null, payload: sealed?.payload ? bufferOf(sealed.payload) : null };
+  const stored = {
+    ...content,
+    options: sealed?.options ?? null,
+    payload: sealed?.payload ? bufferOf(sealed.payload) : null,
+  };
   if (isSealed && payload !== null && !isEncrypted({ optionsJson: stored.options }))
     refuse(SUBJECT, 'its payload was encrypted, and encryption.encrypt() leaves it in clear now', 'ENCRYPTION_FAILED');
   return stored;

@@ -94,16 +94,21 @@ const TAKEN: ReadonlySet<string> = new Set([...Object.values(STANDARD_HEADERS), 
 
 /** Its content type is stored with each message, where a lax server would cut it. */
 export const aSerializer: Rule = {
-  allowed: 'an object with serialize(), deserialize(), a contentType of 1 to 255 characters, and as headers names of its own',
+  allowed:
+    'an object with serialize(), deserialize(), a contentType of 1 to 255 characters, and as headers names of its own',
   noText: true,
   parse(value) {
-    const { contentType, headers = [] } = Object(value) as { contentType?: unknown; headers?: unknown };
+    const { headers = [] } = Object(value) as { headers?: unknown };
     const isOwn = (name: unknown): boolean => textProblem('headers', name) === undefined && !TAKEN.has(name as string);
-    const isRight = textProblem('contentType', contentType) === undefined && Array.isArray(headers);
-    if (!isRight || !headers.every(isOwn)) return INVALID;
-    return having('serialize', 'deserialize').parse(value);
+    if (!isReader(value) || !Array.isArray(headers) || !headers.every(isOwn)) return INVALID;
+    return having('serialize').parse(value);
   },
 };
+
+function isReader(value: unknown): boolean {
+  if (having('deserialize').parse(value) === INVALID) return false;
+  return textProblem('contentType', (value as PayloadDeserializer).contentType) === undefined;
+}
 
 /** One, or one and what only reads, for handlers in the process: each of a content type of its own. */
 export const someSerializers: Rule = {
@@ -112,9 +117,6 @@ export const someSerializers: Rule = {
   parse(value) {
     if (!Array.isArray(value)) return aSerializer.parse(value);
     const [first, ...readers] = value as PayloadDeserializer[];
-    const isReader = (one: unknown): boolean =>
-      having('deserialize').parse(one) !== INVALID &&
-      textProblem('contentType', (one as PayloadDeserializer).contentType) === undefined;
     if (aSerializer.parse(first) === INVALID || !readers.every(isReader)) return INVALID;
     const names = new Set((value as PayloadDeserializer[]).map(({ contentType }) => mediaType(contentType)));
     return names.size === value.length ? Object.freeze([...value]) : INVALID;

@@ -43,7 +43,9 @@ export function compressed(serializer: Serializer = jsonSerializer, options: Com
       if (!types.isUint8Array(bytes) || bytes.byteLength <= above) return made;
       if (bytes.byteLength > maxBytes) throw tooLarge(bytes.byteLength, maxBytes);
       const small = gzipSync(bytes);
-      return small.byteLength < bytes.byteLength ? { bytes: small, headers: { ...own, [CONTENT_ENCODING]: 'gzip' } } : made;
+      return small.byteLength < bytes.byteLength
+        ? { bytes: small, headers: { ...own, [CONTENT_ENCODING]: 'gzip' } }
+        : made;
     },
     deserialize(bytes, message) {
       return serializer.deserialize(isGzip(message.headers) ? gunzip(bytes, maxBytes) : bytes, message);

@@ -1,5 +1,6 @@
 import { constants, gunzipSync } from 'node:zlib';
-import type { MessageHeaders } from '../message/headers.js';
+import { encodeHeaders } from '../message/headers.js';
+import { OutboxMessage } from '../outbox-message.js';
 import { OutboxMessageError } from '../outbox.errors.js';
 
 /** The header that says so of a payload. */
@@ -13,6 +14,17 @@ export const MOST_BYTES = 2 ** 27;
 export function isGzip(headers: Readonly<Record<string, unknown>>): boolean {
   const value = headers[CONTENT_ENCODING];
   return (typeof value === 'string' || Buffer.isBuffer(value)) && value.toString().toLowerCase() === 'gzip';
+}
+
+/** The same of headers that came through a broker: Debezium has all of a message in one, as JSON that a server of Nest parses. */
+export function arrivedAsGzip(headers: Readonly<Record<string, unknown>>): boolean {
+  const { headers: all } = headers;
+  if (isGzip(headers) || typeof all === 'object') return isGzip({ ...(all as object | null), ...headers });
+  try {
+    return String(all).includes(CONTENT_ENCODING) && isGzip(Object(JSON.parse(String(all))) as typeof headers);
+  } catch {
+    return false;
+  }
 }
 
 /**
@@ -32,18 +44,26 @@ export function gunzip(bytes: Uint8Array, maxBytes: number, whose = 'The payload
   }
 }
 
+/** What a broker's client gives: bytes as far as they can be decompressed, else as they are; nothing where they are bytes no more. */
+export function gunzipped(value: unknown, maxBytes: number): unknown {
+  if (!Buffer.isBuffer(value)) return undefined;
+  try {
+    return gunzip(value, maxBytes);
+  } catch {
+    return value;
+  }
+}
+
 /** What the first bytes of gzip hold, as far as they go. @throws when they are none */
 export function beginning(bytes: Uint8Array): Buffer {
   return gunzipSync(bytes, { finishFlush: constants.Z_SYNC_FLUSH, maxOutputLength: MAX_BYTES });
 }
 
-/** @returns the payload and the headers of one that is not compressed */
-export function plainOf<Bytes extends Uint8Array>(
-  bytes: Bytes,
-  headers: MessageHeaders,
-  maxBytes: number,
-): { readonly bytes: Bytes | Buffer; readonly headers: MessageHeaders } {
-  if (!isGzip(headers)) return { bytes, headers };
+/** As the message was before it was compressed, for a client that encodes it anew. Ciphertext stays. */
+export function decompressed(message: OutboxMessage): OutboxMessage {
+  if (message.headersJson?.includes(CONTENT_ENCODING) !== true || message.encryptionKeyId !== null) return message;
+  const { payload, headers } = message;
+  if (payload === null || !isGzip(headers)) return message;
   const { [CONTENT_ENCODING]: _, ...rest } = headers;
-  return { bytes: gunzip(bytes, maxBytes), headers: rest };
+  return new OutboxMessage({ ...message, body: gunzip(payload, MOST_BYTES), headersJson: encodeHeaders(rest) });
 }

@@ -87,6 +87,7 @@ describeOnFewer([], 'the inbox of an application with an outbox', (kind) => {
     const received = (id: string) => ({
       ...{ id, type: 'order.placed', version: 1, key: 'one', time: new Date(), contentType: 'application/json' },
       ...{
+        contentEncoding: null,
         headers: { tenant: 'a', id, type: 'order.placed' },
         payload: { orderId: 'one' },
         bytes: Buffer.from('{"orderId":"one"}'),

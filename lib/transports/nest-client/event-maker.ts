@@ -1,12 +1,13 @@
 import { isThenable } from '../../message/is-thenable.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import { OutboxError } from '../../outbox.errors.js';
+import { decompressed } from '../../payloads/gzip.js';
 import { inCleanScope } from '../../time/async-scope.js';
 import { systemClock, within } from '../../time/clock.js';
 import type { PublishFailure } from '../transport.js';
 import { ApplicationFunctionError, blameForClient, blameForUnmade } from './blame.js';
 import type { ClientKind, Packet } from './kind.js';
-import { decompressed, kafkaRecord, parsedPayload, placed, type RecordOption, rmqRecord } from './record.js';
+import { kafkaRecord, parsedPayload, placed, type RecordOption, rmqRecord } from './record.js';
 
 export interface EventSettings {
   /** Default: the topic. */

@@ -1,9 +1,7 @@
 import { isUtf8 } from 'node:buffer';
-import { encodeHeaders } from '../../message/headers.js';
 import { isJson } from '../../message/serializer.js';
-import { OutboxMessage, type RabbitMqMessageOptions } from '../../outbox-message.js';
+import type { OutboxMessage, RabbitMqMessageOptions } from '../../outbox-message.js';
 import { OutboxMessageError } from '../../outbox.errors.js';
-import { CONTENT_ENCODING, MOST_BYTES, plainOf } from '../../payloads/gzip.js';
 import { createEnvelope, type Headers } from '../envelope.js';
 import { toRecord, type KafkaRecord } from '../kafka/records.js';
 import { createEncoder } from '../rabbitmq/message.js';
@@ -12,14 +10,6 @@ import { createEncoder } from '../rabbitmq/message.js';
 export type RecordOption = 'auto' | 'kafka' | 'rmq' | 'plain' | ((message: OutboxMessage) => unknown);
 
 const TEXT_TYPE = /^text\//i;
-
-/** Nest encodes by itself what it sends: a value, and not the bytes that it was compressed to. Ciphertext stays. */
-export function decompressed(message: OutboxMessage): OutboxMessage {
-  if (message.headersJson?.includes(CONTENT_ENCODING) !== true || message.encryptionKeyId !== null) return message;
-  if (message.payload === null) return message;
-  const { bytes, headers } = plainOf(message.payload, message.headers, MOST_BYTES);
-  return new OutboxMessage({ ...message, body: bytes, headersJson: encodeHeaders(headers) });
-}
 
 /** JSON is parsed back, because Nest wraps `data` in a JSON packet of its own; text stays text, the rest, and ciphertext, bytes. */
 export function parsedPayload(message: OutboxMessage): unknown {
