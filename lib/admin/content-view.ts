@@ -1,4 +1,5 @@
-import { ENCRYPTION_OPTION, isEncrypted } from '../outbox-message.js';
+import { ENCRYPTION_OPTION, isEncrypted, type MessageOptions } from '../outbox-message.js';
+import { plainOptions } from '../message/encryption.js';
 import { decodeHeaders, type MessageHeaders } from '../message/headers.js';
 import { printable } from '../observe/redact/printable.js';
 import { beginning, isGzip } from '../payloads/gzip.js';
@@ -60,9 +61,8 @@ function masked(headers: MessageHeaders): Record<string, '***'> {
 }
 
 function shownOptions(json: string | null): string | null {
-  if (json === null) return null;
-  const { [ENCRYPTION_OPTION]: _, ...options } = Object(parsed(json, JSON.parse)) as Record<string, unknown>;
-  return Object.keys(options).length === 0 ? null : printable(JSON.stringify(options));
+  const options = json === null ? null : plainOptions(Object(parsed(json, JSON.parse)) as MessageOptions);
+  return options === null ? null : printable(options);
 }
 
 /** @returns `''` where the key has no name */

@@ -85,13 +85,7 @@ export function isRecord(value: unknown): value is Readonly<Record<string, unkno
   return typeof value === 'object' && value !== null;
 }
 
-interface Standard {
-  readonly prefix: string;
-  readonly id: string;
-  readonly type: string;
-  readonly time: string;
-  readonly version: string;
-}
+type Standard = Readonly<Record<'prefix' | 'id' | 'type' | 'time' | 'version', string>>;
 
 function standardOf(headers: Readonly<Record<string, unknown>>): Standard | undefined {
   for (const prefix of PREFIXES) {

@@ -1,5 +1,5 @@
-import { resolveFactory, row, type FactoryTable } from '../options/factory-options.js';
-import { having, integer } from '../options/rules.js';
+import { refuseOptions } from '../options/factory-options.js';
+import { integer, problemsOf } from '../options/rules.js';
 import { gunzipped, MAX_BYTES, MOST_BYTES } from '../payloads/gzip.js';
 import { bounds, isKafkaRecord, isNestPacket, type Labels, labelsOfAmqp, labelsOfRecord } from './labels.js';
 
@@ -31,7 +31,8 @@ export interface OutboxDeserializerOptions {
  * @throws OutboxConfigurationError `INVALID_OPTIONS`
  */
 export function outboxDeserializer(options: OutboxDeserializerOptions = {}): MicroserviceDeserializer {
-  const { otherwise, maxBytes } = resolveFactory(OPTIONS, options) as Settings;
+  const { otherwise = NEST, maxBytes = MAX_BYTES } = options;
+  refuseOptions('outboxDeserializer()', problemsOf(integer(1_024, MOST_BYTES), maxBytes, 'maxBytes'));
   return {
     deserialize: (value, about) =>
       fromRecord(value, about, maxBytes) ?? fromAmqp(value, about, maxBytes) ?? otherwise.deserialize(value, about),
@@ -83,9 +84,3 @@ const NEST: MicroserviceDeserializer = {
 };
 
 const isCompressed = ({ shown }: Labels): boolean => shown.contentEncoding !== null;
-
-type Settings = Required<{ [Name in keyof OutboxDeserializerOptions]: NonNullable<OutboxDeserializerOptions[Name]> }>;
-const OPTIONS: FactoryTable<OutboxDeserializerOptions> = {
-  factory: 'outboxDeserializer()',
-  rows: { otherwise: row(having('deserialize'), NEST), maxBytes: row(integer(1_024, MOST_BYTES), MAX_BYTES) },
-};

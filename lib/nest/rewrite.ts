@@ -5,7 +5,7 @@ import { encryptPayloads } from '../enqueue/encrypt-payloads.js';
 import { collectHeaders, NO_HEADERS, refuseOwned, type EncodedHeaders } from '../enqueue/headers.js';
 import { bufferOf, encodePayload, type EncodedPayload } from '../enqueue/payload.js';
 import { refuseTooLarge } from '../enqueue/to-message.js';
-import { encryptionContext, type PayloadEncryption } from '../message/encryption.js';
+import { encryptionContext, plainOptions, type PayloadEncryption } from '../message/encryption.js';
 import { decodeHeaders } from '../message/headers.js';
 import { isJson } from '../message/serializer.js';
 import { refuse } from '../options/refuse.js';
@@ -81,7 +81,7 @@ async function reseal(
   const payload = isNew ? content.payload : await opened(encryption, row, name);
   const { id, key, version, transport } = row;
   const plain = {
-    ...{ ...content, id, key, version, transport, payload, options: withoutKeyId(row.options) },
+    ...{ ...content, id, key, version, transport, payload, options: plainOptions(optionsOf(row)) },
     ...{ bucket: 0, delay: null, deliverAt: null, dedupKey: null },
   };
   const [sealed] = await encryptPayloads([plain], encryption, destinations);
@@ -185,12 +185,6 @@ function optionsOf({ options }: Pick<EditableRow, 'options'>): MessageOptions {
   } catch {
     return {};
   }
-}
-
-function withoutKeyId(options: string | null): string | null {
-  if (options === null) return null;
-  const { [ENCRYPTION_OPTION]: _, ...rest } = optionsOf({ options });
-  return Object.keys(rest).length === 0 ? null : JSON.stringify(rest);
 }
 
 async function inTime<T>(ms: number, work: Promise<T>): Promise<T> {

@@ -25,7 +25,7 @@ import { RabbitMqObserver } from '../../support/rabbitmq.js';
 import { describeWith, requiredUrl } from '../../support/services.js';
 import { until } from '../../support/until.js';
 
-const ORDER = { id: 1, lines: Array.from({ length: 500 }, (_, n) => `line ${n}`), large: 12_345_678_901_234_567_890 };
+const ORDER = { id: 1, lines: Array.from({ length: 500 }, (_, n) => `line ${n}`), ratio: 1e21 };
 let received: { data: unknown; message: ReceivedMessage | undefined }[];
 let handled: { event: unknown; message: OutboxMessage }[];
 
