@@ -69,24 +69,13 @@ describe('a payload', () => {
   });
 
   it('a serializer that throws or returns something else is reported, with the text of its error as the cause', async () => {
-    const broken = (serialize: () => never): Serializer => ({ contentType: 'x', serialize, deserialize: () => 0 });
-    const thrown = await refusal(() =>
-      encode(
-        {},
-        undefined,
-        broken(() => {
-          throw new TypeError('x');
-        }),
-      ),
-    );
+    const broken = (serialize: () => never) =>
+      refusal(() => encode({}, undefined, { contentType: 'x', serialize, deserialize: () => 0 }));
+    const thrown = await broken(() => {
+      throw new TypeError('x');
+    });
     expect(thrown.error.cause).toMatchObject({ message: 'TypeError: x' });
-    const wrong = await refusal(() =>
-      encode(
-        {},
-        undefined,
-        broken(() => 'text' as never),
-      ),
-    );
+    const wrong = await broken(() => 'text' as never);
     expect(wrong.message).toMatch(/the serializer returned a string, not a Uint8Array/);
   });
 });
