@@ -95,7 +95,7 @@ const TAKEN: ReadonlySet<string> = new Set([...Object.values(STANDARD_HEADERS), 
 /** Its content type is stored with each message, where a lax server would cut it. */
 export const aSerializer: Rule = {
   allowed:
-    'an object with serialize(), deserialize(), a contentType of 1 to 255 characters, and as headers names of its own',
+    'an object with serialize(), deserialize(), headers of its own (or none) and a contentType of 1 to 255 characters',
   noText: true,
   parse(value) {
     const { headers = [] } = Object(value) as { headers?: unknown };
