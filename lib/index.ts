@@ -85,7 +85,9 @@ export type {
   TransportStateListener,
   TransportLimits,
 } from './transports/transport.js';
-export type { PayloadDeserializer, Serializer } from './message/serializer.js';
+export type { DeserializerContext, PayloadDeserializer } from './message/serializer.js';
+export type { SerializedPayload, Serializer, SerializerContext } from './message/serializer.js';
+export { compressed, type CompressedOptions } from './payloads/compressed.js';
 export { OutboxUndecryptableError } from './message/encryption.js';
 export type { EncryptedPayload, EncryptionContext, PayloadEncryption } from './message/encryption.js';
 

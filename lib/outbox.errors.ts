@@ -115,6 +115,10 @@ export class OutboxRollbackOnlyError extends OutboxError {
 }
 /** Options, schema or environment make a start impossible. */
 export class OutboxConfigurationError extends OutboxError {}
+/** @throws OutboxConfigurationError */
+export function misconfigured(text: string, hint?: string, code: OutboxErrorCode = 'INVALID_OPTIONS'): never {
+  throw new OutboxConfigurationError(code, text, hint === undefined ? {} : { hint });
+}
 /** Thrown by a handler or a transport, or given as the `cause` of what they throw: the message is dead at once, without another try. */
 export class OutboxPermanentError extends OutboxError {
   constructor(message: string, details?: OutboxErrorDetails) {

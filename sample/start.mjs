@@ -24,6 +24,7 @@ const NEEDS = {
   '07-prisma': { DATABASE_URL: 'postgres', RABBITMQ_URL: 'rabbitmq' },
   '08-drizzle': { DATABASE_URL: 'postgres' },
   '09-inbox': { DATABASE_URL: 'postgres', RABBITMQ_URL: 'rabbitmq' },
+  '10-avro-protobuf': { DATABASE_URL: 'postgres' },
 };
 
 process.chdir(root);

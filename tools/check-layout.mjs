@@ -26,7 +26,7 @@ const ROOMS = {
   observe: ['message', 'time', 'store', 'store/pauses', 'transports'],
   options: ['message', 'time', 'store', 'store/partitions', 'transports', 'observe'],
   transaction: ['message', 'time', 'options', 'store'],
-  admin: ['message', 'time', 'options', 'store', 'store/pauses', 'observe'],
+  admin: ['message', 'time', 'options', 'store', 'store/pauses', 'observe', 'payloads'],
   // What operators and leases ask at their own rate: written once, over what differs.
   'store/sql': ['message', 'time', 'store', 'store/diagnose', 'store/partitions', 'store/pauses'],
   'store/postgres': [
@@ -119,11 +119,14 @@ const ROOMS = {
     'transports/amqp',
     'transports/kafka',
     'transports/rabbitmq',
+    'payloads',
   ],
   'transports/in-process': ['message', 'time', 'options', 'transports', 'enqueue'],
   // What stands between a relay and a transport where payloads are stored encrypted.
   encryption: ['message', 'time', 'options', 'transports'],
-  consumer: ['transports', 'transports/amqp'],
+  // What an application may do with the content of its messages.
+  payloads: ['message', 'options'],
+  consumer: ['message', 'options', 'payloads', 'transports', 'transports/amqp'],
   nest: [
     'message',
     'time',
@@ -140,6 +143,7 @@ const ROOMS = {
     'enqueue',
     'relay',
     'encryption',
+    'payloads',
     'clean',
     'partitions',
   ],
@@ -163,6 +167,7 @@ const ROOMS = {
     'relay',
     'clean',
     'partitions',
+    'payloads',
     'nest',
   ],
   // Faces for operators, beside the core: nothing of it knows them.
@@ -182,6 +187,7 @@ const ROOMS = {
     'data-layers/drivers',
     'enqueue',
     'consumer',
+    'payloads',
     'nest',
     'entry',
   ],
@@ -204,6 +210,7 @@ const ROOMS = {
     'nest',
     'entry',
     'inbox',
+    'payloads',
   ],
 };
 /** Files of lib/ itself that belong to a room. */
@@ -232,7 +239,7 @@ const PACKAGES = {
  */
 const LEAVES = [
   ...['cli', 'consumer', 'cqrs', 'doctor', 'event-emitter', 'inbox', 'observable', 'otel', 'prometheus', 'terminus'],
-  'testing',
+  ...['payloads', 'testing'],
 ];
 const CONTRACTS = /^lib\/testing\/(?:store|transport)-contract\//;
 const LEAF_SEAMS = [
@@ -246,6 +253,7 @@ const LEAF_SEAMS = [
   'message/finished.ts',
   'message/headers.ts',
   'message/is-observable.ts',
+  'message/json-serializer.ts',
   'message/uuid-v7.ts',
   'nest/enqueue-only.ts',
   'nest/overrides.ts',
@@ -262,6 +270,7 @@ const LEAF_SEAMS = [
   'options/text-checks.ts',
   'options/transport-option.ts',
   'options/transport-wrapper.ts',
+  'payloads/gzip.ts',
   'store/diagnose/diagnose-store.ts',
   'store/executor.ts',
   'store/names.ts',

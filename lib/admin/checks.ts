@@ -2,7 +2,6 @@ import { parseUuid } from '../message/uuid-v7.js';
 import { refuse, refuseUnknown } from '../options/refuse.js';
 import { typeName } from '../options/text-checks.js';
 import type { Duration } from '../outbox-message.js';
-import { OutboxMessageError } from '../outbox.errors.js';
 import type { RowFilter } from '../store/inspect-store.js';
 import { ROW_LIMITS } from '../store/limits.js';
 import { milliseconds } from '../time/duration.js';
@@ -18,9 +17,7 @@ export function checkObject(subject: string, what: string, given: object, known:
 /** Nobody means everything by leaving out a condition. */
 export function checkNotEmpty(subject: string, filter: object, conditions: readonly string[]): void {
   if (!conditions.every((name) => (filter as Record<string, unknown>)[name] === undefined)) return;
-  throw new OutboxMessageError('INVALID_MESSAGE', `${subject}: the filter is empty.`, {
-    hint: `Give at least one of ${conditions.join(', ')}.`,
-  });
+  refuse(subject, 'the filter is empty', 'INVALID_MESSAGE', `Give at least one of ${conditions.join(', ')}.`);
 }
 
 export const checkedId = (subject: string, id: unknown): string =>

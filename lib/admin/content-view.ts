@@ -1,6 +1,8 @@
-import { ENCRYPTION_OPTION, isEncrypted } from '../outbox-message.js';
-import { decodeHeaders } from '../message/headers.js';
+import { ENCRYPTION_OPTION, isEncrypted, type MessageOptions } from '../outbox-message.js';
+import { plainOptions } from '../message/encryption.js';
+import { decodeHeaders, type MessageHeaders } from '../message/headers.js';
 import { printable } from '../observe/redact/printable.js';
+import { beginning, isGzip } from '../payloads/gzip.js';
 import type { RowContent } from '../store/inspect-store.js';
 
 /** What may be seen of what the caller wrote into a message. */
@@ -11,12 +13,14 @@ export interface ContentView {
   readonly options: string | null;
   /** `null`: a tombstone. */
   readonly payloadBytes: number | null;
+  /** `gzip`: the payload is compressed. */
+  readonly contentEncoding: 'gzip' | null;
   /** The key with which the payload is encrypted; `null`: it is in clear. */
   readonly encryptionKeyId: string | null;
   /** Only where it was asked for. */
   readonly payload?: PayloadPreview;
 }
-/** The first 1,024 bytes at most. Of an encrypted payload nothing. */
+/** The first 1,024 bytes at most, decompressed. Of an encrypted payload nothing. */
 export interface PayloadPreview {
   /** `null`: it is no text. */
   readonly text: string | null;
@@ -33,27 +37,32 @@ export function contentView(
   withPayload: boolean,
 ): ContentView {
   const encryptionKeyId = keyIdOf(content.options);
-  const shown = withPayload && encryptionKeyId === null ? previewOf(content) : undefined;
+  const headers = headersOf(content.headers);
+  const contentEncoding = isGzip(headers) ? 'gzip' : null;
+  const shown = withPayload && encryptionKeyId === null ? previewOf(content, contentEncoding) : undefined;
   return {
-    headers: maskedHeaders(content.headers),
+    headers: masked(headers),
     options: shownOptions(content.options),
     payloadBytes: content.payloadBytes,
+    contentEncoding,
     encryptionKeyId,
     ...(shown === undefined ? {} : { payload: shown }),
   };
 }
 
-function maskedHeaders(json: string | null): Record<string, '***'> {
-  const masked = Object.create(null) as Record<string, '***'>;
-  const headers = json === null ? {} : (parsed(json, decodeHeaders) ?? { '(unreadable)': '' });
-  for (const name of Object.keys(headers)) masked[printable(name)] = '***';
-  return masked;
+function headersOf(json: string | null): MessageHeaders {
+  return json === null ? {} : (parsed(json, decodeHeaders) ?? { '(unreadable)': '' });
+}
+
+function masked(headers: MessageHeaders): Record<string, '***'> {
+  const names = Object.create(null) as Record<string, '***'>;
+  for (const name of Object.keys(headers)) names[printable(name)] = '***';
+  return names;
 }
 
 function shownOptions(json: string | null): string | null {
-  if (json === null) return null;
-  const { [ENCRYPTION_OPTION]: _, ...options } = Object(parsed(json, JSON.parse)) as Record<string, unknown>;
-  return Object.keys(options).length === 0 ? null : printable(JSON.stringify(options));
+  const options = json === null ? null : plainOptions(Object(parsed(json, JSON.parse)) as MessageOptions);
+  return options === null ? null : printable(options);
 }
 
 /** @returns `''` where the key has no name */
@@ -64,13 +73,16 @@ function keyIdOf(optionsJson: string | null): string | null {
   return typeof keyId === 'string' ? keyId : '';
 }
 
-function previewOf({
-  preview,
-  payloadBytes,
-}: Pick<RowContent, 'preview' | 'payloadBytes'>): PayloadPreview | undefined {
+function previewOf(
+  { preview, payloadBytes }: Pick<RowContent, 'preview' | 'payloadBytes'>,
+  contentEncoding: ContentView['contentEncoding'],
+): PayloadPreview | undefined {
   if (preview === null || payloadBytes === null) return undefined;
-  const cut = payloadBytes > preview.length;
-  return { text: parsed(preview, (bytes) => textOf(bytes, cut)) ?? null, base64: preview.toString('base64'), cut };
+  // What is labelled so and is none is shown as it is.
+  const plain = (contentEncoding === null ? undefined : parsed(preview, beginning)) ?? preview;
+  const cut = payloadBytes > preview.length || plain.length > PREVIEW_BYTES;
+  const shown = plain.subarray(0, PREVIEW_BYTES);
+  return { text: parsed(shown, (bytes) => textOf(bytes, cut)) ?? null, base64: shown.toString('base64'), cut };
 }
 
 /** Of a text that was cut the last sign may be half there. */

@@ -5,5 +5,6 @@ export {
   type MicroserviceDeserializer,
   type OutboxDeserializerOptions,
 } from './outbox-deserializer.js';
+export type { MessageLabels } from './labels.js';
 export { receivedMessage, type BrokerContext, type ReceivedMessage } from './received-message.js';
 export { Received } from './received.decorator.js';

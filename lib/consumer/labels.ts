@@ -1,20 +1,31 @@
+import { isJson } from '../message/serializer.js';
+import { arrivedAsGzip } from '../payloads/gzip.js';
 import { STANDARD_HEADERS } from '../transports/envelope.js';
 import { KEY_HEADER, TOMBSTONE_HEADER } from '../transports/amqp/names.js';
 
 /** What a message of the outbox says of itself, beside its payload, whichever broker brought it. */
-export interface Labels {
+export interface MessageLabels {
+  /** The same on every repetition: deduplicate by it. */
   readonly id: string;
   readonly type: string;
   readonly version: number;
-  readonly time: Date;
+  /** Messages of one key arrive in order; `null` without one. */
   readonly key: string | null;
+  /** When it was enqueued. */
+  readonly time: Date;
   readonly contentType: string;
+  /** `gzip`: the bytes are compressed. `null`: they are not, or they are delivered encrypted. */
+  readonly contentEncoding: 'gzip' | null;
+  /** All headers as the broker's client and Nest give them, the standard ones included. */
+  readonly headers: Readonly<Record<string, unknown>>;
+}
+export interface Labels {
+  readonly shown: MessageLabels;
   readonly tombstone: boolean;
   /** JSON in clear: the payload is a value. */
   readonly json: boolean;
   /** Text in clear. */
   readonly text: boolean;
-  readonly headers: Readonly<Record<string, unknown>>;
 }
 /** amqplib's message, as far as it is looked at. */
 export interface AmqpMessage {
@@ -35,11 +46,12 @@ export interface KafkaRecord {
   readonly headers: Readonly<Record<string, unknown>>;
 }
 
-const JSON_TYPE = /^[^;]*[/+]json\s*(;|$)/i;
 const TEXT_TYPE = /^text\//i;
 /** The standard headers, and CloudEvents in AMQP and in Kafka. */
 const PREFIXES = ['', 'cloudEvents:', 'ce_'];
 const ENCRYPTED = 'encryption-key-id';
+/** Properties or a record → what a deserializer was told of how large its payload may be, for whoever reads it later. */
+export const bounds = new WeakMap<object, number>();
 
 /** @returns `undefined` when these are not the properties of a message of the outbox */
 export function labelsOfAmqp(properties: unknown): Labels | undefined {
@@ -66,20 +78,14 @@ export function isKafkaRecord(value: unknown): value is KafkaRecord {
 
 /** Through a ClientRMQ the body is Nest's packet, and the payload its `data`. */
 export function isNestPacket(labels: Labels, body: unknown): body is { pattern: unknown; data?: unknown } {
-  return labels.headers[STANDARD_HEADERS.contentType] !== undefined && isRecord(body) && 'pattern' in body;
+  return labels.shown.headers[STANDARD_HEADERS.contentType] !== undefined && isRecord(body) && 'pattern' in body;
 }
 
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null;
 }
 
-interface Standard {
-  readonly prefix: string;
-  readonly id: string;
-  readonly type: string;
-  readonly time: string;
-  readonly version: string;
-}
+type Standard = Readonly<Record<'prefix' | 'id' | 'type' | 'time' | 'version', string>>;
 
 function standardOf(headers: Readonly<Record<string, unknown>>): Standard | undefined {
   for (const prefix of PREFIXES) {
@@ -99,9 +105,14 @@ function labels(
   tombstone: boolean,
 ): Labels {
   const clear = headers[ENCRYPTED] === undefined;
+  const contentEncoding = clear && !tombstone && arrivedAsGzip(headers) ? 'gzip' : null;
   return {
-    ...{ id, type, version: Number(version), time: new Date(time), key: keyText(key), contentType, tombstone, headers },
-    json: clear && JSON_TYPE.test(contentType),
+    shown: {
+      ...{ id, type, version: Number(version), time: new Date(time), key: keyText(key) },
+      ...{ contentType, contentEncoding, headers },
+    },
+    tombstone,
+    json: clear && isJson(contentType),
     text: clear && TEXT_TYPE.test(contentType),
   };
 }

@@ -1,4 +1,7 @@
-import { isKafkaRecord, isNestPacket, labelsOfAmqp, labelsOfRecord } from './labels.js';
+import { refuseOptions } from '../options/factory-options.js';
+import { integer, problemsOf } from '../options/rules.js';
+import { gunzipped, MAX_BYTES, MOST_BYTES } from '../payloads/gzip.js';
+import { bounds, isKafkaRecord, isNestPacket, type Labels, labelsOfAmqp, labelsOfRecord } from './labels.js';
 
 /** What a deserializer of `@nestjs/microservices` makes of an event. */
 export interface IncomingPacket {
@@ -12,6 +15,8 @@ export interface MicroserviceDeserializer {
 export interface OutboxDeserializerOptions {
   /** For messages that no outbox sent. Default: what Nest does without a deserializer. */
   readonly otherwise?: MicroserviceDeserializer | undefined;
+  /** Limits the bytes to which a payload is decompressed, also for `@Received()`. Default: `16,777,216` (1,024–134,217,728). */
+  readonly maxBytes?: number | undefined;
 }
 
 /**
@@ -19,28 +24,41 @@ export interface OutboxDeserializerOptions {
  * RabbitMQ server of Nest finds no pattern, and drops each message.
  *
  * The pattern is the message's type in RabbitMQ (`@EventPattern('order.placed')`), and the topic in Kafka, by which Nest subscribes.
- * `@Payload()` is the value of a JSON payload, `null` for a tombstone, and `undefined` for another content type in RabbitMQ, where Nest
- * does not keep the bytes: those are in `@Received()`. Messages that no outbox sent go to `otherwise`. It never throws.
+ * `@Payload()` is the value of a JSON payload, `null` for a tombstone, and `undefined` for another content type, or a compressed
+ * payload, in RabbitMQ, where Nest does not keep the bytes: those are in `@Received()`. Messages that no outbox sent go to `otherwise`.
+ * What it gives never throws.
+ *
+ * @throws OutboxConfigurationError `INVALID_OPTIONS`
  */
-export function outboxDeserializer({ otherwise = NEST }: OutboxDeserializerOptions = {}): MicroserviceDeserializer {
+export function outboxDeserializer(options: OutboxDeserializerOptions = {}): MicroserviceDeserializer {
+  const { otherwise = NEST, maxBytes = MAX_BYTES } = options;
+  refuseOptions('outboxDeserializer()', problemsOf(integer(1_024, MOST_BYTES), maxBytes, 'maxBytes'));
   return {
-    deserialize: (value, options) =>
-      fromRecord(value, options) ?? fromAmqp(value, options) ?? otherwise.deserialize(value, options),
+    deserialize: (value, about) =>
+      fromRecord(value, about, maxBytes) ?? fromAmqp(value, about, maxBytes) ?? otherwise.deserialize(value, about),
   };
 }
 
 /** Of the body Nest gives what it parsed; the second argument has the properties. */
-function fromAmqp(value: unknown, properties: unknown): IncomingPacket | undefined {
+function fromAmqp(value: unknown, properties: unknown, maxBytes: number): IncomingPacket | undefined {
   const labels = labelsOfAmqp(properties);
   if (labels === undefined || isNestPacket(labels, value)) return undefined;
-  const data = labels.tombstone ? null : labels.json ? value : undefined;
-  return { pattern: labels.type, data };
+  if (isCompressed(labels)) bounds.set(properties as object, maxBytes);
+  const data = labels.tombstone ? null : labels.json && !isCompressed(labels) ? value : undefined;
+  return { pattern: labels.shown.type, data };
 }
 
-function fromRecord(record: unknown, options: Record<string, unknown> | undefined): IncomingPacket | undefined {
+function fromRecord(
+  record: unknown,
+  options: Record<string, unknown> | undefined,
+  maxBytes: number,
+): IncomingPacket | undefined {
   const labels = isKafkaRecord(record) ? labelsOfRecord(record) : undefined;
   if (labels === undefined) return undefined;
-  const { value } = record as { value: unknown };
+  const { value: given } = record as { value: unknown };
+  if (isCompressed(labels)) bounds.set(record as object, maxBytes);
+  // Without `keepBinary` Nest has made a text of the bytes.
+  const value = isCompressed(labels) ? gunzipped(given, maxBytes) : given;
   return { pattern: options?.['channel'], data: labels.json ? parsed(value) : value };
 }
 
@@ -64,3 +82,5 @@ const NEST: MicroserviceDeserializer = {
     return { pattern: options['channel'], data };
   },
 };
+
+const isCompressed = ({ shown }: Labels): boolean => shown.contentEncoding !== null;

@@ -5,11 +5,12 @@ import {
   encryptionContext,
   isRequired,
   KEY_ID_HEADER,
+  plainOptions,
   type EncryptionContext,
   type PayloadEncryption,
 } from '../message/encryption.js';
 import { encodeHeaders } from '../message/headers.js';
-import { ENCRYPTION_OPTION, isEncrypted, OutboxMessage, type StoredMessage } from '../outbox-message.js';
+import { isEncrypted, OutboxMessage, type StoredMessage } from '../outbox-message.js';
 import { keyFailure, keyName, messageFailure, speaksOfTheMessage } from './decryption-failures.js';
 import { KeyServices, Turns } from './key-services.js';
 import { DecryptedBatch, type Opened } from './decrypted-batch.js';
@@ -136,7 +137,7 @@ class PayloadDecrypter {
       const body = await Promise.race([this.plaintextOf(message, keyId, context), late]);
       if (body === undefined) return this.failed(message, keyId, asked, keyFailure(keyId, tooSlow(timeout)));
       this.keys.opened(keyId, message.id);
-      return copyOf(message, { body, optionsJson: plainOptions(message) });
+      return copyOf(message, { body, optionsJson: plainOptions(message.options) });
     } catch (error) {
       if (!speaksOfTheMessage(error)) return this.failed(message, keyId, asked, keyFailure(keyId, error));
       this.keys.answered(keyId);
@@ -181,12 +182,6 @@ function labelled(message: OutboxMessage, keyId: string): OutboxMessage {
 
 function copyOf(message: OutboxMessage, changed: Partial<StoredMessage>): OutboxMessage {
   return new OutboxMessage({ ...message, ...changed });
-}
-
-/** Without what says that the payload is encrypted. */
-function plainOptions({ options }: OutboxMessage): string | null {
-  const { [ENCRYPTION_OPTION]: _, ...rest } = options;
-  return Object.keys(rest).length === 0 ? null : JSON.stringify(rest);
 }
 
 const tooSlow = (timeout: number): Error =>

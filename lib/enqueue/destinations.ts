@@ -1,5 +1,5 @@
 import { didYouMean } from '../options/did-you-mean.js';
-import { OutboxMessageError } from '../outbox.errors.js';
+import { refuse } from '../options/refuse.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import type { TransportLimits } from '../transports/transport.js';
 import type { Draft } from './draft.js';
@@ -36,8 +36,7 @@ export class Destinations {
 
   /** In the order given, each once. */
   named(names: readonly string[], subject: string): readonly Destination[] {
-    if (names.length === 0)
-      throw new OutboxMessageError('UNKNOWN_TRANSPORT', `${subject}: the list of transports is empty.`);
+    if (names.length === 0) refuse(subject, 'the list of transports is empty', 'UNKNOWN_TRANSPORT');
     return [...new Set(names)].map((name) => this.byName.get(name) ?? unknown(name, [...this.byName.keys()], subject));
   }
 }
@@ -49,13 +48,8 @@ export function numberOf(name: string, ids: ReadonlyMap<string, number>, subject
 
 function unknown(name: unknown, known: readonly string[], subject: string): never {
   const meant = typeof name === 'string' ? didYouMean(name, known) : undefined;
-  throw new OutboxMessageError(
-    'UNKNOWN_TRANSPORT',
-    `${subject}: there is no transport '${String(name).slice(0, 100)}'.`,
-    {
-      hint: meant === undefined ? `Known are: ${known.join(', ')}.` : `Did you mean '${meant}'?`,
-    },
-  );
+  const hint = meant === undefined ? `Known are: ${known.join(', ')}.` : `Did you mean '${meant}'?`;
+  refuse(subject, `there is no transport '${String(name).slice(0, 100)}'`, 'UNKNOWN_TRANSPORT', hint);
 }
 
 /** What makes a message unfit for a transport, or `undefined`. Here and not at publish time, when nobody can correct it. */

@@ -5,7 +5,7 @@ import type { TransactionListener } from '../transaction/after-commit.js';
 import type { Session } from '../transaction/data-layer.js';
 import { AtomicWrite } from './atomic-write.js';
 import { Destinations } from './destinations.js';
-import { refuseUnknown } from '../options/refuse.js';
+import { refuse, refuseUnknown } from '../options/refuse.js';
 import { ENQUEUE_OPTION_NAMES, type EnqueueOptions } from './options.js';
 import { EventRegistry } from './events/event-registry.js';
 import type { EnqueueRuntime } from './runtime.js';
@@ -180,9 +180,8 @@ function distinct(generate: () => string): () => string {
 export function refuseForArray(options: EnqueueOptions | undefined): void {
   for (const name of ['id', 'dedupKey'] as const) {
     if (options?.[name] === undefined) continue;
-    throw new OutboxMessageError('INVALID_MESSAGE', `Options of enqueue: ${name} cannot be given for an array.`, {
-      hint: `Plain messages carry their own ${name}.`,
-    });
+    const problem = `${name} cannot be given for an array`;
+    refuse('Options of enqueue', problem, 'INVALID_MESSAGE', `Plain messages carry their own ${name}.`);
   }
 }
 

@@ -1,7 +1,9 @@
 import { types } from 'node:util';
 import { encodeHeaders } from '../message/headers.js';
+import type { Serializer } from '../message/serializer.js';
 import type { HeaderValue, MessageHeaders } from '../outbox-message.js';
 import type { HeadersInput } from './events/event-metadata.js';
+import type { EncodedPayload } from './payload.js';
 import { isPlainObject } from './plain-object.js';
 import { refuse } from '../options/refuse.js';
 import { encodingProblem, typeName } from '../options/text-checks.js';
@@ -35,6 +37,18 @@ export function collectHeaders(sources: readonly (HeadersInput | undefined)[], s
     }
   }
   return merged === undefined ? NO_HEADERS : encode(merged, subject);
+}
+
+/** What a serializer says of its bytes nobody else says; of bytes that the caller gave, the caller may. */
+export function refuseOwned(given: object, { asGiven }: EncodedPayload, { headers = [] }: Serializer, subject: string) {
+  const name = asGiven ? undefined : headers.find((one) => Object.hasOwn(given, one));
+  if (name === undefined) return;
+  refuse(
+    subject,
+    `the header ${name} is set by the serializer alone`,
+    'INVALID_MESSAGE',
+    'Leave it out, or give bytes.',
+  );
 }
 
 function encode(headers: MessageHeaders, subject: string): EncodedHeaders {

@@ -5,7 +5,7 @@ import { OperatorActions, type ReleaseOptions, type ReleaseReport } from '../adm
 import type { OutboxEvents } from '../observe/events.js';
 import type { OutboxHealth } from '../observe/health.js';
 import type { OutboxStats } from '../observe/stats.js';
-import { OutboxConfigurationError, OutboxMessageError } from '../outbox.errors.js';
+import { misconfigured, OutboxMessageError } from '../outbox.errors.js';
 import type { OutboxTransaction, TransactionHandle } from '../outbox-data-layer.js';
 import { Enqueuer, refuseForArray } from './enqueuer.js';
 import type {
@@ -144,9 +144,8 @@ export class OutboxService<TEvent extends object = AnyEvent> {
     const found = this.current.ambient();
     const ambient = found instanceof Promise ? await found : found;
     if (ambient !== undefined && isolation !== undefined) {
-      throw new OutboxConfigurationError('INVALID_OPTIONS', 'isolation cannot be chosen inside a transaction.', {
-        hint: 'Choose it where the outermost transaction begins.',
-      });
+      const hint = 'Choose it where the outermost transaction begins.';
+      misconfigured('isolation cannot be chosen inside a transaction.', hint);
     }
     const { dataLayer } = this.runtime;
     const given = work as InTransaction<T>;

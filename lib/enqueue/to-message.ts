@@ -8,10 +8,10 @@ import { limitProblem, type Destination, type Destinations } from './destination
 import { draftOf, type Draft } from './draft.js';
 import { refuse } from '../options/refuse.js';
 import { encodeOptions } from './encode-options.js';
-import { encodePayload } from './payload.js';
+import { encodePayload, type EncodedPayload } from './payload.js';
 import type { MessageSettings } from './options.js';
 import type { EventRegistry } from './events/event-registry.js';
-import { collectHeaders, type EncodedHeaders } from './headers.js';
+import { collectHeaders, refuseOwned, type EncodedHeaders } from './headers.js';
 import { MAX_DEDUP_KEY_BYTES, textProblem } from '../options/text-checks.js';
 import { parseUuidV7 } from '../message/uuid-v7.js';
 import type { EnqueueTrace } from './tracing.js';
@@ -41,9 +41,9 @@ export function toMessage(
 ): NewMessage[] {
   const draft = draftOf(input, settings, rules.registry, where);
   const { subject, key } = draft;
-  const payload = encodePayload(draft.payload, draft.contentType, rules.serializer, subject);
+  const payload = encodePayload(draft, rules.serializer);
   refuseTooLarge(payload.bytes, rules.maxPayloadBytes, subject);
-  const own = collectHeaders(draft.headers, subject);
+  const own = headersOf(draft, payload, rules.serializer);
   const destinations = destinationsOf(draft, rules.destinations);
   const identity = identityOf(draft, settings, rules.idGenerator);
   const headers = trace === undefined ? own : traced(trace, draft, identity.id, destinations, own);
@@ -73,10 +73,17 @@ export function toMessage(
   }));
 }
 
-function refuseTooLarge(payload: Uint8Array | null, allowed: number, subject: string): void {
+export function refuseTooLarge(payload: Uint8Array | null, allowed: number, subject: string): void {
   if (payload === null || payload.length <= allowed) return;
   const size = `payload has ${payload.length} bytes, more than maxPayloadBytes (${allowed})`;
   refuse(subject, size, 'PAYLOAD_TOO_LARGE');
+}
+
+/** The caller's, and the serializer's. */
+function headersOf({ headers, subject }: Draft, payload: EncodedPayload, serializer: Serializer): EncodedHeaders {
+  const own = collectHeaders(headers, subject);
+  refuseOwned(own.map, payload, serializer, subject);
+  return payload.headers === undefined ? own : collectHeaders([own.map, payload.headers], subject);
 }
 
 /** The headers with those of a trace. */

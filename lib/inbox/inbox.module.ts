@@ -4,7 +4,7 @@ import { pickDataLayer, typeOrmModule, type FindDataLayer } from '../data-layers
 import { OutboxService } from '../enqueue/outbox.service.js';
 import { openInbox, type OpenedInbox } from './open-inbox.js';
 import { InboxCleaner } from './cleaner.js';
-import { OutboxConfigurationError } from '../outbox.errors.js';
+import { misconfigured } from '../outbox.errors.js';
 import type { InboxAsyncOptions, InboxExtras, InboxOptions } from './inbox.options.js';
 import { DEFAULT_NAME, getInboxToken } from './inbox.tokens.js';
 import { InboxLifecycle } from './lifecycle.js';
@@ -73,12 +73,10 @@ const namesOf = new WeakMap<ModulesContainer, Set<string>>();
 function refuseTwin(application: ModulesContainer, name: string): void {
   const names = namesOf.get(application) ?? new Set();
   if (names.has(name))
-    throw new OutboxConfigurationError(
-      'DUPLICATE_INSTANCE',
+    misconfigured(
       `There are two inboxes named '${name}' in this application.`,
-      {
-        hint: 'Import InboxModule once, in the root module (every call of forRoot makes another inbox); or give one a name.',
-      },
+      'Import InboxModule once, in the root module (every call of forRoot makes another inbox); or give one a name.',
+      'DUPLICATE_INSTANCE',
     );
   namesOf.set(application, names.add(name));
 }

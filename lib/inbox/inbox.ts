@@ -1,11 +1,11 @@
 import { finished } from '../message/finished.js';
 import { isObservable } from '../message/is-observable.js';
-import { refuseUnknown } from '../options/refuse.js';
+import { refuse, refuseUnknown } from '../options/refuse.js';
 import { problemsOf } from '../options/rules.js';
 import type { ReceivedMessage } from '../consumer/index.js';
 import { AtomicWrite } from '../enqueue/atomic-write.js';
 import type { OutboxService } from '../enqueue/outbox.service.js';
-import { OutboxMessageError, OutboxRollbackOnlyError, OutboxTransactionConflictError } from '../outbox.errors.js';
+import { OutboxRollbackOnlyError, OutboxTransactionConflictError } from '../outbox.errors.js';
 import type { OutboxTransaction } from '../outbox-data-layer.js';
 import type { SqlConnection } from '../store/executor.js';
 import { statement } from '../store/sql.js';
@@ -83,14 +83,13 @@ export class Inbox extends InboxService {
 
 function claimOf({ options: module }: InboxRuntime, message: InboxMessage, options: OnceOptions, work: unknown): Claim {
   refuseUnknown(options, OPTION_NAMES, 'Options of inbox.once');
-  if (typeof work !== 'function')
-    throw new OutboxMessageError('INVALID_MESSAGE', 'inbox.once: work must be a function.');
+  if (typeof work !== 'function') refuse('inbox.once', 'work must be a function');
   const { consumer = module.consumer, onConcurrent = module.onConcurrent } = options;
   const problems = [
     ...problemsOf(consumerName, consumer, 'consumer'),
     ...problemsOf(concurrency, onConcurrent, 'onConcurrent'),
   ];
-  if (problems.length > 0) throw new OutboxMessageError('INVALID_MESSAGE', `inbox.once: ${problems.join('; ')}.`);
+  if (problems.length > 0) refuse('inbox.once', problems.join('; '));
   const identity = identityOf(message);
   const { latest } = options;
   return {

@@ -4,6 +4,7 @@ import type { EnqueueOptions, PlainMessage } from '../enqueue/options.js';
 import { parseUuidV7 } from '../message/uuid-v7.js';
 import { KEY_HEADER, TOMBSTONE_HEADER } from '../transports/amqp/names.js';
 import { typeName } from '../options/text-checks.js';
+import { CONTENT_ENCODING, gunzip } from '../payloads/gzip.js';
 import { STANDARD_HEADERS } from '../transports/envelope.js';
 import { OutboxConfigurationError, OutboxDuplicateMessageError } from '../outbox.errors.js';
 
@@ -21,7 +22,7 @@ export async function receiveInto(
 ): Promise<ReceiveOutcome> {
   if (outbox === undefined)
     throw invalid('there is no outbox to keep the message in', 'Import OutboxModule with a transport inProcess().');
-  const stored = messageOf(message, transport ?? localTransport(outbox));
+  const stored = messageOf(message, transport ?? localTransport(outbox), outbox);
   const report = { report: true } as const;
   try {
     const written =
@@ -33,17 +34,21 @@ export async function receiveInto(
   }
 }
 
-function messageOf(message: ReceivedMessage, transport: string): PlainMessage {
-  const { id, type, version, key, contentType, headers } = Object(message) as ReceivedMessage;
+function messageOf(message: ReceivedMessage, transport: string, { runtime }: OutboxService): PlainMessage {
+  const { id, type, version, key, contentType, contentEncoding, headers } = Object(message) as ReceivedMessage;
   if (typeof id !== 'string' || headers === undefined)
     throw invalid(`${typeName(message)} is no message`, 'Give what @Received() gives, or receivedMessage().');
   const own = parseUuidV7(id);
+  // Stored as it was before: its handlers need no serializer for it.
+  const isGzip = contentEncoding === 'gzip';
+  const payload = isGzip ? gunzip(message.bytes!, runtime.options.maxPayloadBytes) : bytesOf(message);
+  const notOwn = isGzip ? new Set([...NOT_OWN, CONTENT_ENCODING]) : NOT_OWN;
   const kept = Object.entries(headers).filter(
-    ([name, value]) => !NOT_OWN.has(name) && !ATTRIBUTE.test(name) && isHeader(value),
+    ([name, value]) => !notOwn.has(name) && !ATTRIBUTE.test(name) && isHeader(value),
   );
   return {
     ...(own === undefined ? { dedupKey: `received:${id}` } : { id: own }),
-    ...{ type, version, key, contentType, transport, payload: bytesOf(message) },
+    ...{ type, version, key, contentType, transport, payload },
     headers: Object.fromEntries(kept) as NonNullable<PlainMessage['headers']>,
   };
 }

@@ -1,5 +1,5 @@
 import type { OutboxDialect } from '../data-layers/drivers/outbox-sql.js';
-import { OutboxConfigurationError } from '../outbox.errors.js';
+import { misconfigured } from '../outbox.errors.js';
 import { checkNames, createSchema, tableNames } from '../store/names.js';
 
 /** The same as `database` of the module's options; the defaults are the same too. */
@@ -42,10 +42,7 @@ export function inboxStatements(
   options: InboxTableOptions = {},
 ): Record<'up' | 'down', string[]> {
   const make = UP[dialect];
-  if (make === undefined) {
-    const text = `dialect is ${JSON.stringify(dialect)}.`;
-    throw new OutboxConfigurationError('INVALID_OPTIONS', text, { hint: "Use 'postgres' or 'mysql'." });
-  }
+  if (make === undefined) misconfigured(`dialect is ${JSON.stringify(dialect)}.`, "Use 'postgres' or 'mysql'.");
   const { inbox, latest } = inboxTables(dialect, options);
   const { index } = tableNames({ prefix: options.prefix ?? 'outbox_' }, '"');
   return {

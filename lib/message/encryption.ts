@@ -1,4 +1,4 @@
-import { ENCRYPTION_OPTION } from '../outbox-message.js';
+import { ENCRYPTION_OPTION, type MessageOptions } from '../outbox-message.js';
 import { OutboxError, type OutboxErrorDetails } from '../outbox.errors.js';
 import { REPLAY_HEADER } from './replay-header.js';
 
@@ -86,6 +86,11 @@ export function encryptionContext({ options, headers, ...rest }: Described): Enc
     headers: canonical(headers, REPLAY_HEADER),
   };
   return { id, type, version, topic, key, contentType, ...place };
+}
+
+/** As JSON without what says that the payload is encrypted; `null`: none are left. */
+export function plainOptions({ [ENCRYPTION_OPTION]: _, ...rest }: MessageOptions): string | null {
+  return Object.keys(rest).length === 0 ? null : JSON.stringify(rest);
 }
 
 /** Whether this message must not be in clear: a function has to say `false` for one that may. */

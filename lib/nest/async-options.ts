@@ -1,6 +1,7 @@
 import type { InjectionToken, Provider } from '@nestjs/common';
-import { didYouMean } from '../options/did-you-mean.js';
-import { OutboxConfigurationError } from '../outbox.errors.js';
+import { refuseOptions } from '../options/factory-options.js';
+import { unknownNames } from '../options/option-names.js';
+import { misconfigured } from '../outbox.errors.js';
 import type { OutboxAsyncOptions, OutboxOptions, OutboxOptionsFactory } from '../outbox.options.js';
 import { list, show } from '../options/show.js';
 
@@ -31,32 +32,14 @@ function optionsOf(
   const token: unknown = useExisting ?? useClass;
   const name = typeof token === 'function' ? token.name : show(typeof token === 'symbol' ? String(token) : token);
   const source = useClass === undefined ? 'useExisting' : 'useClass';
-  throw new OutboxConfigurationError(
-    'INVALID_OPTIONS',
+  misconfigured(
     `forRootAsync: ${name}, given as ${source}, has no method createOutboxOptions().`,
-    {
-      hint: 'Write `implements OutboxOptionsFactory` behind its name: createOutboxOptions() returns the options, or a promise of them.',
-    },
+    'Write `implements OutboxOptionsFactory` behind its name: createOutboxOptions() returns the options, or a promise of them.',
   );
 }
 
 function checkKeys(options: OutboxAsyncOptions): void {
-  const problems = Object.keys(options)
-    .filter((key) => !KEYS.includes(key))
-    .map(
-      (key) =>
-        `'${key}'${KEYS.includes(didYouMean(key, KEYS) ?? '') ? ` (did you mean '${didYouMean(key, KEYS)}'?)` : ''}`,
-    );
-  if (problems.length > 0) {
-    throw new OutboxConfigurationError('INVALID_OPTIONS', `forRootAsync does not know ${problems.join(', ')}.`, {
-      hint: `It takes ${list(KEYS)}; everything else is returned by the factory.`,
-    });
-  }
+  refuseOptions('forRootAsync', unknownNames(options, KEYS), 'The factory returns everything else.');
   const given = SOURCES.filter((source) => options[source] !== undefined);
-  if (given.length !== 1) {
-    throw new OutboxConfigurationError(
-      'INVALID_OPTIONS',
-      `forRootAsync needs one of ${list(SOURCES)}, got ${given.length}.`,
-    );
-  }
+  if (given.length !== 1) misconfigured(`forRootAsync needs one of ${list(SOURCES)}, got ${given.length}.`);
 }

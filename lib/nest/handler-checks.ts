@@ -1,4 +1,4 @@
-import { OutboxConfigurationError } from '../outbox.errors.js';
+import { misconfigured } from '../outbox.errors.js';
 import type { EventClass, EventMetadata } from '../enqueue/events/event-metadata.js';
 import type { OutboxMessage } from '../outbox-message.js';
 import type { OutboxHandlerContext } from '../enqueue/events/on-outbox-event.decorator.js';
@@ -47,12 +47,9 @@ class OutboxNameWitness {}
 const OURS_ARE_RENAMED = OutboxNameWitness.name !== 'OutboxNameWitness';
 
 export function refuseScoped({ prototype, method }: MarkedMethod): never {
-  throw new OutboxConfigurationError(
-    'INVALID_OPTIONS',
+  misconfigured(
     `${nameOf(prototype, method)} handles outbox events, but its provider is not a singleton.`,
-    {
-      hint: 'A handler runs without a request: make the provider (and what it injects) default-scoped, and get the rest through ModuleRef.',
-    },
+    'A handler runs without a request: make the provider (and what it injects) default-scoped, and get the rest through ModuleRef.',
   );
 }
 
@@ -62,12 +59,9 @@ export function refuseEnhanced({ prototype, method }: MarkedMethod): void {
   const found = Object.entries(ENHANCERS).filter(([, key]) => targets.some((target) => has(key, target)));
   if (found.length === 0) return;
   const decorators = found.map(([decorator]) => decorator).join(', ');
-  throw new OutboxConfigurationError(
-    'INVALID_OPTIONS',
+  misconfigured(
     `${nameOf(prototype, method)} handles outbox events, and Nest applies ${decorators} to requests only.`,
-    {
-      hint: 'Call in the handler what they do, such as outbox.transaction(…); or move it into a provider that has none of them.',
-    },
+    'Call in the handler what they do, such as outbox.transaction(…); or move it into a provider that has none of them.',
   );
 }
 
@@ -83,12 +77,10 @@ export function refuseTwinEvent(handler: FoundHandler, first: Map<string, FoundH
   const other = first.get(identity);
   first.set(identity, other ?? handler);
   if (other?.eventClass === undefined || other.eventClass.name === eventClass.name) return;
-  throw new OutboxConfigurationError(
-    'DUPLICATE_EVENT_TYPE',
+  misconfigured(
     `${other.eventClass.name} (of ${other.name}) and ${eventClass.name} (of ${name}) are both event '${type}' version ${version}.`,
-    {
-      hint: `Give one of them another type or version; or let one of the handlers take the plain message: @OnOutboxEvent({ type: '${type}', version: ${version} }).`,
-    },
+    `Give one of them another type or version; or let one of the handlers take the plain message: @OnOutboxEvent({ type: '${type}', version: ${version} }).`,
+    'DUPLICATE_EVENT_TYPE',
   );
 }
 
@@ -105,10 +97,9 @@ export function refuseExchangeable(handler: FoundHandler, earlier: Map<string, F
     other.id !== id && overlap(other.version, version) && mayBeOneName(other.stem, stem);
   const twin = others.find(isTwin);
   if (twin === undefined) return;
-  throw new OutboxConfigurationError(
-    'INVALID_OPTIONS',
+  misconfigured(
     `The handlers '${twin.id}' (in ${twin.module}) and '${id}' (in ${handler.module}) of '${type}' have no id, and a bundler gives such names to classes of one name: its next build may exchange them.`,
-    { hint: `Give both an id that stays, such as the ones they have now: @OnOutboxEvent(Event, { id: '${id}' }).` },
+    `Give both an id that stays, such as the ones they have now: @OnOutboxEvent(Event, { id: '${id}' }).`,
   );
 }
 
@@ -136,12 +127,9 @@ export function idOf({ prototype, method, id }: MarkedMethod, oursAreRenamed: bo
   if (id !== undefined) return id;
   const name = nameOf(prototype, method);
   if (!isMadeUp(prototype.constructor.name, oursAreRenamed)) return name;
-  throw new OutboxConfigurationError(
-    'INVALID_OPTIONS',
+  misconfigured(
     `The handler '${name}' has no id, and the name of its class, '${prototype.constructor.name}', looks like one that a minifier gave: the next build may give it to another class, which would then count as having been called.`,
-    {
-      hint: "Give it an id: @OnOutboxEvent(Event, { id: 'mail' }); or build with the names kept (esbuild keepNames, terser and SWC keep_classnames).",
-    },
+    "Give it an id: @OnOutboxEvent(Event, { id: 'mail' }); or build with the names kept (esbuild keepNames, terser and SWC keep_classnames).",
   );
 }
 

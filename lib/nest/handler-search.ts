@@ -1,6 +1,6 @@
 import type { ModulesContainer } from '@nestjs/core';
 import { eventMetadata } from '../enqueue/events/event-metadata.js';
-import { OutboxConfigurationError } from '../outbox.errors.js';
+import { misconfigured } from '../outbox.errors.js';
 import { handlerMarks, markedByOthers, type MarkedBy } from '../enqueue/events/on-outbox-event.decorator.js';
 import { idOf, nameOf, refuseEnhanced, refuseScoped, stemOf, type FoundHandler } from './handler-checks.js';
 
@@ -145,9 +145,8 @@ function toHandler({ instance, prototype, method, mark, module }: Place): FoundH
   const eventClass = typeof event === 'function' ? event : undefined;
   const metadata = eventClass === undefined ? undefined : eventMetadata(eventClass);
   if (typeof event === 'function' && metadata === undefined) {
-    throw new OutboxConfigurationError('UNKNOWN_EVENT', `${name} handles ${event.name}, which has no @OutboxEvent.`, {
-      hint: 'Decorate the class, or handle a plain message: @OnOutboxEvent({ type }).',
-    });
+    const hint = 'Decorate the class, or handle a plain message: @OnOutboxEvent({ type }).';
+    misconfigured(`${name} handles ${event.name}, which has no @OutboxEvent.`, hint, 'UNKNOWN_EVENT');
   }
   const { type, version } = metadata ?? (event as { type: string; version?: number });
   return {

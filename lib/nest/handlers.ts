@@ -64,7 +64,9 @@ function toEvent(handler: FoundHandler, message: OutboxMessage, readers: readonl
   const bytes = message.payload;
   if (bytes === null) return null;
   const reader = deserializerFor(readers, message.contentType);
-  return then(reader === undefined ? bytes : reader.deserialize(bytes), (payload) => revived(handler, payload));
+  return then(reader === undefined ? bytes : reader.deserialize(bytes, message), (payload) =>
+    revived(handler, payload),
+  );
 }
 
 function revived({ metadata, eventClass }: FoundHandler, payload: unknown): unknown {

@@ -1,4 +1,4 @@
-import { OutboxConfigurationError } from '../outbox.errors.js';
+import { misconfigured } from '../outbox.errors.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import type { Tables } from '../transaction/data-layer.js';
 
@@ -60,9 +60,8 @@ export function markStopping(instance: Instance): void {
 /** The application is over: loops would only find a closed store. */
 export function refuseClosed({ name, closed }: Instance): void {
   if (closed === undefined) return;
-  throw new OutboxConfigurationError('NOT_STARTED', `The outbox '${name}' is closed, with its application.`, {
-    hint: 'Start the relay, or call runOnce() and drain(), before app.close().',
-  });
+  const hint = 'Start the relay, or call runOnce() and drain(), before app.close().';
+  misconfigured(`The outbox '${name}' is closed, with its application.`, hint, 'NOT_STARTED');
 }
 
 /** Those of every application, but for what is over. */
@@ -90,11 +89,8 @@ export async function abandon(application: object, which: 'all' | 'not started')
 function refuseTwin(instance: Instance, other: Instance): void {
   const twins = twinsBecause(instance, other);
   if (twins === undefined) return;
-  throw new OutboxConfigurationError(
-    'DUPLICATE_INSTANCE',
-    `${twins.problem}.\n  first:  ${other.declaredAt}\n  second: ${instance.declaredAt}\n`,
-    { hint: twins.hint },
-  );
+  const text = `${twins.problem}.\n  first:  ${other.declaredAt}\n  second: ${instance.declaredAt}\n`;
+  misconfigured(text, twins.hint, 'DUPLICATE_INSTANCE');
 }
 
 function twinsBecause(one: Instance, other: Instance): { problem: string; hint: string } | undefined {
@@ -131,17 +127,18 @@ export function copiesText(): string | undefined {
 
 /** The file and line that called the function `skip`; as a file path or URL, as the runtime says it. */
 export function callerOf(skip: (...args: never[]) => unknown): string {
-  const holder: { stack?: string } = {};
-  Error.captureStackTrace(holder, skip);
-  return holder.stack?.split('\n')[1]?.replace(/^\s*at /, '') ?? 'unknown';
+  return frameBelow(skip).replace(/^\s*at /, '') || 'unknown';
 }
 
 /** This file, without `import.meta` (absent in CommonJS) and `__filename` (absent in ESM). */
 export function ownFile(): string {
+  const frame = frameBelow(frameBelow).replace(/^\s*at (?:ownFile )?/, '');
+  return /\(?((?:file:\/\/)?[^()\s][^()]*?):\d+:\d+\)?$/.exec(frame)?.[1] ?? 'unknown';
+}
+
+/** The line of the stack that called this function. */
+function frameBelow(skip: (...args: never[]) => unknown): string {
   const holder: { stack?: string } = {};
-  Error.captureStackTrace(holder);
-  const frame = holder.stack?.split('\n')[1] ?? '';
-  return (
-    /\(?((?:file:\/\/)?[^()\s][^()]*?):\d+:\d+\)?$/.exec(frame.replace(/^\s*at (?:ownFile )?/, ''))?.[1] ?? 'unknown'
-  );
+  Error.captureStackTrace(holder, skip);
+  return holder.stack?.split('\n')[1] ?? '';
 }

@@ -1,6 +1,6 @@
 import { isThenable } from '../message/is-thenable.js';
 import type { EventStream } from '../observe/event-stream.js';
-import { OutboxConfigurationError } from '../outbox.errors.js';
+import { misconfigured } from '../outbox.errors.js';
 import type { OpenStore, ResolvedOptions } from '../outbox.options.js';
 import { STATEMENT_TIMEOUT } from '../store/database-errors.js';
 import type { SqlDatabase } from '../store/executor.js';
@@ -90,9 +90,8 @@ export async function closeInTime(clock: Clock, store: OutboxStore): Promise<voi
 
 function refusePromise(store: OutboxStore): OutboxStore {
   if (!isThenable(store)) return store;
-  throw new OutboxConfigurationError('INVALID_OPTIONS', 'store: it returned a Promise; must be a store.', {
-    hint: 'Open what takes time in its check() or create(), or make the options with forRootAsync().',
-  });
+  const hint = 'Open what takes time in its check() or create(), or make the options with forRootAsync().';
+  misconfigured('store: it returned a Promise; must be a store.', hint);
 }
 
 /** @returns the numbers of the transports */
@@ -102,14 +101,11 @@ export async function prepareStore(
   events: EventStream,
 ): Promise<ReadonlyMap<string, number>> {
   if (options.wakeUp === 'notify' && store.notify === undefined) {
-    throw new OutboxConfigurationError('INVALID_OPTIONS', "wakeUp: 'notify' needs PostgreSQL.", {
-      hint: "Leave it out, or say 'poll'.",
-    });
+    misconfigured("wakeUp: 'notify' needs PostgreSQL.", "Leave it out, or say 'poll'.");
   }
   if (typeof options.database.pooler === 'string' && store.listen === undefined) {
-    throw new OutboxConfigurationError('INVALID_OPTIONS', 'database.pooler with an address needs PostgreSQL.', {
-      hint: 'Leave it out: where nothing can be listened to, the relay polls.',
-    });
+    const hint = 'Leave it out: where nothing can be listened to, the relay polls.';
+    misconfigured('database.pooler with an address needs PostgreSQL.', hint);
   }
   const partitionedArchive = options.partitions.period !== undefined;
   if (options.database.setup === 'create') await store.setup.create({ ...options, partitionedArchive });

@@ -1,6 +1,6 @@
 import { Module, type OnApplicationBootstrap, type OnModuleDestroy } from '@nestjs/common';
 import { ModulesContainer } from '@nestjs/core';
-import { OutboxConfigurationError } from '../outbox.errors.js';
+import { misconfigured } from '../outbox.errors.js';
 import { abandon } from './instances.js';
 
 /** Nearer than the root module of the application, whose distance is 1: Nest knows no negative one. */
@@ -32,12 +32,10 @@ export class RelayHooks implements OnApplicationBootstrap, OnModuleDestroy {
 
   refuseLate(name: string, declaredAt: string): void {
     if (!this.isLate) return;
-    throw new OutboxConfigurationError(
-      'NOT_STARTED',
+    misconfigured(
       `The outbox '${name}' was loaded when its application had been started: ${declaredAt}. Nest calls no hook of it, so its relay would neither start nor stop.`,
-      {
-        hint: 'Import OutboxModule.forRoot() in the root module. A module that LazyModuleLoader loads can inject its OutboxService.',
-      },
+      'Import OutboxModule.forRoot() in the root module. A module that LazyModuleLoader loads can inject its OutboxService.',
+      'NOT_STARTED',
     );
   }
 

@@ -2,15 +2,18 @@ import { types } from 'node:util';
 import type { MessageChanges } from '../admin/edit/edit-changes.js';
 import { Destinations, limitProblem, type Destination } from '../enqueue/destinations.js';
 import { encryptPayloads } from '../enqueue/encrypt-payloads.js';
-import { collectHeaders, NO_HEADERS, type EncodedHeaders } from '../enqueue/headers.js';
-import { encodePayload } from '../enqueue/payload.js';
-import { encryptionContext, type PayloadEncryption } from '../message/encryption.js';
+import { collectHeaders, NO_HEADERS, refuseOwned, type EncodedHeaders } from '../enqueue/headers.js';
+import { bufferOf, encodePayload, type EncodedPayload } from '../enqueue/payload.js';
+import { refuseTooLarge } from '../enqueue/to-message.js';
+import { encryptionContext, plainOptions, type PayloadEncryption } from '../message/encryption.js';
 import { decodeHeaders } from '../message/headers.js';
+import { isJson } from '../message/serializer.js';
 import { refuse } from '../options/refuse.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import { ENCRYPTION_OPTION, isEncrypted, type HeaderValue, type MessageOptions } from '../outbox-message.js';
 import { OutboxMessageError } from '../outbox.errors.js';
 import type { EditableContent, EditableRow } from '../store/edit.js';
+import { CONTENT_ENCODING } from '../payloads/gzip.js';
 import { systemClock, within } from '../time/clock.js';
 
 interface RewriteSources {
@@ -26,7 +29,6 @@ const NO_BYTES = Buffer.alloc(0);
 const SEALED =
   'its payload is encrypted together with topic, type and headers, and this process has no encryption for its transport';
 const WHERE_KEYS_ARE = "Edit it with the application's own options: on the command line with --module.";
-const JSON_TYPE = /^[^;]*[/+]json\s*(;|$)/i;
 
 /**
  * What a stored message is after an operator's changes: checked as at an enqueue, by the limits that this process knows, and
@@ -45,8 +47,8 @@ export async function rewrite(
   const destination = destinations.byName.get(transport);
   const encryption = destination === undefined ? undefined : options.encryption;
   if (isSealed && encryption === undefined) refuse(SUBJECT, SEALED, 'INVALID_MESSAGE', WHERE_KEYS_ARE);
-  const headers = headersOf(row, changes);
   const payload = payloadOf(row, changes, options);
+  const headers = headersOf(row, changes, payload, options);
   const inClear: EditableContent = {
     topic: changes.topic ?? row.topic,
     type: changes.type ?? row.type,
@@ -79,11 +81,15 @@ async function reseal(
   const payload = isNew ? content.payload : await opened(encryption, row, name);
   const { id, key, version, transport } = row;
   const plain = {
-    ...{ ...content, id, key, version, transport, payload, options: withoutKeyId(row.options) },
+    ...{ ...content, id, key, version, transport, payload, options: plainOptions(optionsOf(row)) },
     ...{ bucket: 0, delay: null, deliverAt: null, dedupKey: null },
   };
   const [sealed] = await encryptPayloads([plain], encryption, destinations);
-  const stored = { ...content, options: sealed?.options ?? null, payload: bufferOf(sealed?.payload ?? null) };
+  const stored = {
+    ...content,
+    options: sealed?.options ?? null,
+    payload: sealed?.payload ? bufferOf(sealed.payload) : null,
+  };
   if (isSealed && payload !== null && !isEncrypted({ optionsJson: stored.options }))
     refuse(SUBJECT, 'its payload was encrypted, and encryption.encrypt() leaves it in clear now', 'ENCRYPTION_FAILED');
   return stored;
@@ -103,12 +109,12 @@ async function opened(encryption: PayloadEncryption, row: EditableRow, transport
 
 function payloadOf(
   row: EditableRow,
-  { payload, contentType }: MessageChanges,
+  { payload, contentType, type = row.type }: MessageChanges,
   { serializer, maxPayloadBytes }: RewriteSources['options'],
-): { readonly bytes: Buffer | null; readonly contentType: string } {
+): EncodedPayload {
   if (payload === undefined) return { bytes: row.payload, contentType: contentType ?? row.contentType };
   const isSerialized = payload !== null && typeof payload !== 'string' && !types.isUint8Array(payload);
-  const fits = row.contentType === serializer.contentType || JSON_TYPE.test(row.contentType);
+  const fits = row.contentType === serializer.contentType || isJson(row.contentType);
   if (isSerialized && contentType === undefined && !fits)
     refuse(
       SUBJECT,
@@ -116,27 +122,33 @@ function payloadOf(
       'INVALID_MESSAGE',
       'Give bytes, or contentType.',
     );
-  const encoded = encodePayload(payload, contentType ?? row.contentType, serializer, SUBJECT);
-  const size = encoded.bytes?.byteLength ?? 0;
-  if (size > maxPayloadBytes) {
-    const problem = `payload has ${size} bytes, more than maxPayloadBytes (${maxPayloadBytes})`;
-    refuse(SUBJECT, problem, 'PAYLOAD_TOO_LARGE');
-  }
+  const draft = { subject: SUBJECT, type, version: row.version, contentType: contentType ?? row.contentType, payload };
+  const encoded = encodePayload(draft, serializer);
+  refuseTooLarge(encoded.bytes, maxPayloadBytes, SUBJECT);
   return encoded;
 }
 
 /** @returns `undefined`: they stay as they are */
-function headersOf(row: EditableRow, { headers }: MessageChanges): EncodedHeaders | undefined {
-  if (headers === undefined) return undefined;
-  const kept: Record<string, HeaderValue> = Object.assign(Object.create(null), storedHeaders(row).map);
-  const set: Record<string, HeaderValue> = Object.create(null) as Record<string, HeaderValue>;
-  for (const name of Object.keys(headers)) {
-    const value = headers[name] as HeaderValue | null;
-    if (value !== null) set[name] = value;
-    else if (!Object.hasOwn(kept, name)) refuse(SUBJECT, 'a header is to be removed that the message does not have');
+function headersOf(
+  row: EditableRow,
+  { headers = {}, payload }: MessageChanges,
+  encoded: EncodedPayload,
+  { serializer }: RewriteSources['options'],
+): EncodedHeaders | undefined {
+  refuseOwned(headers, encoded, serializer, SUBJECT);
+  const stored = storedHeaders(row).map;
+  // What was said of the old bytes, also where a command line has not the application's serializer.
+  const names = payload === undefined ? [] : [...(serializer.headers ?? []), CONTENT_ENCODING];
+  const stale = names.filter((name) => Object.hasOwn(stored, name)).map((name) => [name, null] as const);
+  const changes = { ...Object.fromEntries(stale), ...headers, ...encoded.headers };
+  if (Object.keys(changes).length === 0) return undefined;
+  const kept: Record<string, HeaderValue> = Object.assign(Object.create(null), stored);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value !== null) kept[name] = value;
+    else if (!Object.hasOwn(stored, name)) refuse(SUBJECT, 'a header is to be removed that the message does not have');
     else delete kept[name];
   }
-  return collectHeaders([kept, set], SUBJECT);
+  return collectHeaders([kept], SUBJECT);
 }
 
 /** Another program may have written what is no JSON: that is none. */
@@ -174,15 +186,6 @@ function optionsOf({ options }: Pick<EditableRow, 'options'>): MessageOptions {
     return {};
   }
 }
-
-function withoutKeyId(options: string | null): string | null {
-  if (options === null) return null;
-  const { [ENCRYPTION_OPTION]: _, ...rest } = optionsOf({ options });
-  return Object.keys(rest).length === 0 ? null : JSON.stringify(rest);
-}
-
-const bufferOf = (bytes: Uint8Array | null): Buffer | null =>
-  bytes === null || Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
 async function inTime<T>(ms: number, work: Promise<T>): Promise<T> {
   if (await within(systemClock, ms, work)) return work;

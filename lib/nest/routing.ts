@@ -1,4 +1,4 @@
-import { OutboxConfigurationError } from '../outbox.errors.js';
+import { misconfigured } from '../outbox.errors.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import { IN_PROCESS } from '../transports/in-process/in-process.js';
 import { list } from '../options/show.js';
@@ -7,7 +7,7 @@ import type { FoundHandler } from './handler-checks.js';
 /** Throws for a handler that no event will ever reach: what is routed is fixed at enqueue, not by who listens. */
 export function checkRouting(handlers: readonly FoundHandler[], outboxes: readonly ResolvedOptions[]): void {
   for (const handler of handlers) {
-    if (!outboxes.some((options) => reaches(handler, options))) throw notRouted(handler, outboxes);
+    if (!outboxes.some((options) => reaches(handler, options))) refuseUnrouted(handler, outboxes);
   }
 }
 
@@ -18,10 +18,10 @@ function reaches({ metadata }: FoundHandler, options: ResolvedOptions): boolean 
   return names.some((name) => options.transports.get(name)?.kind === IN_PROCESS);
 }
 
-function notRouted(
+function refuseUnrouted(
   { name, type, metadata, eventClass }: FoundHandler,
   outboxes: readonly ResolvedOptions[],
-): OutboxConfigurationError {
+): never {
   const local = outboxes.flatMap(({ transports }) =>
     [...transports].filter(([, { kind }]) => kind === IN_PROCESS),
   )[0]?.[0];
@@ -33,7 +33,5 @@ function notRouted(
   const route = `add \`transport: [${list([...targets, local ?? 'local'])}]\` to @OutboxEvent of ${eventClass?.name}`;
   const declare = 'add `local: inProcess()` to the transports of OutboxModule';
   const steps = [...(local === undefined ? [declare] : []), ...(metadata === undefined ? [] : [route])].join(', and ');
-  return new OutboxConfigurationError('HANDLER_NOT_ROUTED', `${problem}.`, {
-    hint: `${steps.charAt(0).toUpperCase()}${steps.slice(1)}.`,
-  });
+  misconfigured(`${problem}.`, `${steps.charAt(0).toUpperCase()}${steps.slice(1)}.`, 'HANDLER_NOT_ROUTED');
 }

@@ -1,6 +1,6 @@
 import type { InjectionToken, Type } from '@nestjs/common';
 import type { ModuleRef } from '@nestjs/core';
-import { OutboxConfigurationError } from '../outbox.errors.js';
+import { misconfigured } from '../outbox.errors.js';
 import type { TransportDefinition } from '../outbox.options.js';
 import { copiesText } from './instances.js';
 import type { OutboxTransport } from '../transports/transport.js';
@@ -33,17 +33,12 @@ async function createTransport(
   for (const token of definition.inject ?? []) dependencies.push(await resolve(name, token, moduleRef));
   const transport = await definition.create(...dependencies);
   if (typeof transport?.publish !== 'function') {
-    throw new OutboxConfigurationError(
-      'INVALID_OPTIONS',
-      `transports.${name}: gave ${show(transport)}, which has no publish().`,
-    );
+    misconfigured(`transports.${name}: gave ${show(transport)}, which has no publish().`);
   }
   if (transport.receipt === 'none' && definition.receipt !== 'none') {
-    throw new OutboxConfigurationError(
-      'UNCONFIRMED_TRANSPORT',
-      `transports.${name}: ${show(transport)} confirms nothing (receipt 'none').`,
-      { hint: "If losses are acceptable, say so: { inject, useFactory, receipt: 'none' }." },
-    );
+    const hint = "If losses are acceptable, say so: { inject, useFactory, receipt: 'none' }.";
+    const text = `transports.${name}: ${show(transport)} confirms nothing (receipt 'none').`;
+    misconfigured(text, hint, 'UNCONFIRMED_TRANSPORT');
   }
   return transport;
 }
@@ -62,15 +57,11 @@ async function resolve(name: string, token: InjectionToken, moduleRef: ModuleRef
   }
   if (isPlainFunction(token)) {
     const call = (token as { name: string }).name === '' ? 'to call it' : `${(token as { name: string }).name}()`;
-    throw new OutboxConfigurationError(
-      'INVALID_OPTIONS',
+    misconfigured(
       `transports.${name}: is ${show(token)}, which is no transport, no class and no provider; did you mean ${call}?`,
     );
   }
   const what = typeof token === 'function' ? token.name : show(String(token));
-  throw new OutboxConfigurationError(
-    'INVALID_OPTIONS',
-    `transports.${name}: this application has no provider ${what}.`,
-    { hint: copiesText() ?? 'Provide it in a module that is imported somewhere (ClientsModule.register, …).' },
-  );
+  const hint = copiesText() ?? 'Provide it in a module that is imported somewhere (ClientsModule.register, …).';
+  misconfigured(`transports.${name}: this application has no provider ${what}.`, hint);
 }

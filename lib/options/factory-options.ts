@@ -1,4 +1,4 @@
-import { OutboxConfigurationError } from '../outbox.errors.js';
+import { misconfigured } from '../outbox.errors.js';
 import { unknownNames } from './option-names.js';
 import { INVALID, problemsOf, type Rule } from './rules.js';
 import { showNoText } from './show.js';
@@ -66,8 +66,5 @@ export function resolveFactory<Options extends object>(table: FactoryTable<Optio
 
 /** One error for all problems. @param factory as it is called: `kafka()` */
 export function refuseOptions(factory: string, problems: readonly string[], hint?: string): void {
-  if (problems.length > 0) {
-    const text = `${factory}: ${problems.join('; ')}.`;
-    throw new OutboxConfigurationError('INVALID_OPTIONS', text, hint === undefined ? {} : { hint });
-  }
+  if (problems.length > 0) misconfigured(`${factory}: ${problems.join('; ')}.`, hint);
 }

@@ -5,7 +5,7 @@ import { uuidV7 } from '../message/uuid-v7.js';
 import { OPTIONS_TABLE } from './table.js';
 import { INVALID, type Rule } from './rules.js';
 import type { OutboxExtras, OutboxOptions, ResolvedOptions } from '../outbox.options.js';
-import { OutboxConfigurationError } from '../outbox.errors.js';
+import { misconfigured } from '../outbox.errors.js';
 import { LOOKAHEAD, MOST_PARTITIONS, SHORTEST, type PartitionPeriod } from '../store/partitions/period.js';
 import { list, show, showNoText } from './show.js';
 import { toDefinitions } from './transport-option.js';
@@ -35,14 +35,14 @@ export function resolveOptions(input: OutboxOptions, extras: OutboxExtras = {}):
     values.set('defaultTransport', defaultTransport(values.get('defaultTransport'), [...transports.keys()], problems));
     crossChecks(values, problems);
   }
-  if (problems.length > 0) throw invalid([...new Set(problems)]);
+  if (problems.length > 0) invalid([...new Set(problems)]);
   return assemble(name, transports, values);
 }
 
 export function refuseNoObject(given: unknown): void {
   if (typeof given === 'object' && given !== null && !(given instanceof Promise)) return;
   const example = '{ transports: { default: inProcess() } }';
-  throw invalid([`options: is ${showNoText(given)}; must be an object with 'transports', for example ${example}`]);
+  invalid([`options: is ${showNoText(given)}; must be an object with 'transports', for example ${example}`]);
 }
 
 function unknownKeys(input: OutboxOptions, problems: string[]): void {
@@ -169,10 +169,7 @@ function assemble(name: string, transports: ResolvedOptions['transports'], value
   return out as unknown as ResolvedOptions;
 }
 
-function invalid(problems: readonly string[]): OutboxConfigurationError {
+function invalid(problems: readonly string[]): never {
   const count = problems.length === 1 ? 'One option is' : `${problems.length} options are`;
-  return new OutboxConfigurationError(
-    'INVALID_OPTIONS',
-    `${count} wrong:\n${problems.map((p) => `  - ${p}`).join('\n')}`,
-  );
+  misconfigured(`${count} wrong:\n${problems.map((p) => `  - ${p}`).join('\n')}`);
 }

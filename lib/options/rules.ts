@@ -1,7 +1,9 @@
 import { types } from 'node:util';
 import { isMisread } from '../transports/broker-address.js';
 import { milliseconds } from '../time/duration.js';
+import { KEY_ID_HEADER } from '../message/encryption.js';
 import { mediaType, type PayloadDeserializer } from '../message/serializer.js';
+import { STANDARD_HEADERS } from '../transports/envelope.js';
 import { unknownNames } from './option-names.js';
 import { textProblem } from './text-checks.js';
 
@@ -87,16 +89,26 @@ export function having(...methods: readonly string[]): Rule {
   };
 }
 
+/** Headers that each message has of the outbox. */
+const TAKEN: ReadonlySet<string> = new Set([...Object.values(STANDARD_HEADERS), KEY_ID_HEADER]);
+
 /** Its content type is stored with each message, where a lax server would cut it. */
 export const aSerializer: Rule = {
-  allowed: 'an object with serialize(), deserialize() and a contentType of 1 to 255 characters',
+  allowed:
+    'an object with serialize(), deserialize(), headers of its own (or none) and a contentType of 1 to 255 characters',
   noText: true,
   parse(value) {
-    const { contentType } = Object(value) as { contentType?: unknown };
-    if (textProblem('contentType', contentType) !== undefined) return INVALID;
-    return having('serialize', 'deserialize').parse(value);
+    const { headers = [] } = Object(value) as { headers?: unknown };
+    const isOwn = (name: unknown): boolean => textProblem('headers', name) === undefined && !TAKEN.has(name as string);
+    if (!isReader(value) || !Array.isArray(headers) || !headers.every(isOwn)) return INVALID;
+    return having('serialize').parse(value);
   },
 };
+
+function isReader(value: unknown): boolean {
+  if (having('deserialize').parse(value) === INVALID) return false;
+  return textProblem('contentType', (value as PayloadDeserializer).contentType) === undefined;
+}
 
 /** One, or one and what only reads, for handlers in the process: each of a content type of its own. */
 export const someSerializers: Rule = {
@@ -105,9 +117,6 @@ export const someSerializers: Rule = {
   parse(value) {
     if (!Array.isArray(value)) return aSerializer.parse(value);
     const [first, ...readers] = value as PayloadDeserializer[];
-    const isReader = (one: unknown): boolean =>
-      having('deserialize').parse(one) !== INVALID &&
-      textProblem('contentType', (one as PayloadDeserializer).contentType) === undefined;
     if (aSerializer.parse(first) === INVALID || !readers.every(isReader)) return INVALID;
     const names = new Set((value as PayloadDeserializer[]).map(({ contentType }) => mediaType(contentType)));
     return names.size === value.length ? Object.freeze([...value]) : INVALID;

@@ -1,6 +1,6 @@
 import type { OutboxService } from '../enqueue/outbox.service.js';
 import { aroundPublish, type TransportWrapper } from '../options/transport-wrapper.js';
-import { OutboxConfigurationError } from '../outbox.errors.js';
+import { misconfigured } from '../outbox.errors.js';
 import type { InProcessHandlers } from '../transports/in-process/handlers.js';
 import { loadApi } from './api.js';
 import { CreateSpans } from './create-spans.js';
@@ -28,9 +28,7 @@ export class OutboxTracing {
     const { runtime } = outbox;
     const api = await loadApi();
     if (runtime.tracing !== undefined)
-      throw new OutboxConfigurationError('INVALID_OPTIONS', `The outbox '${runtime.options.name}' is traced already.`, {
-        hint: 'Provide OutboxTracing once for each outbox.',
-      });
+      misconfigured(`The outbox '${runtime.options.name}' is traced already.`, 'Provide it once for each outbox.');
     const systems = new Map([...runtime.options.transports].map(([name, { kind }]) => [name, systemOf(kind)]));
     const spans = new Spans(api, options);
     runtime.tracing = () => new CreateSpans(spans, systems);

@@ -1,6 +1,6 @@
 import type { OutboxHooks } from '../observe/events.js';
 import { errorText } from '../observe/redact/error-text.js';
-import { OutboxConfigurationError, OutboxError } from '../outbox.errors.js';
+import { misconfigured, OutboxError } from '../outbox.errors.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import {
   isCovered,
@@ -267,16 +267,13 @@ export class OutboxPartitionMaintainer {
 
   /** @internal */
   demandStore(): PartitionStore {
-    if (this.store.partitions === undefined) throw new OutboxConfigurationError('UNSUPPORTED_DATABASE', NO_STORE);
+    if (this.store.partitions === undefined) misconfigured(NO_STORE, undefined, 'UNSUPPORTED_DATABASE');
     return this.store.partitions;
   }
 }
 
 function refuseOther({ problems }: ArchiveLayout): void {
   if (problems.length === 0) return;
-  throw new OutboxConfigurationError(
-    'SCHEMA_MISMATCH',
-    `The archive is not partitioned as the maintainer needs it: ${problems.join('; ')}.`,
-    { hint: 'Nothing was changed.' },
-  );
+  const text = `The archive is not partitioned as the maintainer needs it: ${problems.join('; ')}.`;
+  misconfigured(text, 'Nothing was changed.', 'SCHEMA_MISMATCH');
 }

@@ -1,5 +1,6 @@
+import { refuseOptions } from '../options/factory-options.js';
 import { duration, oneOf, orNull, problemsOf } from '../options/rules.js';
-import { OutboxConfigurationError } from '../outbox.errors.js';
+import { misconfigured } from '../outbox.errors.js';
 import type { Duration } from '../outbox-message.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import { LOOKAHEAD, type PartitionPeriod } from '../store/partitions/period.js';
@@ -35,12 +36,9 @@ const NAMES = Object.keys(RULES) as readonly (keyof typeof RULES)[];
 export function resolveRequest(request: PartitionRequest, options: ResolvedOptions['partitions']): ResolvedRequest {
   const given = NAMES.filter((name) => request[name] !== undefined);
   const problems = given.flatMap((name) => problemsOf(RULES[name], request[name], name));
-  if (problems.length > 0) throw invalid(`OutboxPartitionMaintainer: ${problems.join('; ')}.`);
+  refuseOptions('OutboxPartitionMaintainer', problems);
   const parsed = Object.fromEntries(given.map((name) => [name, RULES[name].parse(request[name])]));
   const { period = options.period } = parsed as Partial<ResolvedRequest>;
-  if (period === undefined) throw invalid('partitions.period is not set.', "Say 'hour', 'day' or 'month'.");
+  if (period === undefined) misconfigured('partitions.period is not set.', "Say 'hour', 'day' or 'month'.");
   return { lookahead: LOOKAHEAD[period], retention: options.retention, lockTimeout: LOCK_TIMEOUT, ...parsed, period };
 }
-
-const invalid = (text: string, hint?: string): OutboxConfigurationError =>
-  new OutboxConfigurationError('INVALID_OPTIONS', text, hint === undefined ? {} : { hint });

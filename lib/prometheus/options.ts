@@ -1,7 +1,6 @@
 import type { Duration } from '../outbox-message.js';
-import { OutboxConfigurationError } from '../outbox.errors.js';
-import { refuseUnknown } from '../options/refuse.js';
-import { duration, INVALID } from '../options/rules.js';
+import { resolveFactory, row, type FactoryTable } from '../options/factory-options.js';
+import { duration, having, INVALID, needed, orNull, text } from '../options/rules.js';
 import type { MetricsRegistry } from './registered.js';
 import { LATENCY_BOUNDS } from './event-metrics.js';
 
@@ -30,34 +29,24 @@ export interface ResolvedPrometheusOptions {
   readonly buckets: readonly number[];
 }
 
-const SUBJECT = 'OutboxPrometheus';
-const OPTIONS = ['registry', 'name', 'countEvery', 'countTimeout', 'buckets'] as const;
+const OPTIONS: FactoryTable<OutboxPrometheusOptions> = {
+  factory: 'OutboxPrometheus',
+  rows: {
+    registry: row(needed({ ...having('registerMetric'), allowed: 'a Registry of prom-client' })),
+    name: row(text(/./, 'the name of an outbox'), 'default'),
+    countEvery: row(orNull(duration('1s', '1h')), 15_000),
+    countTimeout: row(duration('10ms', '60s'), 5_000),
+    buckets: row(
+      { allowed: 'numbers above 0 that ascend', parse: (all) => (ascends(all) ? all : INVALID) },
+      LATENCY_BOUNDS,
+    ),
+  },
+};
 
-export function resolvePrometheusOptions(options: OutboxPrometheusOptions): ResolvedPrometheusOptions {
-  const given = Object(options) as OutboxPrometheusOptions;
-  refuseUnknown(given, OPTIONS, SUBJECT);
-  const { registry, name = 'default', countEvery = '15s', countTimeout = '5s', buckets = LATENCY_BOUNDS } = given;
-  const isRegistry = typeof (registry as Partial<MetricsRegistry> | undefined)?.registerMetric === 'function';
-  if (!isRegistry) throw refusal('registry must be a Registry of prom-client');
-  if (typeof name !== 'string' || name === '') throw refusal('name must be the name of an outbox');
-  const ascends =
-    Array.isArray(buckets) && buckets.every((bound, at) => bound > (at === 0 ? 0 : Number(buckets[at - 1])));
-  if (!ascends || buckets.length === 0) throw refusal('buckets must be numbers above 0 that ascend');
-  return {
-    registry,
-    name,
-    countEvery: countEvery === null ? null : checked('countEvery', countEvery, '1s', '1h'),
-    countTimeout: checked('countTimeout', countTimeout, '10ms', '60s'),
-    buckets,
-  };
+export const resolvePrometheusOptions = (options: OutboxPrometheusOptions): ResolvedPrometheusOptions =>
+  resolveFactory(OPTIONS, options) as ResolvedPrometheusOptions;
+
+function ascends(bounds: unknown): boolean {
+  if (!Array.isArray(bounds) || bounds.length === 0) return false;
+  return bounds.every((bound, at) => bound > (at === 0 ? 0 : Number(bounds[at - 1])));
 }
-
-function checked(option: string, value: unknown, min: string, max: string): number {
-  const { parse, allowed } = duration(min, max);
-  const ms = parse(value);
-  if (ms === INVALID) throw refusal(`${option} must be ${allowed}`);
-  return ms as number;
-}
-
-const refusal = (problem: string): OutboxConfigurationError =>
-  new OutboxConfigurationError('INVALID_OPTIONS', `${SUBJECT}: ${problem}.`);

@@ -1,5 +1,5 @@
 import type { Registry } from 'prom-client';
-import { OutboxConfigurationError } from '../outbox.errors.js';
+import { misconfigured } from '../outbox.errors.js';
 import { METRICS, type Metric } from './catalogue.js';
 import type { Sample } from './samples.js';
 
@@ -61,9 +61,8 @@ export function register(registry: MetricsRegistry, source: Source): () => void 
   const { sources, metrics } = registered.get(registry) ?? begin(registry);
   const former = [...sources].find(({ name }) => name === source.name);
   if (former !== undefined && !succeeds(source, former)) {
-    throw new OutboxConfigurationError('INVALID_OPTIONS', `The registry shows an outbox '${source.name}' already.`, {
-      hint: 'Give the name of the outbox: new OutboxPrometheus(outbox, { name, registry }).',
-    });
+    const hint = 'Give the name of the outbox: new OutboxPrometheus(outbox, { name, registry }).';
+    misconfigured(`The registry shows an outbox '${source.name}' already.`, hint);
   }
   // Of one that was cleared meanwhile as well.
   for (const metric of metrics) registry.registerMetric(metric as unknown as Parameters<Registry['registerMetric']>[0]);

@@ -4,7 +4,7 @@ import type { BucketLeases } from './leases/bucket-leases.js';
 import { SnapshotWatch } from './read/snapshot-watch.js';
 import type { OutboxEventMap, OutboxHooks } from '../observe/events.js';
 import { relayTroubles } from '../observe/relay-troubles.js';
-import { OutboxConfigurationError, OutboxError } from '../outbox.errors.js';
+import { misconfigured, OutboxError } from '../outbox.errors.js';
 import type { OutboxTransport } from '../transports/transport.js';
 import { DatabaseFailures, type DatabaseOperation } from './database-failures.js';
 import { deadLetterLoop } from './settle/dead-letters.js';
@@ -200,10 +200,9 @@ export class OutboxDispatcher {
       this.failed(operation, name, error, pollInterval);
     const succeeded = (operation: 'fetch' | 'take'): void => this.failures.succeeded(operation, name);
     if (coordination === 'rowLock' && parts.transport.perBucket === true)
-      throw new OutboxConfigurationError(
-        'INVALID_OPTIONS',
+      misconfigured(
         `The transport '${name}' is fenced by bucket, and with coordination: 'rowLock' nobody owns a bucket.`,
-        { hint: `Take coordination: 'buckets', or turn the fencing off.` },
+        `Take coordination: 'buckets', or turn the fencing off.`,
       );
     return coordination === 'rowLock'
       ? new RowLockRelay(parts, failed, succeeded)

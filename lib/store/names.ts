@@ -1,4 +1,4 @@
-import { OutboxConfigurationError } from '../outbox.errors.js';
+import { misconfigured } from '../outbox.errors.js';
 
 /** Version of the tables; grows with every migration. */
 export const SCHEMA_VERSION = 1;
@@ -88,9 +88,8 @@ export function checkNames(names: { schema?: string | undefined; prefix: string 
 
 function checkIdentifier(path: string, value: unknown, maxLength: number): void {
   if (typeof value === 'string' && value.length <= maxLength && IDENTIFIER.test(value)) return;
-  throw new OutboxConfigurationError('INVALID_OPTIONS', `${path} is ${JSON.stringify(value)?.slice(0, 100)}.`, {
-    hint: `Use lower-case letters, digits and _, not starting with a digit, at most ${maxLength} characters.`,
-  });
+  const hint = `Use lower-case letters, digits and _, not starting with a digit, at most ${maxLength} characters.`;
+  misconfigured(`${path} is ${JSON.stringify(value)?.slice(0, 100)}.`, hint);
 }
 
 export function quoteWith(quote: '"' | '`', name: string): string {

@@ -13,7 +13,7 @@ export interface RecordedMessage {
   readonly key: string | null;
   readonly headers: MessageHeaders;
   readonly contentType: string;
-  /** Parsed when it is labelled JSON and is; bytes otherwise, as of what is delivered encrypted; `null` is a tombstone. */
+  /** Decompressed and parsed when it is labelled JSON and is; bytes otherwise, as of what is delivered encrypted; `null` is a tombstone. */
   readonly payload: unknown;
 }
 

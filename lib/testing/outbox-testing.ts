@@ -3,9 +3,11 @@ import { inspect } from 'node:util';
 import { OutboxDispatcher } from '../relay/dispatcher.js';
 import type { RunReport } from '../relay/contracts.js';
 import { decodeHeaders } from '../message/headers.js';
+import { isJson } from '../message/serializer.js';
 import type { OutboxRuntime } from '../nest/assemble.js';
 import type { Duration, MessageHeaders, NewMessage, OutboxMessage } from '../outbox-message.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
+import { gunzip, isGzip, MOST_BYTES } from '../payloads/gzip.js';
 import { DEFAULT_NAME, getOutboxToken, overridesToken, runtimeToken } from '../outbox.tokens.js';
 import { milliseconds } from '../time/duration.js';
 import { FakeClock } from './fake-clock.js';
@@ -162,14 +164,24 @@ function fromStored(transport: string, message: OutboxMessage): RecordedMessage 
 type Labels = Pick<RecordedMessage, 'id' | 'type' | 'version' | 'topic' | 'key' | 'contentType'>;
 function recorded(labels: Labels, transport: string, headers: MessageHeaders, bytes: Buffer | null): RecordedMessage {
   const { id, type, version, topic, key, contentType } = labels;
-  return { id, type, version, transport, topic, key, contentType, headers, payload: parsed(contentType, bytes) };
+  return {
+    id,
+    type,
+    version,
+    transport,
+    topic,
+    key,
+    contentType,
+    headers,
+    payload: parsed(contentType, headers, bytes),
+  };
 }
 
 /** A label is what the application says: bytes that are none of it, or encrypted, are shown as they are. */
-function parsed(contentType: string, bytes: Buffer | null): unknown {
-  if (bytes === null || !/[/+]json\s*(;|$)/i.test(contentType)) return bytes;
+function parsed(contentType: string, headers: MessageHeaders, bytes: Buffer | null): unknown {
+  if (bytes === null || !isJson(contentType)) return bytes;
   try {
-    return JSON.parse(bytes.toString('utf8')) as unknown;
+    return JSON.parse((isGzip(headers) ? gunzip(bytes, MOST_BYTES) : bytes).toString('utf8')) as unknown;
   } catch {
     return bytes;
   }

@@ -1,5 +1,5 @@
 import { didYouMean } from '../options/did-you-mean.js';
-import { OutboxConfigurationError } from '../outbox.errors.js';
+import { misconfigured } from '../outbox.errors.js';
 import type { IsolationLevel } from '../outbox-data-layer.js';
 import { typeName } from '../options/text-checks.js';
 
@@ -41,9 +41,5 @@ function known(candidates: readonly string[]): string {
 }
 
 function refuse(problem: string, hint?: string): never {
-  throw new OutboxConfigurationError(
-    'INVALID_OPTIONS',
-    `outbox.transaction: ${problem}.`,
-    hint === undefined ? {} : { hint },
-  );
+  misconfigured(`outbox.transaction: ${problem}.`, hint);
 }

@@ -28,6 +28,7 @@ const RUNS: Readonly<Record<string, string>> = {
   drain: '500 1 500 100',
   observability: '1000 1',
   grid: '200 1',
+  compress: '1 1',
 };
 /** Most of their time they wait, for leases and servers that start. */
 const AT_ONCE = 5;

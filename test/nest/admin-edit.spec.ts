@@ -146,8 +146,8 @@ describeOnEach([], 'OutboxAdmin.edit, in an application', (kind) => {
     await admin.edit(id, { payload: Buffer.from([1, 2, 3]) }, { by: 'bob' });
     const plain = await admin.show(id);
     expect(plain.edits.map(({ by, before }) => [by, before])).toEqual([
-        ['bob', { ...{ transport: 'default', topic: 'orders', type: 'order.placed', contentType: 'text/plain' }, headers: {}, payloadBytes: 3, options: null, encryptionKeyId: null }],
-        ['ann', { ...{ transport: 'default', topic: 'orders', type: 'order.placed', contentType: 'application/json' }, headers: { tenant: '***' }, payloadBytes: 24, options: null, encryptionKeyId: null }],
+        ['bob', { ...{ transport: 'default', topic: 'orders', type: 'order.placed', contentType: 'text/plain' }, headers: {}, payloadBytes: 3, options: null, contentEncoding: null, encryptionKeyId: null }],
+        ['ann', { ...{ transport: 'default', topic: 'orders', type: 'order.placed', contentType: 'application/json' }, headers: { tenant: '***' }, payloadBytes: 24, options: null, contentEncoding: null, encryptionKeyId: null }],
       ]); // prettier-ignore
     expect(JSON.stringify([plain, await admin.audit()])).not.toMatch(SECRET);
     const { edits } = await admin.show(id, { payload: true });

@@ -84,13 +84,10 @@ describeOnFewer([], 'the inbox of an application with an outbox', (kind) => {
 
   it('keeps what a broker brought in its outbox, once, until its handlers have succeeded', async () => {
     const { app, dataSource, inbox } = await start();
+    const content = { contentEncoding: null, payload: { orderId: 'one' }, bytes: Buffer.from('{"orderId":"one"}') };
     const received = (id: string) => ({
       ...{ id, type: 'order.placed', version: 1, key: 'one', time: new Date(), contentType: 'application/json' },
-      ...{
-        headers: { tenant: 'a', id, type: 'order.placed' },
-        payload: { orderId: 'one' },
-        bytes: Buffer.from('{"orderId":"one"}'),
-      },
+      ...{ headers: { tenant: 'a', id, type: 'order.placed' }, ...content },
     });
     const [own, foreign] = [uuidV7(), 'order-1/placed'];
     expect(await inbox.receive(received(own))).toBe('stored');

@@ -153,7 +153,7 @@ describeWith('postgres', 'OutboxModule', () => {
 
     it('says what it does not know', () => {
       expect(() => OutboxModule.forRootAsync({ useFactroy: () => quiet() } as never)).toThrow(
-        /'useFactroy' \(did you mean 'useFactory'\?\)/,
+        /useFactroy is no option \(did you mean 'useFactory'\?\)/,
       );
       expect(() => OutboxModule.forRootAsync({})).toThrow(
         /needs one of 'useFactory', 'useClass', 'useExisting', got 0/,

@@ -1,4 +1,3 @@
-import { OutboxMessageError } from '../../outbox.errors.js';
 import { refuse } from '../../options/refuse.js';
 import { typeName } from '../../options/text-checks.js';
 import { writtenBetween } from '../../store/seek-time.js';
@@ -74,11 +73,9 @@ function resumed(selection: ReplaySelection): CheckedReplay {
 }
 
 function refuseEverything(hasEnd: boolean): never {
-  throw new OutboxMessageError(
-    'INVALID_MESSAGE',
-    hasEnd ? 'replay: publishedFrom is missing.' : 'replay: neither ids nor publishedFrom is given.',
-    { hint: 'Give one of them: nothing replays a whole archive by accident. All of it is publishedFrom: new Date(0).' },
-  );
+  const problem = hasEnd ? 'publishedFrom is missing' : 'neither ids nor publishedFrom is given';
+  const all = 'Give one of them: nothing replays a whole archive by accident. All of it is publishedFrom: new Date(0).';
+  refuse(REPLAY, problem, 'INVALID_MESSAGE', all);
 }
 
 function checkedTime(name: string, time: unknown): Date | undefined {

@@ -1,4 +1,3 @@
-import { OutboxMessageError } from '../../outbox.errors.js';
 import { refuse } from '../../options/refuse.js';
 import { auditRow } from '../change-run.js';
 import type { CheckedReplayOptions, ReplayReport } from './replay-options.js';
@@ -55,11 +54,6 @@ function actionOf({ names, options }: ReplaySources, plan: ReplayPlan): ReplayAc
   if (transport === undefined) return { plan, filter: storeFilter(plan, undefined) };
   const [number] = [...names].find(([, name]) => name === transport) ?? [];
   if (number !== undefined && options.transports.has(transport)) return { plan, filter: storeFilter(plan, number) };
-  throw new OutboxMessageError(
-    'UNKNOWN_TRANSPORT',
-    `replay: there is no transport '${transport.slice(0, 100)}' here.`,
-    {
-      hint: `The options of this process have ${[...options.transports.keys()].join(', ')}.`,
-    },
-  );
+  const hint = `The options of this process have ${[...options.transports.keys()].join(', ')}.`;
+  refuse('replay', `there is no transport '${transport.slice(0, 100)}' here`, 'UNKNOWN_TRANSPORT', hint);
 }

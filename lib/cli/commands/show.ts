@@ -1,4 +1,4 @@
-import type { KeptVersion, TransportDetails } from '../../index.js';
+import type { KeptVersion, TransportDetails, VersionDetails } from '../../index.js';
 import { printable } from '../../observe/redact/printable.js';
 import type { CliCommand } from '../command.js';
 import { EXIT } from '../exit-code.js';
@@ -33,9 +33,7 @@ export const SHOW: CliCommand = {
 };
 
 function linesOf(message: TransportDetails, { colors }: Terminal): string[] {
-  const { state, headers, errors, payload, payloadBytes, encryptionKeyId } = message;
-  const size = payloadBytes === null ? 'none' : `${number(payloadBytes)} bytes of ${message.contentType}`;
-  const encrypted = encryptionKeyId === null ? '' : `, encrypted with key '${encryptionKeyId}'`;
+  const { state, headers, errors, payload } = message;
   const facts: [string, string][] = [
     ['id', message.id],
     ['transport', message.transport],
@@ -52,7 +50,7 @@ function linesOf(message: TransportDetails, { colors }: Terminal): string[] {
     ...errors.map(({ attempt, at, error }): [string, string] => [`error ${attempt}`, `${iso(at)} ${error}`]),
     ['headers', Object.keys(headers).join(', ') || 'none'],
     ...(message.options === null ? [] : [['options', message.options] as [string, string]]),
-    ['payload', size + encrypted],
+    ['payload', sizeOf(message)],
     ...(message.revision === null ? [] : [['revision', message.revision] as [string, string]]),
   ];
   if (payload !== undefined)
@@ -63,17 +61,22 @@ function linesOf(message: TransportDetails, { colors }: Terminal): string[] {
   });
 }
 
+function sizeOf({ payloadBytes, contentType, contentEncoding, encryptionKeyId }: TransportDetails | VersionDetails) {
+  const size = payloadBytes === null ? 'none' : `${number(payloadBytes)} bytes of ${contentType}`;
+  const compressed = contentEncoding === null ? '' : `, compressed with ${contentEncoding}`;
+  return size + compressed + (encryptionKeyId === null ? '' : `, encrypted with key '${encryptionKeyId}'`);
+}
+
 /** What it was before each edit. */
 function editLines({ auditId, at, by, before }: KeptVersion): string[] {
   const head = `before edit ${auditId} of ${by}, ${iso(at)}:`;
   if (before === null) return ['', `${head} purged`];
-  const { transport, topic, type, headers, payload, payloadBytes, contentType } = before;
-  const size = payloadBytes === null ? 'none' : `${number(payloadBytes)} bytes of ${contentType}`;
+  const { transport, topic, type, headers, payload } = before;
   return [
     '',
     head,
     `  transport ${transport}, topic ${topic}, type ${type}, headers ${Object.keys(headers).join(', ') || 'none'}`,
-    `  payload ${size}${before.encryptionKeyId === null ? '' : `, encrypted with key '${before.encryptionKeyId}'`}`,
+    `  payload ${sizeOf(before)}`,
     ...(payload === undefined
       ? []
       : [`  ${payload.cut ? 'begins with' : 'content'} ${payload.text ?? `base64 ${payload.base64}`}`]),

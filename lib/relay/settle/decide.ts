@@ -1,7 +1,7 @@
 import { isThenable } from '../../message/is-thenable.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import { INVALID } from '../../options/rules.js';
-import { isPermanent, OutboxConfigurationError, OutboxError } from '../../outbox.errors.js';
+import { isPermanent, misconfigured, OutboxConfigurationError, OutboxError } from '../../outbox.errors.js';
 import type { RetryPolicy } from '../../outbox.options.js';
 import type { PublishFailure } from '../../transports/transport.js';
 import { milliseconds } from '../../time/duration.js';
@@ -69,10 +69,9 @@ function durationSaid(said: unknown): number {
   if (ms !== undefined) return ms;
   const isPromise = isThenable(said);
   if (isPromise) said.then(undefined, () => undefined); // its failure is nobody's
-  throw new OutboxConfigurationError(
-    'INVALID_OPTIONS',
+  misconfigured(
     `retry.backoff returned ${isPromise ? 'a Promise, which is not waited for' : 'no duration'}.`,
-    { hint: "Return milliseconds, or text with a unit: '30s'. Until then the delay is the exponential one." },
+    "Return milliseconds, or text with a unit: '30s'. Until then the delay is the exponential one.",
   );
 }
 

@@ -1,4 +1,4 @@
-import { OutboxConfigurationError } from '../../outbox.errors.js';
+import { misconfigured } from '../../outbox.errors.js';
 import { metaRows, SCHEMA_VERSION } from '../names.js';
 import type { SchemaSettings } from '../outbox-store.js';
 
@@ -26,26 +26,22 @@ export function checkMade(
   wayOut: (different: readonly string[]) => string | undefined,
 ): void {
   const version = stored.get('version');
-  if (version !== String(SCHEMA_VERSION)) throw wrongVersion(version);
+  if (version !== String(SCHEMA_VERSION)) refuseVersion(version);
   const different = metaRows(wanted).filter(([name, value]) => stored.get(name) !== value);
   if (different.length === 0) return;
   const problems = different.map(
     ([name, value]) => `${name} is ${value} in the options and ${stored.get(name) ?? 'unknown'}`,
   );
   const way = wayOut(different.map(([name]) => name)) ?? 'move to new tables under another prefix';
-  throw new OutboxConfigurationError('SCHEMA_MISMATCH', `${problems.join(', ')} in ${meta}.`, {
-    hint: `All processes must agree: use the stored values, or ${way}.`,
-  });
+  const hint = `All processes must agree: use the stored values, or ${way}.`;
+  misconfigured(`${problems.join(', ')} in ${meta}.`, hint, 'SCHEMA_MISMATCH');
 }
 
-function wrongVersion(version: string | undefined): OutboxConfigurationError {
+function refuseVersion(version: string | undefined): never {
   const hint =
     Number(version) > SCHEMA_VERSION
       ? 'They are of a later release: use that one, or revert its migration first.'
       : 'Run the migrations of outboxMigrations(), which have one for each version. What is in the tables stays.';
-  return new OutboxConfigurationError(
-    'SCHEMA_MISMATCH',
-    `The tables have version ${version ?? 'unknown'}, this release needs ${SCHEMA_VERSION}.`,
-    { hint },
-  );
+  const text = `The tables have version ${version ?? 'unknown'}, this release needs ${SCHEMA_VERSION}.`;
+  misconfigured(text, hint, 'SCHEMA_MISMATCH');
 }

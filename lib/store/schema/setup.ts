@@ -1,4 +1,4 @@
-import { OutboxConfigurationError } from '../../outbox.errors.js';
+import { misconfigured, OutboxConfigurationError } from '../../outbox.errors.js';
 import type { SqlConnection, SqlDatabase, SqlExecutor } from '../executor.js';
 import {
   metaRows,
@@ -101,11 +101,7 @@ export class SchemaSetup implements StoreSetup {
     }
     const wrong = await this.dialect.compare(db, this.definitionOf(settings));
     if (wrong.length === 0) return;
-    throw new OutboxConfigurationError(
-      'SCHEMA_MISMATCH',
-      `The tables are not what this release needs: ${wrong.join('; ')}.`,
-      { hint: mendBy(way) },
-    );
+    misconfigured(`The tables are not what this release needs: ${wrong.join('; ')}.`, mendBy(way), 'SCHEMA_MISMATCH');
   }
 
   /** One schema at most, so that it can be named: of several none is more likely than the others. */

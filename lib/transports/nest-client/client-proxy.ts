@@ -1,7 +1,7 @@
 import type { ClientProxy } from '@nestjs/microservices';
 import type { InjectionToken } from '@nestjs/common';
 import type { OutboxMessage } from '../../outbox-message.js';
-import { OutboxConfigurationError } from '../../outbox.errors.js';
+import { misconfigured, OutboxConfigurationError } from '../../outbox.errors.js';
 import type { TransportDefinition } from '../../outbox.options.js';
 import { noObject } from '../../options/option-names.js';
 import { markFactory, resolveFactory, row, type FactoryTable } from '../../options/factory-options.js';
@@ -90,11 +90,9 @@ function definitionOf(client: unknown, settings: EventSettings, allowUnconfirmed
     create: () => {
       if (kind === 'grpc') throw refused('a gRPC client cannot emit events');
       if (allowUnconfirmed) return new UnconfirmedTransport(client, kind, settings, UNCONFIRMED_LIMITS);
-      throw new OutboxConfigurationError(
-        'UNCONFIRMED_TRANSPORT',
-        `clientProxy(): emit() of this ${kind} client proves nothing: ${WORTH[kind]}.`,
-        { hint: 'Use a broker that confirms, or set allowUnconfirmed: true and accept that messages get lost.' },
-      );
+      const hint = 'Use a broker that confirms, or set allowUnconfirmed: true and accept that messages get lost.';
+      const text = `clientProxy(): emit() of this ${kind} client proves nothing: ${WORTH[kind]}.`;
+      misconfigured(text, hint, 'UNCONFIRMED_TRANSPORT');
     },
   };
 }

@@ -1,6 +1,7 @@
 import { isThenable } from '../../message/is-thenable.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import { OutboxError } from '../../outbox.errors.js';
+import { decompressed } from '../../payloads/gzip.js';
 import { inCleanScope } from '../../time/async-scope.js';
 import { systemClock, within } from '../../time/clock.js';
 import type { PublishFailure } from '../transport.js';
@@ -44,8 +45,9 @@ export class EventMaker {
   ): Promise<T | PublishFailure> {
     let emitted: Packet;
     try {
-      const pattern = await this.pattern(message, left() / 2);
-      emitted = { pattern, data: await this.record(message, left() / 2) };
+      const plain = decompressed(message);
+      const pattern = await this.pattern(plain, left() / 2);
+      emitted = { pattern, data: await this.record(plain, left() / 2) };
     } catch (error) {
       return blameForUnmade(error);
     }

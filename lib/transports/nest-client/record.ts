@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer';
+import { isJson } from '../../message/serializer.js';
 import type { OutboxMessage, RabbitMqMessageOptions } from '../../outbox-message.js';
 import { OutboxMessageError } from '../../outbox.errors.js';
 import { createEnvelope, type Headers } from '../envelope.js';
@@ -8,7 +9,6 @@ import { createEncoder } from '../rabbitmq/message.js';
 /** How a message becomes the `data` of `client.emit(pattern, data)`. */
 export type RecordOption = 'auto' | 'kafka' | 'rmq' | 'plain' | ((message: OutboxMessage) => unknown);
 
-const JSON_TYPE = /^[^;]*[/+]json\s*(;|$)/i;
 const TEXT_TYPE = /^text\//i;
 
 /** JSON is parsed back, because Nest wraps `data` in a JSON packet of its own; text stays text, the rest, and ciphertext, bytes. */
@@ -19,7 +19,7 @@ export function parsedPayload(message: OutboxMessage): unknown {
   if (message.encryptionKeyId !== null) return message.payload;
   // Not what a decoder would make of bytes that are no UTF-8, whatever their label says.
   const text = typeof body === 'string' ? body : isUtf8(body) ? body.toString('utf8') : undefined;
-  if (JSON_TYPE.test(contentType)) return parse(text);
+  if (isJson(contentType)) return parse(text);
   return TEXT_TYPE.test(contentType) ? (text ?? body) : message.payload;
 }
 

@@ -1,5 +1,5 @@
 import type { InjectionToken } from '@nestjs/common';
-import { OutboxConfigurationError } from '../../outbox.errors.js';
+import { misconfigured } from '../../outbox.errors.js';
 import { refuseOptions } from '../../options/factory-options.js';
 import { anything, objectOf, trueOrFalse } from '../../options/rules.js';
 import type { AmqpConnection } from './client.js';
@@ -73,10 +73,7 @@ function shared(model: unknown): { model: AmqpConnection; own: false } {
 
 function checked(model: unknown): AmqpConnection {
   if (isConnection(model)) return model;
-  throw new OutboxConfigurationError(
-    'INVALID_OPTIONS',
-    'rabbitmq: connection is not a connection of amqplib (promise API).',
-  );
+  misconfigured('rabbitmq: connection is not a connection of amqplib (promise API).');
 }
 
 function isConnection(value: unknown): value is AmqpConnection {

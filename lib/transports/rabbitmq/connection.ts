@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { systemClock, within } from '../../time/clock.js';
-import { OutboxConfigurationError } from '../../outbox.errors.js';
+import { misconfigured } from '../../outbox.errors.js';
 import { abortable } from '../abortable.js';
 import { askBeforeWrites } from '../ask-before-writes.js';
 import { ENCODED } from '../broker-address.js';
@@ -221,10 +221,7 @@ export function serverOf(address: RabbitMqUrl): string {
 async function providedBy(provider: RabbitMqUrlProvider, signal: AbortSignal): Promise<RabbitMqUrl> {
   const address = await abortable(Promise.resolve(provider()), signal);
   if (isServer(address)) return address;
-  throw new OutboxConfigurationError(
-    'INVALID_OPTIONS',
-    `rabbitmq: url() gave neither amqp://host nor an object; ${ENCODED}.`,
-  );
+  misconfigured(`rabbitmq: url() gave neither amqp://host nor an object; ${ENCODED}.`);
 }
 
 /** Shown by `rabbitmqctl list_connections` and the management pages. */

@@ -4,8 +4,10 @@ import { encodePayload } from '../../../lib/enqueue/payload.js';
 import { jsonSerializer } from '../../../lib/message/json-serializer.js';
 import { refusal } from '../../support/enqueue.js';
 
+const encoding = (payload: unknown, contentType?: string, serializer: Serializer = jsonSerializer) =>
+  encodePayload({ subject: `Event 'x'`, type: 'x', version: 1, payload, contentType }, serializer);
 const encode = (payload: unknown, contentType?: string, serializer: Serializer = jsonSerializer) => {
-  const { bytes, contentType: type } = encodePayload(payload, contentType, serializer, `Event 'x'`);
+  const { bytes, contentType: type } = encoding(payload, contentType, serializer);
   return [bytes === null ? null : Buffer.from(bytes).toString('utf8'), type];
 };
 const problemOf = async (payload: unknown, contentType?: string): Promise<string> => {
@@ -33,11 +35,11 @@ describe('a payload', () => {
 
   it('as bytes passes untouched, without a copy', () => {
     const bytes = new Uint8Array([0, 1, 255, 128]).subarray(1);
-    const encoded = encodePayload(bytes, undefined, jsonSerializer, 'x');
+    const encoded = encoding(bytes);
     expect(encoded.contentType).toBe('application/octet-stream');
     expect([...(encoded.bytes as Buffer)]).toEqual([1, 255, 128]);
     expect(encoded.bytes?.buffer).toBe(bytes.buffer);
-    expect(encodePayload(bytes, 'image/png', jsonSerializer, 'x').contentType).toBe('image/png');
+    expect(encoding(bytes, 'image/png').contentType).toBe('image/png');
     expect(encode(new Uint8Array())[0]).toBe('');
   });
 
@@ -67,24 +69,13 @@ describe('a payload', () => {
   });
 
   it('a serializer that throws or returns something else is reported, with the text of its error as the cause', async () => {
-    const broken = (serialize: () => never): Serializer => ({ contentType: 'x', serialize, deserialize: () => 0 });
-    const thrown = await refusal(() =>
-      encode(
-        {},
-        undefined,
-        broken(() => {
-          throw new TypeError('x');
-        }),
-      ),
-    );
+    const broken = (serialize: () => never) =>
+      refusal(() => encode({}, undefined, { contentType: 'x', serialize, deserialize: () => 0 }));
+    const thrown = await broken(() => {
+      throw new TypeError('x');
+    });
     expect(thrown.error.cause).toMatchObject({ message: 'TypeError: x' });
-    const wrong = await refusal(() =>
-      encode(
-        {},
-        undefined,
-        broken(() => 'text' as never),
-      ),
-    );
+    const wrong = await broken(() => 'text' as never);
     expect(wrong.message).toMatch(/the serializer returned a string, not a Uint8Array/);
   });
 });

@@ -16,7 +16,8 @@ class ReusingSerializer implements Serializer {
 describe('a serializer that uses its buffer again', () => {
   it('H6: leaves each message its own payload', () => {
     const serializer = new ReusingSerializer();
-    const encoded = [1111, 2222].map((n) => encodePayload({ n }, undefined, serializer, 'Event'));
+    const draft = { subject: 'Event', type: 'x', version: 1, contentType: undefined };
+    const encoded = [1111, 2222].map((n) => encodePayload({ ...draft, payload: { n } }, serializer));
     expect(encoded.map(({ bytes }) => String(bytes))).toEqual(['{"n":1111}', '{"n":2222}']);
   });
 });
