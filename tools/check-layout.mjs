@@ -96,7 +96,9 @@ const ROOMS = {
   ],
   // Which one an application has.
   'data-layers': ['options', 'transaction', 'data-layers/typeorm'],
-  enqueue: ['message', 'time', 'options', 'store', 'transports', 'observe', 'transaction', 'admin'],
+  // What an application may do with the content of its messages: checks, older versions.
+  payloads: ['message', 'options', 'observe'],
+  enqueue: ['message', 'time', 'options', 'store', 'transports', 'observe', 'transaction', 'admin', 'payloads'],
   relay: ['message', 'time', 'options', 'store', 'store/diagnose', 'store/pauses', 'transports', 'observe'],
   clean: ['time', 'options', 'store', 'store/partitions', 'observe'],
   partitions: ['message', 'options', 'store/partitions', 'observe'],
@@ -123,7 +125,7 @@ const ROOMS = {
   'transports/in-process': ['message', 'time', 'options', 'transports', 'enqueue'],
   // What stands between a relay and a transport where payloads are stored encrypted.
   encryption: ['message', 'time', 'options', 'transports'],
-  consumer: ['transports', 'transports/amqp'],
+  consumer: ['message', 'transports', 'transports/amqp', 'enqueue', 'payloads'],
   nest: [
     'message',
     'time',
@@ -137,6 +139,7 @@ const ROOMS = {
     'store/mysql',
     'store/pauses',
     'admin',
+    'payloads',
     'enqueue',
     'relay',
     'encryption',
@@ -159,6 +162,7 @@ const ROOMS = {
     'doctor',
     'data-layers',
     'data-layers/drivers',
+    'payloads',
     'enqueue',
     'relay',
     'clean',
@@ -192,6 +196,7 @@ const ROOMS = {
   // Beside all: it loads the public entry point as an application does, and imports its types.
   cli: ['time', 'options', 'observe', 'doctor', 'nest', 'entry', 'inbox', 'data-layers/tables'],
   testing: [
+    'payloads',
     'message',
     'time',
     'options',
@@ -240,7 +245,6 @@ const LEAF_SEAMS = [
   'data-layers/tables/index.ts',
   'doctor/unreached.ts',
   'enqueue/atomic-write.ts',
-  'enqueue/events/event-metadata.ts',
   'enqueue/tracing.ts',
   'inbox/steps.ts',
   'message/finished.ts',

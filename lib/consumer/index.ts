@@ -7,3 +7,4 @@ export {
 } from './outbox-deserializer.js';
 export { receivedMessage, type BrokerContext, type ReceivedMessage } from './received-message.js';
 export { Received } from './received.decorator.js';
+export { upcast } from './upcast.js';

@@ -1,3 +1,4 @@
+import { JSON_TYPE, TEXT_TYPE } from '../message/serializer.js';
 import { STANDARD_HEADERS } from '../transports/envelope.js';
 import { KEY_HEADER, TOMBSTONE_HEADER } from '../transports/amqp/names.js';
 
@@ -35,8 +36,6 @@ export interface KafkaRecord {
   readonly headers: Readonly<Record<string, unknown>>;
 }
 
-const JSON_TYPE = /^[^;]*[/+]json\s*(;|$)/i;
-const TEXT_TYPE = /^text\//i;
 /** The standard headers, and CloudEvents in AMQP and in Kafka. */
 const PREFIXES = ['', 'cloudEvents:', 'ce_'];
 const ENCRYPTED = 'encryption-key-id';

@@ -1,19 +1,16 @@
 import { types } from 'node:util';
 import { isThenable } from '../message/is-thenable.js';
 import { OutboxError, OutboxMessageError } from '../outbox.errors.js';
-import type { Serializer } from '../message/serializer.js';
+import { JSON_TYPE, TEXT_TYPE, type Serializer } from '../message/serializer.js';
 import { jsonSerializer } from '../message/json-serializer.js';
+import { threw } from '../options/refuse.js';
 import { isWellFormed, typeName } from '../options/text-checks.js';
-import { threw } from './threw.js';
 
 export interface EncodedPayload {
   /** `null`: a tombstone. */
   readonly bytes: Buffer | null;
   readonly contentType: string;
 }
-
-const JSON_TYPE = /^[^;]*[/+]json\s*(;|$)/i;
-const TEXT_TYPE = /^text\//i;
 
 /**
  * Once, at enqueue: what is stored is what is published.

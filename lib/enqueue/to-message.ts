@@ -43,6 +43,7 @@ export function toMessage(
   const { subject, key } = draft;
   const payload = encodePayload(draft.payload, draft.contentType, rules.serializer, subject);
   refuseTooLarge(payload.bytes, rules.maxPayloadBytes, subject);
+  draft.check?.(draft.payload); // after it was serialized: what a schema changes in place is not stored
   const own = collectHeaders(draft.headers, subject);
   const destinations = destinationsOf(draft, rules.destinations);
   const identity = identityOf(draft, settings, rules.idGenerator);

@@ -7,14 +7,11 @@ export const jsonSerializer: Serializer = Object.freeze({
   contentType: 'application/json',
   serialize(payload: unknown): Uint8Array {
     const lost = findJsonLoss(payload);
-    if (lost !== undefined) throw notSerializable(pathText('payload', lost.path), lost.problem);
+    if (lost !== undefined)
+      throw new OutboxMessageError('PAYLOAD_NOT_SERIALIZABLE', `${pathText('payload', lost.path)} ${lost.problem}.`);
     return Buffer.from(JSON.stringify(payload), 'utf8');
   },
   deserialize(bytes: Uint8Array): unknown {
     return JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8'));
   },
 });
-
-function notSerializable(path: string, problem: string): OutboxMessageError {
-  return new OutboxMessageError('PAYLOAD_NOT_SERIALIZABLE', `${path} ${problem}.`);
-}

@@ -29,4 +29,7 @@ export function deserializerFor(
 
 /** Without parameters: `Text/CSV; charset=utf-8` is `text/csv`. */
 export const mediaType = (contentType: string): string => (contentType.split(';')[0] as string).trim().toLowerCase();
-const JSON_TYPE = /[/+]json$/;
+
+/** With parameters or without. */
+export const JSON_TYPE = /^[^;]*[/+]json\s*(;|$)/i;
+export const TEXT_TYPE = /^text\//i;

@@ -6,6 +6,7 @@ import { collectHeaders, NO_HEADERS, type EncodedHeaders } from '../enqueue/head
 import { encodePayload } from '../enqueue/payload.js';
 import { encryptionContext, type PayloadEncryption } from '../message/encryption.js';
 import { decodeHeaders } from '../message/headers.js';
+import { JSON_TYPE } from '../message/serializer.js';
 import { refuse } from '../options/refuse.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import { ENCRYPTION_OPTION, isEncrypted, type HeaderValue, type MessageOptions } from '../outbox-message.js';
@@ -26,7 +27,6 @@ const NO_BYTES = Buffer.alloc(0);
 const SEALED =
   'its payload is encrypted together with topic, type and headers, and this process has no encryption for its transport';
 const WHERE_KEYS_ARE = "Edit it with the application's own options: on the command line with --module.";
-const JSON_TYPE = /^[^;]*[/+]json\s*(;|$)/i;
 
 /**
  * What a stored message is after an operator's changes: checked as at an enqueue, by the limits that this process knows, and

@@ -3,20 +3,17 @@ import { aName, integer, needed } from '../../options/rules.js';
 import { showNoText } from '../../options/show.js';
 import { MAX_VERSION } from '../../options/text-checks.js';
 import type { OutboxMessage } from '../../outbox-message.js';
-import { CIRCULAR_IMPORT } from './event-metadata.js';
+import { CIRCULAR_IMPORT, type EventClass } from './event-metadata.js';
 
 /** Shared by every copy of this package in a process. */
 const HANDLES = Symbol.for('nestjs-outbox:handles');
 const METHODS = Symbol.for('nestjs-outbox:handling-methods');
 
-/** A class with `@OutboxEvent`. */
-// eslint-disable-next-line typescript/no-unsafe-function-type
-type HandledClass<T = object> = Function & { readonly prototype: T };
 interface PlainEvent {
   readonly type: string;
   readonly version?: number;
 }
-export type HandledEvent = HandledClass | PlainEvent;
+export type HandledEvent = EventClass | PlainEvent;
 
 export interface OnOutboxEventOptions {
   /** Which handler has run already is stored under this id. Default `Class.method`: set it before you rename either. */
@@ -59,7 +56,7 @@ type MethodDecoratorFor<Method> = <M extends Method>(
  * class: they arrive as the deserialized payload. Not for request-scoped providers.
  */
 export function OnOutboxEvent<T>(
-  event: HandledClass<T>,
+  event: EventClass<T>,
   options?: OnOutboxEventOptions,
 ): MethodDecoratorFor<(event: T, message: OutboxMessage, context: OutboxHandlerContext) => unknown>;
 export function OnOutboxEvent(
