@@ -70,7 +70,7 @@ function encodeText(text: string, contentType: string, subject: string): Buffer 
 }
 
 /** The same memory as a Buffer, which every driver takes. */
-function view(bytes: Uint8Array): Buffer {
+export function view(bytes: Uint8Array): Buffer {
   return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 

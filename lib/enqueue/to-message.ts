@@ -74,7 +74,7 @@ export function toMessage(
   }));
 }
 
-function refuseTooLarge(payload: Uint8Array | null, allowed: number, subject: string): void {
+export function refuseTooLarge(payload: Uint8Array | null, allowed: number, subject: string): void {
   if (payload === null || payload.length <= allowed) return;
   const size = `payload has ${payload.length} bytes, more than maxPayloadBytes (${allowed})`;
   refuse(subject, size, 'PAYLOAD_TOO_LARGE');

@@ -4,5 +4,5 @@ export function isThenable(value: unknown): value is PromiseLike<unknown> {
 }
 
 /** At once, where the value is there; else when it is. */
-export const then = (value: unknown, next: (value: unknown) => unknown): unknown =>
+export const andThen = (value: unknown, next: (value: unknown) => unknown): unknown =>
   isThenable(value) ? Promise.resolve(value).then(next) : next(value);

@@ -1,7 +1,7 @@
 import type { ModulesContainer } from '@nestjs/core';
 import type { OutboxMessage } from '../outbox-message.js';
 import { errorText } from '../observe/redact/error-text.js';
-import { then } from '../message/is-thenable.js';
+import { andThen } from '../message/is-thenable.js';
 import { deserializerFor, type PayloadDeserializer } from '../message/serializer.js';
 import { eventFrom } from '../payloads/event-from.js';
 import { olderVersions } from '../payloads/upcast.js';
@@ -51,21 +51,16 @@ export function addHandlers(modules: ModulesContainer, { handlers, options, inst
 
 /** Makes events of payloads and calls the method with them; at once, where nothing of that takes time. */
 export function bindHandler(handler: FoundHandler, readers: readonly PayloadDeserializer[]): InProcessHandler {
-  return {
-    id: handler.id,
-    module: handler.module,
-    type: handler.type,
-    version: handler.version,
-    call: (message, context) =>
-      then(toEvent(handler, message, readers), (event) => handler.call(event, message, context)),
-  };
+  const call: InProcessHandler['call'] = (message, context) =>
+    andThen(toEvent(handler, message, readers), (event) => handler.call(event, message, context));
+  return { ...handler, call };
 }
 
 function toEvent(handler: FoundHandler, message: OutboxMessage, readers: readonly PayloadDeserializer[]): unknown {
   const bytes = message.payload;
   if (bytes === null) return null;
   const reader = deserializerFor(readers, message.contentType);
-  return then(reader === undefined ? bytes : reader.deserialize(bytes), (payload) =>
+  return andThen(reader === undefined ? bytes : reader.deserialize(bytes), (payload) =>
     eventFrom(payload, message.version, handler),
   );
 }

@@ -3,7 +3,8 @@ import type { MessageChanges } from '../admin/edit/edit-changes.js';
 import { Destinations, limitProblem, type Destination } from '../enqueue/destinations.js';
 import { encryptPayloads } from '../enqueue/encrypt-payloads.js';
 import { collectHeaders, NO_HEADERS, type EncodedHeaders } from '../enqueue/headers.js';
-import { encodePayload } from '../enqueue/payload.js';
+import { encodePayload, view } from '../enqueue/payload.js';
+import { refuseTooLarge } from '../enqueue/to-message.js';
 import { encryptionContext, type PayloadEncryption } from '../message/encryption.js';
 import { decodeHeaders } from '../message/headers.js';
 import { JSON_TYPE } from '../message/serializer.js';
@@ -117,11 +118,7 @@ function payloadOf(
       'Give bytes, or contentType.',
     );
   const encoded = encodePayload(payload, contentType ?? row.contentType, serializer, SUBJECT);
-  const size = encoded.bytes?.byteLength ?? 0;
-  if (size > maxPayloadBytes) {
-    const problem = `payload has ${size} bytes, more than maxPayloadBytes (${maxPayloadBytes})`;
-    refuse(SUBJECT, problem, 'PAYLOAD_TOO_LARGE');
-  }
+  refuseTooLarge(encoded.bytes, maxPayloadBytes, SUBJECT);
   return encoded;
 }
 
@@ -181,8 +178,7 @@ function withoutKeyId(options: string | null): string | null {
   return Object.keys(rest).length === 0 ? null : JSON.stringify(rest);
 }
 
-const bufferOf = (bytes: Uint8Array | null): Buffer | null =>
-  bytes === null || Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+const bufferOf = (bytes: Uint8Array | null): Buffer | null => bytes && view(bytes);
 
 async function inTime<T>(ms: number, work: Promise<T>): Promise<T> {
   if (await within(systemClock, ms, work)) return work;

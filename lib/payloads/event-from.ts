@@ -1,4 +1,4 @@
-import { then } from '../message/is-thenable.js';
+import { andThen } from '../message/is-thenable.js';
 import { OutboxError } from '../outbox.errors.js';
 
 /** Version → what makes a payload of it one of the next version, or a promise of one. */
@@ -8,12 +8,14 @@ export type UpcastSteps = Readonly<Record<number, (payload: never) => unknown>>;
 export interface Revived {
   /** `undefined`: it stays what it is. */
   readonly eventClass: { readonly prototype: object } | undefined;
-  readonly metadata: { readonly upcast?: UpcastSteps; readonly revive?: (payload: never) => unknown } | undefined;
+  readonly metadata:
+    | { readonly upcast: UpcastSteps | undefined; readonly revive: ((payload: never) => unknown) | undefined }
+    | undefined;
 }
 
 /** The event that a handler gets for a payload of this version; at once, where nothing of that takes time. */
 export function eventFrom(payload: unknown, version: number, { eventClass, metadata }: Revived): unknown {
-  return then(upcasted(metadata?.upcast, version, payload), (current) => {
+  return andThen(upcasted(metadata?.upcast, version, payload), (current) => {
     if (metadata?.revive !== undefined) return metadata.revive(current as never);
     return eventClass === undefined || !isRecord(current) ? current : withMembers(eventClass.prototype, current);
   });
@@ -23,7 +25,7 @@ export function eventFrom(payload: unknown, version: number, { eventClass, metad
 function upcasted(steps: UpcastSteps | undefined, version: number, payload: unknown): unknown {
   const step = steps?.[version];
   if (step === undefined) return payload;
-  return then(step(payload as never), (next) => {
+  return andThen(step(payload as never), (next) => {
     // An arrow function whose braces were meant as an object.
     if (next === undefined)
       throw new OutboxError('INVALID_MESSAGE', `The step of upcast from version ${version} returned undefined.`);

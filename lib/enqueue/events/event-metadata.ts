@@ -72,9 +72,11 @@ export interface OutboxEventOptions<T> {
   revive?: (payload: unknown) => T | Promise<T>;
 }
 
-type AsGiven = 'type' | 'headers' | 'options' | 'contentType' | 'payload' | 'validate' | 'upcast' | 'revive';
+type Given = 'headers' | 'options' | 'contentType' | 'payload' | 'validate' | 'upcast' | 'revive';
+type AsGiven<T> = { readonly [Name in Given]: OutboxEventOptions<T>[Name] | undefined };
 /** What `@OutboxEvent` left on a class: checked, durations in milliseconds. */
-export interface EventMetadata<T = object> extends Readonly<Pick<OutboxEventOptions<T>, AsGiven>> {
+export interface EventMetadata<T = object> extends AsGiven<T> {
+  readonly type: string;
   readonly version: number;
   readonly topic: string | ((event: T) => string);
   /** `undefined`: events of this class are unordered. */

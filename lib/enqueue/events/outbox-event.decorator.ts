@@ -38,14 +38,22 @@ export function OutboxEvent<T extends object>(
     if (eventMetadata(target) !== undefined) refuseOptions(place, ['the class has an @OutboxEvent already']);
     resolveFactory({ ...TABLE, factory: place }, options as unknown as OutboxEventOptions<object>);
     const { key, transport, version = 1, retry, onDead, ...rest } = options;
+    // Each member, also where it is not there: what each enqueue reads is of one shape for all classes.
     setEventMetadata<T>(target, {
-      ...rest,
+      type: rest.type,
       version,
       topic: rest.topic ?? rest.type,
       key: key ?? undefined,
+      headers: rest.headers,
       transports: transport === undefined ? undefined : [transport].flat(),
+      options: rest.options,
       retry: storedRetry(retry, onDead),
       classify: retry?.classify,
+      contentType: rest.contentType,
+      payload: rest.payload,
+      validate: rest.validate,
+      upcast: rest.upcast,
+      revive: rest.revive,
     });
   };
 }

@@ -20,7 +20,6 @@ export class InProcessHandlers {
 
   add(handler: InProcessHandler): void {
     const all = this.byType.get(handler.type) ?? [];
-    // What ran, and what runs, is known by the id alone: of two handlers of one message the second would never be called.
     const twin = all.find(({ id, version }) => id === handler.id && overlap(version, handler.version));
     if (twin !== undefined) throw duplicate(handler, twin);
     this.byType.set(handler.type, [...all, handler]);
@@ -39,7 +38,7 @@ export class InProcessHandlers {
   }
 }
 
-/** Whether both are called for a message of some version. */
+/** What ran, and what runs, is known by the id alone: of two handlers of one message the second would never be called. */
 export function overlap(one: number | undefined, other: number | undefined): boolean {
   return one === other || one === undefined || other === undefined;
 }

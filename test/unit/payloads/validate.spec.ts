@@ -12,7 +12,8 @@ function enqueue<T extends object>(options: Partial<OutboxEventOptions<T>>, memb
   class Event {}
   OutboxEvent<object>({ type: `checked.${++types}`, ...(options as Partial<OutboxEventOptions<object>>) })(Event);
   const rows = toMessage(Object.assign(new Event(), members), {}, messageRules(), where);
-  return rows[0]?.payload == null ? null : Buffer.from(rows[0].payload).toString();
+  const payload = rows[0]?.payload ?? null;
+  return payload === null ? null : Buffer.from(payload).toString();
 }
 const answering = (validate: (value: unknown) => unknown): StandardSchema => ({
   '~standard': { version: 1, vendor: 'test', validate },
@@ -154,14 +155,8 @@ describe('`validate` with a schema', () => {
         },
       ]),
     ],
-    [
-      'then',
-      answering(() => ({
-        get then() {
-          return broken();
-        },
-      })),
-    ],
+    // eslint-disable-next-line unicorn/no-thenable
+    ['then', answering(() => Object.defineProperty({}, 'then', { get: broken }))],
   ])('that throws is not taken for a wrong payload: %s', async (_, validate) => {
     const member = { secret: SECRET };
     expect(await said(() => enqueue({ validate }, member))).toEqual(['INVALID_MESSAGE', 'threw.']);
