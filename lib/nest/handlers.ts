@@ -1,9 +1,8 @@
 import type { ModulesContainer } from '@nestjs/core';
 import type { OutboxMessage } from '../outbox-message.js';
 import { errorText } from '../observe/redact/error-text.js';
-import { andThen } from '../message/is-thenable.js';
 import { deserializerFor, type PayloadDeserializer } from '../message/serializer.js';
-import { eventFrom } from '../payloads/event-from.js';
+import { andThen, eventFrom } from '../payloads/event-from.js';
 import { olderVersions } from '../payloads/upcast.js';
 import type { InProcessHandler } from '../transports/in-process/handlers.js';
 import { refuseExchangeable, refuseTwinEvent, type FoundHandler } from './handler-checks.js';

@@ -1,4 +1,4 @@
-import { andThen } from '../message/is-thenable.js';
+import { isThenable } from '../message/is-thenable.js';
 import { OutboxError } from '../outbox.errors.js';
 
 /** Version → what makes a payload of it one of the next version, or a promise of one. */
@@ -56,3 +56,7 @@ function isMethod(prototype: object | null, name: string): boolean {
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
 }
+
+/** At once, where the value is there; else when it is. */
+export const andThen = (value: unknown, next: (value: unknown) => unknown): unknown =>
+  isThenable(value) ? Promise.resolve(value).then(next) : next(value);
