@@ -51,7 +51,10 @@ export type { PartitionNotDone, PartitionPlan, PartitionReport, PartitionStatus 
 export type { PartitionRequest } from './partitions/request.js';
 export type { PartitionPeriod } from './store/partitions/period.js';
 
-export { OutboxEvent, type OutboxEventOptions } from './enqueue/events/outbox-event.decorator.js';
+export { OutboxEvent } from './enqueue/events/outbox-event.decorator.js';
+export type { OutboxEventOptions } from './enqueue/events/event-metadata.js';
+export type { UpcastSteps } from './payloads/event-from.js';
+export type { PayloadCheck, PayloadIssue, StandardSchema } from './payloads/standard-schema.js';
 export {
   OnOutboxEvent,
   type OnOutboxEventOptions,

@@ -96,7 +96,9 @@ const ROOMS = {
   ],
   // Which one an application has.
   'data-layers': ['options', 'transaction', 'data-layers/typeorm'],
-  enqueue: ['message', 'time', 'options', 'store', 'transports', 'observe', 'transaction', 'admin'],
+  // What an application may do with the content of its messages: checks, older versions.
+  payloads: ['message', 'options', 'observe'],
+  enqueue: ['message', 'time', 'options', 'store', 'transports', 'observe', 'transaction', 'admin', 'payloads'],
   relay: ['message', 'time', 'options', 'store', 'store/diagnose', 'store/pauses', 'transports', 'observe'],
   clean: ['time', 'options', 'store', 'store/partitions', 'observe'],
   partitions: ['message', 'options', 'store/partitions', 'observe'],
@@ -124,9 +126,7 @@ const ROOMS = {
   'transports/in-process': ['message', 'time', 'options', 'transports', 'enqueue'],
   // What stands between a relay and a transport where payloads are stored encrypted.
   encryption: ['message', 'time', 'options', 'transports'],
-  // What an application may do with the content of its messages.
-  payloads: ['message', 'options'],
-  consumer: ['message', 'options', 'payloads', 'transports', 'transports/amqp'],
+  consumer: ['message', 'options', 'transports', 'transports/amqp', 'enqueue', 'payloads'],
   nest: [
     'message',
     'time',
@@ -140,6 +140,7 @@ const ROOMS = {
     'store/mysql',
     'store/pauses',
     'admin',
+    'payloads',
     'enqueue',
     'relay',
     'encryption',
@@ -163,6 +164,7 @@ const ROOMS = {
     'doctor',
     'data-layers',
     'data-layers/drivers',
+    'payloads',
     'enqueue',
     'relay',
     'clean',
@@ -198,6 +200,7 @@ const ROOMS = {
   // Beside all: it loads the public entry point as an application does, and imports its types.
   cli: ['time', 'options', 'observe', 'doctor', 'nest', 'entry', 'inbox', 'data-layers/tables'],
   testing: [
+    'payloads',
     'message',
     'time',
     'options',
@@ -247,7 +250,6 @@ const LEAF_SEAMS = [
   'data-layers/tables/index.ts',
   'doctor/unreached.ts',
   'enqueue/atomic-write.ts',
-  'enqueue/events/event-metadata.ts',
   'enqueue/tracing.ts',
   'inbox/steps.ts',
   'message/finished.ts',

@@ -28,7 +28,7 @@ const IDIOMS = /^lib\/(?:cqrs|event-emitter|observable)\//;
 /** What an application may do with the content of its messages: checks, older versions, compression. */
 const PAYLOADS = /^lib\/payloads\//;
 const TESTS_OF_LEAVES =
-  /^test\/(?:(?:nest|unit|integration|processes)\/(?:inbox|idioms|payloads|nats|redis|sqs|mqtt|session)|contract\/transport-(?:nats|redis|sqs|mqtt)|(?:support|chaos\/\w+)\/[\w-]*(?:nats|redis|sqs|mqtt)|chaos\/processes\/(?:layer|inbox)|contract\/data-layer|integration\/data-layers\/|support\/(?:data-layer|prisma)|package\/(?:without-typeorm|fixtures\/src\/subpaths))/;
+  /^test\/(?:(?:nest|unit|integration|processes)\/(?:inbox|idioms|payloads|nats|redis|sqs|mqtt|session)|contract\/transport-(?:nats|redis|sqs|mqtt)|(?:support|chaos\/\w+)\/[\w-]*(?:nats|redis|sqs|mqtt)|chaos\/processes\/(?:layer|inbox)|contract\/data-layer|integration\/data-layers\/|support\/(?:data-layer|prisma)|package\/(?:without-typeorm|fixtures\/src\/subpaths)|types\/payloads)/;
 /** What a user imports too: a test that does so does not reach into the house. */
 const ENTRIES = Object.values(JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).exports)
   .map((targets) => targets.import?.default.replace('./dist/esm/', 'lib/'))

@@ -8,3 +8,4 @@ export {
 export type { MessageLabels } from './labels.js';
 export { receivedMessage, type BrokerContext, type ReceivedMessage } from './received-message.js';
 export { Received } from './received.decorator.js';
+export { upcast } from './upcast.js';

@@ -1,4 +1,4 @@
-import { isJson } from '../message/serializer.js';
+import { isJson, TEXT_TYPE } from '../message/serializer.js';
 import { arrivedAsGzip } from '../payloads/gzip.js';
 import { STANDARD_HEADERS } from '../transports/envelope.js';
 import { KEY_HEADER, TOMBSTONE_HEADER } from '../transports/amqp/names.js';
@@ -46,7 +46,6 @@ export interface KafkaRecord {
   readonly headers: Readonly<Record<string, unknown>>;
 }
 
-const TEXT_TYPE = /^text\//i;
 /** The standard headers, and CloudEvents in AMQP and in Kafka. */
 const PREFIXES = ['', 'cloudEvents:', 'ce_'];
 const ENCRYPTED = 'encryption-key-id';

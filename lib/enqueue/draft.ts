@@ -1,11 +1,11 @@
 import type { MessageOptions } from '../outbox-message.js';
 import { OutboxKeyMissingError, OutboxMessageError } from '../outbox.errors.js';
 import { PLAIN_MESSAGE_NAMES, type MessageSettings, type PlainMessage } from './options.js';
-import { refuse, refuseUnknown } from '../options/refuse.js';
+import { refuse, refuseUnknown, threw } from '../options/refuse.js';
+import { checkPayload } from '../payloads/check-payload.js';
 import type { EventClass, EventMetadata, HeadersInput, StoredRetry } from './events/event-metadata.js';
 import type { EventRegistry } from './events/event-registry.js';
 import { isPlainObject } from './plain-object.js';
-import { threw } from './threw.js';
 import { MAX_KEY_BYTES, MAX_VERSION, NO_TOPIC, textProblem, typeName } from '../options/text-checks.js';
 
 /** One message before it is encoded: events and plain messages look the same from here on. */
@@ -23,6 +23,8 @@ export interface Draft {
   readonly transport: string | readonly string[] | undefined;
   readonly contentType: string | undefined;
   readonly payload: unknown;
+  /** Of the event's class. Throws. */
+  readonly check: ((payload: unknown) => void) | undefined;
   /** What a plain message says about itself; the caller's options come first. */
   readonly own: MessageSettings;
 }
@@ -42,7 +44,7 @@ export function draftOf(input: unknown, settings: MessageSettings, registry: Eve
 }
 
 function fromEvent(event: object, metadata: EventMetadata, settings: MessageSettings, where: string): Draft {
-  const { type, key } = metadata;
+  const { type, key, validate } = metadata;
   const subject = `${where}Event '${type}'`;
   const valueOf = <R>(
     name: 'topic' | 'key' | 'headers' | 'options' | 'payload',
@@ -69,6 +71,7 @@ function fromEvent(event: object, metadata: EventMetadata, settings: MessageSett
     transport: settings.transport ?? metadata.transports,
     contentType: metadata.contentType,
     payload: metadata.payload === undefined ? event : valueOf('payload', metadata.payload),
+    check: validate && ((payload) => checkPayload(validate, event, payload, subject)),
     own: NOTHING,
   };
 }
@@ -93,6 +96,7 @@ function fromPlain(message: PlainMessage, settings: MessageSettings, where: stri
     transport: settings.transport ?? message.transport,
     contentType: contentType === undefined ? undefined : checked(subject, 'contentType', contentType),
     payload: message.payload,
+    check: undefined,
     own: message,
   };
 }

@@ -8,9 +8,8 @@ import {
 } from '../message/encryption.js';
 import { ENCRYPTION_OPTION, type NewMessage } from '../outbox-message.js';
 import type { Destinations } from './destinations.js';
-import { refuse } from '../options/refuse.js';
+import { refuse, threw } from '../options/refuse.js';
 import { typeName } from '../options/text-checks.js';
-import { threw } from './threw.js';
 
 const KEY_ID = /^[\x21-\x7e]{1,255}$/;
 

@@ -2,12 +2,11 @@ import { types } from 'node:util';
 import { isThenable } from '../message/is-thenable.js';
 import { OutboxError } from '../outbox.errors.js';
 import type { MessageHeaders } from '../message/headers.js';
-import { isJson, type SerializedPayload, type Serializer } from '../message/serializer.js';
+import { isJson, TEXT_TYPE, type SerializedPayload, type Serializer } from '../message/serializer.js';
 import { jsonSerializer } from '../message/json-serializer.js';
-import { refuse } from '../options/refuse.js';
+import { refuse, threw } from '../options/refuse.js';
 import { isWellFormed, typeName } from '../options/text-checks.js';
 import type { Draft } from './draft.js';
-import { threw } from './threw.js';
 
 export interface EncodedPayload {
   /** `null`: a tombstone. */
@@ -21,7 +20,6 @@ export interface EncodedPayload {
 
 /** As far as it says what its payload is. */
 type PayloadDraft = Pick<Draft, 'subject' | 'type' | 'version' | 'contentType' | 'payload'>;
-const TEXT_TYPE = /^text\//i;
 
 /**
  * Once, at enqueue: what is stored is what is published.

@@ -43,6 +43,7 @@ export function toMessage(
   const { subject, key } = draft;
   const payload = encodePayload(draft, rules.serializer);
   refuseTooLarge(payload.bytes, rules.maxPayloadBytes, subject);
+  draft.check?.(draft.payload); // after it was serialized: what a schema changes in place is not stored
   const own = headersOf(draft, payload, rules.serializer);
   const destinations = destinationsOf(draft, rules.destinations);
   const identity = identityOf(draft, settings, rules.idGenerator);

@@ -49,3 +49,4 @@ export function deserializerFor(
 /** Without parameters: `Text/CSV; charset=utf-8` is `text/csv`. */
 export const mediaType = (contentType: string): string => (contentType.split(';')[0] as string).trim().toLowerCase();
 export const isJson = (contentType: string): boolean => /[/+]json$/.test(mediaType(contentType));
+export const TEXT_TYPE = /^text\//i;

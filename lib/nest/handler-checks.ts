@@ -1,6 +1,7 @@
 import { misconfigured } from '../outbox.errors.js';
 import type { EventClass, EventMetadata } from '../enqueue/events/event-metadata.js';
 import type { OutboxMessage } from '../outbox-message.js';
+import { overlap } from '../transports/in-process/handlers.js';
 import type { OutboxHandlerContext } from '../enqueue/events/on-outbox-event.decorator.js';
 
 /** A name as it may have been before a bundler made it another one. */
@@ -101,11 +102,6 @@ export function refuseExchangeable(handler: FoundHandler, earlier: Map<string, F
     `The handlers '${twin.id}' (in ${twin.module}) and '${id}' (in ${handler.module}) of '${type}' have no id, and a bundler gives such names to classes of one name: its next build may exchange them.`,
     `Give both an id that stays, such as the ones they have now: @OnOutboxEvent(Event, { id: '${id}' }).`,
   );
-}
-
-/** A handler without a version is one of all. */
-function overlap(one: number | undefined, other: number | undefined): boolean {
-  return one === other || one === undefined || other === undefined;
 }
 
 /** Bundlers number classes of one name (`Mailer2`, `Mailer$1`). Of a minified name nothing is left. */

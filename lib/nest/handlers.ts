@@ -1,8 +1,9 @@
 import type { ModulesContainer } from '@nestjs/core';
 import type { OutboxMessage } from '../outbox-message.js';
 import { errorText } from '../observe/redact/error-text.js';
-import { isThenable } from '../message/is-thenable.js';
 import { deserializerFor, type PayloadDeserializer } from '../message/serializer.js';
+import { andThen, eventFrom } from '../payloads/event-from.js';
+import { olderVersions } from '../payloads/upcast.js';
 import type { InProcessHandler } from '../transports/in-process/handlers.js';
 import { refuseExchangeable, refuseTwinEvent, type FoundHandler } from './handler-checks.js';
 import { HandlerSearch } from './handler-search.js';
@@ -26,9 +27,11 @@ export function addHandlers(modules: ModulesContainer, { handlers, options, inst
     for (const handler of search.look(refused)) {
       try {
         refuseTwinEvent(handler, first);
-        refuseExchangeable(handler, ofType);
         checkRouting([handler], outboxes);
-        handlers.add(bindHandler(handler, readers));
+        for (const version of [...olderVersions(handler.metadata?.upcast), handler.version]) {
+          refuseExchangeable({ ...handler, version }, ofType);
+          handlers.add(bindHandler({ ...handler, version }, readers));
+        }
       } catch (error) {
         refused(error);
       }
@@ -47,51 +50,16 @@ export function addHandlers(modules: ModulesContainer, { handlers, options, inst
 
 /** Makes events of payloads and calls the method with them; at once, where nothing of that takes time. */
 export function bindHandler(handler: FoundHandler, readers: readonly PayloadDeserializer[]): InProcessHandler {
-  return {
-    id: handler.id,
-    module: handler.module,
-    type: handler.type,
-    version: handler.version,
-    call: (message, context) =>
-      then(toEvent(handler, message, readers), (event) => handler.call(event, message, context)),
-  };
+  const call: InProcessHandler['call'] = (message, context) =>
+    andThen(toEvent(handler, message, readers), (event) => handler.call(event, message, context));
+  return { ...handler, call };
 }
-
-const then = (value: unknown, next: (value: unknown) => unknown): unknown =>
-  isThenable(value) ? Promise.resolve(value).then(next) : next(value);
 
 function toEvent(handler: FoundHandler, message: OutboxMessage, readers: readonly PayloadDeserializer[]): unknown {
   const bytes = message.payload;
   if (bytes === null) return null;
   const reader = deserializerFor(readers, message.contentType);
-  return then(reader === undefined ? bytes : reader.deserialize(bytes, message), (payload) =>
-    revived(handler, payload),
+  return andThen(reader === undefined ? bytes : reader.deserialize(bytes, message), (payload) =>
+    eventFrom(payload, message.version, handler),
   );
-}
-
-function revived({ metadata, eventClass }: FoundHandler, payload: unknown): unknown {
-  if (metadata?.revive !== undefined) return metadata.revive(payload);
-  if (eventClass === undefined || !isRecord(payload)) return payload;
-  const { prototype } = eventClass;
-  const event = Object.create(prototype) as Record<string, unknown>;
-  for (const [name, value] of Object.entries(payload)) {
-    if (!(name in prototype)) event[name] = value;
-    // A key `__proto__` in a payload must stay a key, and calls no setter.
-    else if (!isMethod(prototype, name))
-      Object.defineProperty(event, name, { value, writable: true, enumerable: true, configurable: true });
-  }
-  return event;
-}
-
-/** A handler calls `event.isPaid()`, and whoever wrote the payload does not choose what that is. Calls no getter. */
-function isMethod(prototype: object | null, name: string): boolean {
-  for (let at = prototype; at !== null; at = Object.getPrototypeOf(at) as object | null) {
-    const found = Object.getOwnPropertyDescriptor(at, name);
-    if (found !== undefined) return typeof found.value === 'function';
-  }
-  return false;
-}
-
-function isRecord(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
 }

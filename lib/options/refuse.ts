@@ -1,4 +1,5 @@
 import { didYouMean } from './did-you-mean.js';
+import { errorCopy } from '../observe/redact/error-text.js';
 import { OutboxMessageError, type OutboxErrorCode } from '../outbox.errors.js';
 
 export function refuseUnknown(given: object, known: readonly string[], subject: string): void {
@@ -17,4 +18,9 @@ export function refuse(
   hint?: string,
 ): never {
   throw new OutboxMessageError(code, `${subject}: ${problem}.`, hint === undefined ? {} : { hint });
+}
+
+/** The one way out for what a function of the application throws over what it was given, which the caller gets as the cause. */
+export function threw(code: OutboxErrorCode, text: string, error: unknown, given: unknown): OutboxMessageError {
+  return new OutboxMessageError(code, text, { cause: errorCopy(error, [given]) });
 }

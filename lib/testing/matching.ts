@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { inspect, isDeepStrictEqual, types } from 'node:util';
 import { eventMetadata, type EventClass } from '../enqueue/events/event-metadata.js';
+import { isRecord } from '../payloads/event-from.js';
 import type { MessageHeaders } from '../outbox-message.js';
 
 /** A message as tests see it. */
@@ -25,8 +26,8 @@ export type Wanted = EventClass | string;
  * @param json `actual` was JSON: dates and instances are expected as JSON makes them
  */
 export function matches(actual: unknown, expected: unknown, json: boolean): boolean {
-  const wanted = json && !isPlain(expected) ? asJson(expected) : expected;
-  if (!isPlain(wanted)) return isDeepStrictEqual(actual, wanted);
+  const wanted = json && !isRecord(expected) ? asJson(expected) : expected;
+  if (!isRecord(wanted)) return isDeepStrictEqual(actual, wanted);
   if (typeof actual !== 'object' || actual === null) return false;
   return Object.entries(wanted).every(([key, value]) => matches((actual as Record<string, unknown>)[key], value, json));
 }
@@ -65,9 +66,6 @@ function typeOf(wanted: Wanted): { type: string; version: number | undefined } {
   return metadata;
 }
 
-function isPlain(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
-}
 /** Events as expectations: their fields count, not their class, unless they write themselves. */
 function plain(value: unknown): unknown {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { inspect } from 'node:util';
+import type { EventClass } from '../enqueue/events/event-metadata.js';
 import { OutboxDispatcher } from '../relay/dispatcher.js';
 import type { RunReport } from '../relay/contracts.js';
 import { decodeHeaders } from '../message/headers.js';
@@ -123,11 +124,11 @@ export class OutboxTesting {
   }
 
   /** Asserts that a message of this class or type was enqueued whose payload has these fields, as JSON makes them. @returns it */
-  expectEnqueued<T>(wanted: EventLike<T> | string, payload?: Partial<T>): RecordedMessage {
+  expectEnqueued<T>(wanted: EventClass<T> | string, payload?: Partial<T>): RecordedMessage {
     return expectOne('enqueued', this.enqueued(), wanted as Wanted, payload);
   }
   /** The same of what was published: call `drain()` first. */
-  expectPublished<T>(wanted: EventLike<T> | string, payload?: Partial<T>): RecordedMessage {
+  expectPublished<T>(wanted: EventClass<T> | string, payload?: Partial<T>): RecordedMessage {
     return expectOne('published', this.published(), wanted as Wanted, payload, leftText(this.overrides.own.left.size));
   }
 
@@ -147,9 +148,6 @@ export class OutboxTesting {
     return recorded(message, transport, headers === null ? {} : decodeHeaders(headers), bytes);
   }
 }
-
-// eslint-disable-next-line typescript/no-unsafe-function-type
-type EventLike<T> = Function & { readonly prototype: T };
 
 function leftText(left: number): string {
   if (left === 0) return '';

@@ -39,7 +39,7 @@ describe('the page of options', () => {
     ['lib/transports/mqtt/options.ts', 'MqttMessageOptions', 4],
     ['lib/transports/nest-client/client-proxy.ts', 'ClientProxyOptions', 5],
     ['lib/transports/in-process/in-process.ts', 'InProcessOptions', 1],
-    ['lib/enqueue/events/outbox-event.decorator.ts', 'OutboxEventOptions', 11],
+    ['lib/enqueue/events/event-metadata.ts', 'OutboxEventOptions', 11],
     ['lib/enqueue/options.ts', 'MessageSettings', 8],
     ['lib/enqueue/options.ts', 'EnqueueOptions', 1],
     ['lib/enqueue/options.ts', 'PlainMessage', 5],

@@ -28,6 +28,22 @@ const quoting = (what: unknown): Error =>
 class Throwing {
   readonly card = CANARY.payload;
 }
+@OutboxEvent<Refused>({
+  type: 'refused',
+  validate: (event) => [{ ...quoting(event), path: ['card'] }],
+})
+class Refused {
+  readonly card = CANARY.payload;
+}
+@OutboxEvent<Checked>({
+  type: 'checked',
+  validate: (event) => {
+    throw quoting(event);
+  },
+})
+class Checked {
+  readonly card = CANARY.payload;
+}
 class NotSerializable {
   readonly card = CANARY.payload;
   toJSON(): unknown {
@@ -53,6 +69,8 @@ export async function failingEnqueues(outbox: OutboxService, dataSource: DataSou
     'no event': () => enqueue(new Undecorated()),
     'no message': () => enqueue([[secretPayload()]] as never),
     'key function throws': () => enqueue(new Throwing()),
+    'validate refuses': () => enqueue(new Refused()),
+    'validate throws': () => enqueue(new Checked()),
     'toJSON throws': () => enqueue(secret({ payload: new NotSerializable() })),
     'a BigInt': () => enqueue(secret({ payload: { card: CANARY.payload, n: 1n } })),
     'text that is no JSON': () =>

@@ -1,5 +1,7 @@
-import type { HeaderValue, MessageHeaders, MessageOptions, OutboxMessage } from '../../outbox-message.js';
-import type { Classifier } from '../../outbox.options.js';
+import type { HeaderValue, MessageOptions, OutboxMessage } from '../../outbox-message.js';
+import type { Classifier, RetryOptions } from '../../outbox.options.js';
+import type { UpcastSteps } from '../../payloads/event-from.js';
+import type { PayloadCheck } from '../../payloads/standard-schema.js';
 import { eventClasses, noteEventClass, type EventClass } from './event-twins.js';
 
 export { eventClasses, type EventClass };
@@ -26,24 +28,64 @@ export interface StoredRetry {
   readonly onDead?: 'block' | 'skip';
 }
 
+export interface OutboxEventOptions<T> {
+  /** Names the event in each message. Use a stable name, not the class's, which changes with a refactoring. */
+  type: string;
+  /** Says where the transport sends the message. Default: `type`. */
+  topic?: string | ((event: T) => string);
+  /** Orders messages with the same key. `null` leaves a message unordered. If omitted, all messages of the class are unordered. */
+  key?: ((event: T) => string | null) | null;
+  /** Sets the headers of the message. */
+  headers?: HeadersInput | ((event: T) => HeadersInput);
+  /** Is the version of the payload's shape. Type and version together belong to one class. Default: 1. */
+  version?: number;
+  /** Names the transport, or several: each gets a message. Default: the module's default transport. */
+  transport?: string | readonly string[];
+  /** Sets settings of one broker, by its kind: `{ kafka: { partition: 3 } }`. */
+  options?: MessageOptions | ((event: T) => MessageOptions);
+  /**
+   * Overrides the module's `retry` for messages of this class, within the bounds of its options.
+   *
+   * `initial` is at most 1 h, `max` at most 7 d, `maxAge` at least 1 s. An `initial` below 100 ms or a `max` below 1 s
+   * counts only where the module's is below, too. All members but `classify` are stored with each message, so that `backoff` cannot
+   * be a function here. `classify` counts in every process that has loaded the class. When it returns `undefined`, the module's
+   * `classify` decides.
+   */
+  retry?: Omit<RetryOptions, 'backoff' | 'errorHistory'> & { backoff?: 'exponential' | 'fixed' };
+  /** Overrides the module's `onDead` for messages of this class. */
+  onDead?: 'block' | 'skip';
+  /** Says how the payload is encoded. Default: the serializer's, or `application/octet-stream` for bytes. */
+  contentType?: string;
+  /** Returns the value that is serialized instead of the event itself. */
+  payload?: (event: T) => unknown;
+  /**
+   * Checks each event at enqueue: a [Standard Schema](https://standardschema.dev) of what is serialized (zod, valibot), or a function of
+   * the event that throws or returns a list of issues. Both are synchronous. What a schema makes of the payload is not stored.
+   */
+  validate?: PayloadCheck<T>;
+  /**
+   * Turns payloads of older versions into the current one, by a step from each version to the next, such as `{ 1: (old) => … }`. Handlers
+   * of the class then get these messages, too. A step may return a promise. What it throws is a failure of the message.
+   */
+  upcast?: UpcastSteps;
+  /** Turns a deserialized payload into an event, or a promise of it, for `@OnOutboxEvent` handlers. */
+  revive?: (payload: unknown) => T | Promise<T>;
+}
+
+type Given = 'headers' | 'options' | 'contentType' | 'payload' | 'validate' | 'upcast' | 'revive';
+type AsGiven<T> = { readonly [Name in Given]: OutboxEventOptions<T>[Name] | undefined };
 /** What `@OutboxEvent` left on a class: checked, durations in milliseconds. */
-export interface EventMetadata<T = object> {
+export interface EventMetadata<T = object> extends AsGiven<T> {
   readonly type: string;
   readonly version: number;
   readonly topic: string | ((event: T) => string);
   /** `undefined`: events of this class are unordered. */
   readonly key: ((event: T) => string | null) | undefined;
-  readonly headers: MessageHeaders | ((event: T) => HeadersInput) | undefined;
   /** Names; `undefined`: the default transport. */
   readonly transports: readonly string[] | undefined;
-  readonly options: MessageOptions | ((event: T) => MessageOptions) | undefined;
   readonly retry: StoredRetry | undefined;
   /** Not stored with a message: found by type and version, see {@link classifierFor}. */
   readonly classify: Classifier | undefined;
-  readonly contentType: string | undefined;
-  readonly payload: ((event: T) => unknown) | undefined;
-  /** Makes an event of a deserialized payload, for handlers in this process. */
-  readonly revive: ((payload: unknown) => T | Promise<T>) | undefined;
 }
 
 /** Own property only: a subclass is another event and says so itself. */

@@ -13,50 +13,16 @@ import {
   type Rule,
 } from '../../options/rules.js';
 import { MAX_VERSION, NO_TOPIC } from '../../options/text-checks.js';
-import type { MessageOptions } from '../../outbox-message.js';
-import type { RetryOptions } from '../../outbox.options.js';
+import { aPayloadCheck, NO_CHECK } from '../../payloads/standard-schema.js';
+import { upcastProblems } from '../../payloads/upcast.js';
 import {
   CIRCULAR_IMPORT,
   eventMetadata,
   setEventMetadata,
   type EventClass,
-  type HeadersInput,
+  type OutboxEventOptions,
   type StoredRetry,
 } from './event-metadata.js';
-
-export interface OutboxEventOptions<T> {
-  /** Names the event in each message. Use a stable name, not the class's, which changes with a refactoring. */
-  type: string;
-  /** Says where the transport sends the message. Default: `type`. */
-  topic?: string | ((event: T) => string);
-  /** Orders messages with the same key. `null` leaves a message unordered. If omitted, all messages of the class are unordered. */
-  key?: ((event: T) => string | null) | null;
-  /** Sets the headers of the message. */
-  headers?: HeadersInput | ((event: T) => HeadersInput);
-  /** Is the version of the payload's shape. Type and version together belong to one class. Default: 1. */
-  version?: number;
-  /** Names the transport, or several: each gets a message. Default: the module's default transport. */
-  transport?: string | readonly string[];
-  /** Sets settings of one broker, by its kind: `{ kafka: { partition: 3 } }`. */
-  options?: MessageOptions | ((event: T) => MessageOptions);
-  /**
-   * Overrides the module's `retry` for messages of this class, within the bounds of its options.
-   *
-   * `initial` is at most 1 h, `max` at most 7 d, `maxAge` at least 1 s. An `initial` below 100 ms or a `max` below 1 s
-   * counts only where the module's is below, too. All members but `classify` are stored with each message, so that `backoff` cannot
-   * be a function here. `classify` counts in every process that has loaded the class. When it returns `undefined`, the module's
-   * `classify` decides.
-   */
-  retry?: Omit<RetryOptions, 'backoff' | 'errorHistory'> & { backoff?: 'exponential' | 'fixed' };
-  /** Overrides the module's `onDead` for messages of this class. */
-  onDead?: 'block' | 'skip';
-  /** Says how the payload is encoded. Default: the serializer's, or `application/octet-stream` for bytes. */
-  contentType?: string;
-  /** Returns the value that is serialized instead of the event itself. */
-  payload?: (event: T) => unknown;
-  /** Turns a deserialized payload into an event, or a promise of it, for `@OnOutboxEvent` handlers. */
-  revive?: (payload: unknown) => T | Promise<T>;
-}
 
 /**
  * Makes a class an event that `OutboxService.enqueue` takes. The functions' parameter is inferred from the class:
@@ -72,6 +38,7 @@ export function OutboxEvent<T extends object>(
     if (eventMetadata(target) !== undefined) refuseOptions(place, ['the class has an @OutboxEvent already']);
     resolveFactory({ ...TABLE, factory: place }, options as unknown as OutboxEventOptions<object>);
     const { key, transport, version = 1, retry, onDead, ...rest } = options;
+    // Each member, also where it is not there: what each enqueue reads is of one shape for all classes.
     setEventMetadata<T>(target, {
       type: rest.type,
       version,
@@ -84,6 +51,8 @@ export function OutboxEvent<T extends object>(
       classify: retry?.classify,
       contentType: rest.contentType,
       payload: rest.payload,
+      validate: rest.validate,
+      upcast: rest.upcast,
       revive: rest.revive,
     });
   };
@@ -110,9 +79,15 @@ const TABLE: Omit<FactoryTable<OutboxEventOptions<object>>, 'factory'> = {
     onDead: row(onDead),
     contentType: row(aName),
     payload: row(aFunction),
+    validate: row(aPayloadCheck),
+    upcast: row(anObject),
     revive: row(aFunction),
   },
-  across: (options) => ('topic' in options && options.topic === undefined ? [`topic ${NO_TOPIC}`] : []),
+  across: (options) => [
+    ...('topic' in options && options.topic === undefined ? [`topic ${NO_TOPIC}`] : []),
+    ...('validate' in options && options.validate === undefined ? [`validate ${NO_CHECK}`] : []),
+    ...upcastProblems(options.upcast, options.version),
+  ],
 };
 
 function storedRetry(

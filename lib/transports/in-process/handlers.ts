@@ -39,7 +39,7 @@ export class InProcessHandlers {
 }
 
 /** What ran, and what runs, is known by the id alone: of two handlers of one message the second would never be called. */
-function overlap(one: number | undefined, other: number | undefined): boolean {
+export function overlap(one: number | undefined, other: number | undefined): boolean {
   return one === other || one === undefined || other === undefined;
 }
 

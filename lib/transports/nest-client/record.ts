@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { isJson } from '../../message/serializer.js';
+import { isJson, TEXT_TYPE } from '../../message/serializer.js';
 import type { OutboxMessage, RabbitMqMessageOptions } from '../../outbox-message.js';
 import { OutboxMessageError } from '../../outbox.errors.js';
 import { createEnvelope, type Headers } from '../envelope.js';
@@ -8,8 +8,6 @@ import { createEncoder } from '../rabbitmq/message.js';
 
 /** How a message becomes the `data` of `client.emit(pattern, data)`. */
 export type RecordOption = 'auto' | 'kafka' | 'rmq' | 'plain' | ((message: OutboxMessage) => unknown);
-
-const TEXT_TYPE = /^text\//i;
 
 /** JSON is parsed back, because Nest wraps `data` in a JSON packet of its own; text stays text, the rest, and ciphertext, bytes. */
 export function parsedPayload(message: OutboxMessage): unknown {
