@@ -52,7 +52,7 @@ function ofPayload(transport: string, has: number, given: number): Finding {
   const text = `max_payload of the server is ${has} bytes, and nats() takes messages of up to ${given}.`;
   const evidence = { transport, maxPayloadBytes: has };
   const follows = 'enqueue accepts a message between them, which dies at its first try.';
-  const fix = `Give nats() maxPayloadBytes: ${has}, or raise max_payload of the server.`;
+  const fix = `Give nats() maxPayloadBytes: ${has}, or raise max_payload of the server and restart the relays.`;
   return found('payload-limit', 'warning', { text, evidence }, follows, fix);
 }
 

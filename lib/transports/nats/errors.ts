@@ -39,6 +39,10 @@ export const refused = (subject: string, errorCode: number, text: string): NatsP
     errorCode,
   );
 
+/** A replica that has not stored it yet, or a stream that kept nothing of it. */
+export const inDoubt = (subject: string): NatsPublishError =>
+  new NatsPublishError('refused', `The stream of "${subject}" knows the message id, and has no message of it.`);
+
 export const subjectName = (subject: string): string => `subject "${subject}"`;
 
 const FINAL: FailureCause = { fault: 'message', final: true };
@@ -49,7 +53,6 @@ const OF_THE_STREAM = [10060, 10109, 10118].map(String);
 const OF_JETSTREAM: FailureTable = failureTable(
   [OF_DESTINATION, OF_THE_STREAM],
   [FINAL, ['10054', '10097']], // larger than the stream's max_msg_size; headers above 64 KiB
-  [CAUSE.suspicious, ['10158']], // the same id is being stored at this moment
   [CAUSE.transport, ['10039', '10076']], // no JetStream
 );
 

@@ -19,13 +19,15 @@ export function judgeStream({ config, state }: StreamFacts, around: Surroundings
     ...{ messages: state.messages, consumers: state.consumer_count },
   };
   const problems: Finding[] = [];
-  const says = (severity: 'note' | 'warning', [code, text, consequence, fix]: Judgement): unknown =>
+  const says = (severity: 'note' | 'warning' | 'error', [code, text, consequence, fix]: Judgement): unknown =>
     problems.push(found(code, severity, { text: `The stream ${name} ${text}.`, evidence }, consequence, fix));
   if (deduplicate && window < Math.max(TAKE_OVER, outage ?? 0))
     says(window < TAKE_OVER ? 'warning' : 'note', shortWindow(name, window));
   if (retention === 'interest' && state.consumer_count === 0) says('warning', NO_INTEREST);
   if (storage === 'memory') says('warning', IN_MEMORY);
-  if (discard === 'old' && (config.max_msgs > 0 || config.max_bytes > 0)) says('note', dropsOld(name));
+  if (config.no_ack === true) says('error', noAnswer(name));
+  const ofSubjects = config.max_msgs_per_subject > 0 && config.discard_new_per_subject !== true;
+  if (ofSubjects || (discard === 'old' && (config.max_msgs > 0 || config.max_bytes > 0))) says('note', dropsOld(name));
   const text = `The stream ${name} takes messages: ${storage}, replicas ${replicas}.`;
   return problems.length > 0 ? problems : [isOk('stream', text, evidence)];
 }
@@ -50,11 +52,17 @@ const IN_MEMORY: Judgement = [
   'What was published is lost when its servers restart.',
   'Make another stream with --storage=file.',
 ];
+const noAnswer = (name: string): Judgement => [
+  'no-answer',
+  'answers nothing',
+  'No message counts as published: each is sent again, and stored again once the window is over.',
+  `nats stream edit ${name} --ack`,
+];
 const dropsOld = (name: string): Judgement => [
   'drops-old',
-  'drops its oldest messages when it is full',
+  'drops its oldest messages when it, or a subject of it, is full',
   'A consumer that is late does not get them.',
-  `nats stream edit ${name} --discard=new: a full stream refuses messages then, and they wait in the outbox.`,
+  `nats stream edit ${name} --discard=new, and --discard-per-subject if it has --max-msgs-per-subject: a full stream refuses messages then, and they wait in the outbox.`,
 ];
 
 /** Milliseconds in which a message is sent again where nothing else is broken: a publish, a lease, and some tries. */

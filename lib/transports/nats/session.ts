@@ -2,19 +2,13 @@ import { abortable } from '../abortable.js';
 import { askBeforeWrites } from '../ask-before-writes.js';
 import type { BrokerSession, Send, SessionEvents } from '../session/session.js';
 import { openConnection, type NatsMessage, type NatsModule, type OpenedConnection } from './client.js';
-import { denied, noStream, notEncodable, refused, type NatsPublishError } from './errors.js';
+import { denied, inDoubt, noStream, notEncodable, refused, type NatsPublishError } from './errors.js';
 import type { NatsEncoder } from './message.js';
 import type { NatsSettings } from './options.js';
 
 interface Pending {
   readonly send: Send;
   readonly subject: string;
-}
-/** What a stream answers to a publish. */
-interface PubAck {
-  readonly stream?: unknown;
-  readonly seq?: unknown;
-  readonly error?: { readonly err_code: number; readonly description: string };
 }
 
 /**
@@ -27,15 +21,12 @@ export class NatsSession implements BrokerSession {
   private readonly pending = new Map<string, Pending>();
   private sent = 0;
   private isOver = false;
-  private readonly maxPayload: number;
 
   private constructor(
     private readonly opened: OpenedConnection,
     private readonly events: SessionEvents,
     private readonly encode: NatsEncoder,
-  ) {
-    this.maxPayload = opened.connection.info?.max_payload ?? Infinity;
-  }
+  ) {}
 
   static async open(
     nats: NatsModule,
@@ -48,7 +39,8 @@ export class NatsSession implements BrokerSession {
     const session = new NatsSession(opened, events, encode);
     try {
       session.listen();
-      await session.isHeard(signal);
+      // Until the server has the subscription; a login may have no right to it.
+      await abortable(opened.connection.flush(), signal);
       return session;
     } catch (error) {
       session.destroy();
@@ -78,8 +70,8 @@ export class NatsSession implements BrokerSession {
     const token = String((this.sent += 1));
     try {
       const { subject, payload, headers, bytes } = this.encode(send.message);
-      if (bytes > this.maxPayload)
-        throw notEncodable(`${bytes} bytes are more than the server's max_payload, ${this.maxPayload}`);
+      const most = this.opened.connection.info?.max_payload ?? Infinity;
+      if (bytes > most) throw notEncodable(`${bytes} bytes are more than the server's max_payload, ${most}`);
       this.pending.set(token, { send, subject });
       this.opened.connection.publish(subject, payload, { reply: `${this.opened.inbox}.${token}`, headers });
     } catch (error) {
@@ -98,16 +90,10 @@ export class NatsSession implements BrokerSession {
     void connection.closed().then((error) => this.lost(error ?? serverClosed('The server closed the connection.')));
   }
 
-  /** Until the server has the subscription; a login may have no right to it. */
-  private async isHeard(signal: AbortSignal): Promise<void> {
-    await abortable(this.opened.connection.flush(), signal);
-  }
-
   private async watch(): Promise<void> {
     for await (const { type, error } of this.opened.connection.status()) {
       if (type === 'staleConnection') this.lost(new Error('The server answers no pings.'));
-      if (type === 'error' && error !== undefined)
-        this.denied(error as Error & { operation?: string; subject?: string });
+      if (type === 'error' && error !== undefined) this.said(error);
     }
   }
 
@@ -129,9 +115,10 @@ export class NatsSession implements BrokerSession {
     else pending.send.refused(result);
   }
 
-  /** The server names no message: it answers one after the other, so that it is the first one to this subject. */
-  private denied({ operation, subject }: { operation?: string; subject?: string }): void {
-    if (operation !== 'publish') return;
+  /** A right is denied; the server names no message, and answers one after the other: it is the first one to this subject. */
+  private said(error: Error & { operation?: string; subject?: string }): void {
+    if (error.operation === undefined) return this.lost(error);
+    const subject = error.subject?.replace(/\\([\\"])/g, '$1'); // quoted by the server
     for (const [token, pending] of this.pending) {
       if (pending.subject !== subject) continue;
       this.pending.delete(token);
@@ -150,18 +137,19 @@ const serverClosed = (text: string): Error => Object.assign(new Error(text), { c
 
 const TAKEN = Symbol('taken');
 
-/** @returns `undefined`: it is no answer of JetStream */
+/** @returns `undefined`: it is no answer of JetStream; an error of JetStream has a number */
 function readAck(message: NatsMessage, subject: string): typeof TAKEN | NatsPublishError | undefined {
   if (message.data.length === 0) return message.headers?.code === 503 ? noStream(subject) : undefined;
-  const { stream, seq, error } = parsed(message) as PubAck;
-  if (error !== undefined) {
-    const { err_code, description } = Object(error) as NonNullable<PubAck['error']>;
-    return refused(subject, err_code, String(description));
-  }
-  return typeof stream === 'string' && stream !== '' && typeof seq === 'number' && seq > 0 ? TAKEN : undefined;
+  const { stream, seq, duplicate, error } = parsed(message);
+  const { err_code, description } = Object(error) as { err_code?: unknown; description?: unknown };
+  if (typeof err_code === 'number') return refused(subject, err_code, String(description));
+  if (typeof stream !== 'string' || stream === '' || typeof seq !== 'number') return undefined;
+  if (seq > 0) return TAKEN;
+  return seq === 0 && duplicate === true ? inDoubt(subject) : undefined;
 }
 
-function parsed(message: NatsMessage): object {
+/** What a stream answers to a publish, or whatever it is. */
+function parsed(message: NatsMessage): { readonly [name in 'stream' | 'seq' | 'duplicate' | 'error']?: unknown } {
   try {
     return Object(JSON.parse(message.string())) as object;
   } catch {

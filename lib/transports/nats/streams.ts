@@ -14,11 +14,11 @@ export interface StreamFacts {
     readonly num_replicas: number;
     /** Nanoseconds. */
     readonly duplicate_window: number;
-    /** Nanoseconds; 0: no limit. */
-    readonly max_age: number;
     readonly max_msgs: number;
     readonly max_bytes: number;
-    readonly sealed?: boolean;
+    readonly max_msgs_per_subject: number;
+    readonly discard_new_per_subject?: boolean;
+    readonly no_ack?: boolean;
   };
   readonly state: { readonly messages: number; readonly bytes: number; readonly consumer_count: number };
 }

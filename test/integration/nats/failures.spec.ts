@@ -106,19 +106,28 @@ describeWith('nats', 'whose fault it is what JetStream says', () => {
     expect(await observer.depth(topic)).toBe(3);
   });
 
+  it('a stream that knows the id and kept nothing answers all the same: it is put off, and the connection stays', async () => {
+    const topic = await observer.stream({ retention: 'interest' as never });
+    const [transport, message] = [await open(), contractMessage({ topic })];
+    expectAllOk(await publish(transport, [message]));
+    expect(await publish(transport, [message])).toEqual([{ ...waits(topic, 'refused'), certain: undefined }]);
+    expect(transport.health!()).toEqual({ up: true, state: 'connected' });
+  });
+
   it('somebody else who answers is no stream: what the stream says counts, and nothing else', async () => {
     const topic = await observer.stream();
     const [lost, transport] = [observer.unusedName(), await open()];
     for (const subject of [topic, lost])
       observer.connection.subscribe(subject, {
-        callback: (_, message) => void message.respond('{"stream":"","seq":1,"answer":42}'),
+        callback: (_, message) => void message.respond('{"stream":"","seq":1,"error":{"message":"no"}}'),
       });
     await observer.connection.flush();
     expect(await publishAmong(transport, { topic })).toEqual({ ok: true });
     const end = [lost, good].map((each) => contractMessage({ topic: each }));
     const [silent, taken] = await publish(transport, end, 1_000);
     expect(taken).toEqual({ ok: true });
-    expect(silent).toMatchObject({ blame: 'transport', suspect: 'destination', destination: `subject "${lost}"` });
+    const [error, destination] = [{ code: 'PUBLISH_TIMEOUT' }, `subject "${lost}"`];
+    expect(silent).toMatchObject({ blame: 'transport', suspect: 'destination', destination, error });
     // It has left the process, so the connection stays.
     expect(transport.health!()).toEqual({ up: true, state: 'connected' });
   });

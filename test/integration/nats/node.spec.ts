@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
 import { nkeyAuthenticator, nkeys, type ConnectionOptions } from '@nats-io/transport-node';
 import type { Finding, OutboxTransport } from '../../../lib/index.js';
 import { nats, type NatsOptions } from '../../../lib/transports/nats/index.js';
@@ -90,12 +92,32 @@ describeUnlessMissing(missing, 'nats() and a server of its own', () => {
   it('a right that a login lacks is of the subject; others get through', async () => {
     const topic = await observer.stream();
     await observer.edit(topic, { subjects: [topic, 'may.>'] });
-    const results = await publish(await open({ user: 'some' }), [to('may.a'), to(topic), to('may.b'), to(topic)]);
+    const results = await publish(await open({ user: 'some' }), [
+      ...[to('may.a'), to(topic), to('may.b'), to(topic), to('not."a\\')],
+    ]);
     const error = expect.objectContaining({ reason: 'denied' });
     const where = { suspect: 'destination', destination: `subject "${topic}"`, certain: true };
     const denied = { ok: false, blame: 'transport', error, ...where };
-    expect(results).toEqual([{ ok: true }, denied, { ok: true }, denied]);
+    const quoted = { ...denied, destination: 'subject "not."a\\"' };
+    expect(results).toEqual([{ ok: true }, denied, { ok: true }, denied, quoted]);
     await observer.edit(topic, { subjects: [topic] });
+  });
+
+  it('what the server says before it closes is told', async () => {
+    const expiring = createServer((socket) => {
+      socket.on('error', () => undefined);
+      socket.on('data', (data) => {
+        if (data.includes('PING')) socket.write('PONG\r\n'.repeat(data.toString().split('PING').length - 1));
+        if (data.includes('HPUB')) socket.write("-ERR 'User Authentication Expired'\r\n");
+      });
+      socket.write('INFO {"version":"2.9.10","headers":true,"max_payload":1048576}\r\n');
+    });
+    await once(expiring.listen(0, '127.0.0.1'), 'listening');
+    const { port } = expiring.address() as AddressInfo;
+    const [result] = await publish(await open({ servers: `127.0.0.1:${port}`, user: 'all' }), [to('orders')]);
+    const message = 'The connection to NATS was lost or refused (UserAuthenticationExpiredError).';
+    expect(result).toMatchObject({ ok: false, blame: 'transport', error: { message } });
+    expiring.close();
   });
 
   it('an account that is full charges nobody, and goes on when there is room', async () => {
@@ -174,8 +196,9 @@ describeUnlessMissing(missing, 'nats() and a server of its own', () => {
       max_msgs: 10,
       duplicate_window: 1e9,
     });
-    const short = await observer.stream();
-    const strong = await observer.stream({ duplicate_window: 7_200e9, discard: 'new' as never });
+    const perSubject = { discard: 'new' as never, max_msgs_per_subject: 1 };
+    const short = await observer.stream({ no_ack: true, ...perSubject });
+    const strong = await observer.stream({ duplicate_window: 7_200e9, ...perSubject, discard_new_per_subject: true });
     const all = await findings([nowhere, weak, short, strong]);
     expect(codes(all)).toEqual([
       ...[
@@ -187,7 +210,7 @@ describeUnlessMissing(missing, 'nats() and a server of its own', () => {
         'ok destination',
       ],
       ...['warning duplicate-window', 'warning no-interest', 'warning memory-storage', 'note drops-old'],
-      ...['note duplicate-window', 'ok stream'],
+      ...['note duplicate-window', 'error no-answer', 'note drops-old', 'ok stream'],
     ]);
     expect(all.find(({ code }) => code === 'duplicate-window')).toMatchObject({
       text: `The stream ${weak} knows a message again for 1s.`,
