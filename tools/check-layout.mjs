@@ -96,7 +96,7 @@ const ROOMS = {
   ],
   // Which one an application has.
   'data-layers': ['options', 'transaction', 'data-layers/typeorm'],
-  // What an application may do with the content of its messages: checks, older versions.
+  // What an application may do with the content of its messages: checks, older versions, compression.
   payloads: ['message', 'options', 'observe'],
   enqueue: ['message', 'time', 'options', 'store', 'transports', 'observe', 'transaction', 'admin', 'payloads'],
   relay: ['message', 'time', 'options', 'store', 'store/diagnose', 'store/pauses', 'transports', 'observe'],
@@ -242,7 +242,7 @@ const PACKAGES = {
  */
 const LEAVES = [
   ...['cli', 'consumer', 'cqrs', 'doctor', 'event-emitter', 'inbox', 'observable', 'otel', 'prometheus', 'terminus'],
-  ...['payloads', 'testing'],
+  'testing',
 ];
 const CONTRACTS = /^lib\/testing\/(?:store|transport)-contract\//;
 const LEAF_SEAMS = [
@@ -255,7 +255,6 @@ const LEAF_SEAMS = [
   'message/finished.ts',
   'message/headers.ts',
   'message/is-observable.ts',
-  'message/json-serializer.ts',
   'message/uuid-v7.ts',
   'nest/enqueue-only.ts',
   'nest/overrides.ts',
