@@ -1,4 +1,4 @@
-import { didYouMean } from '../options/did-you-mean.js';
+import { meantHint } from '../options/did-you-mean.js';
 import { OutboxMessageError } from '../outbox.errors.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import type { TransportLimits } from '../transports/transport.js';
@@ -48,14 +48,8 @@ export function numberOf(name: string, ids: ReadonlyMap<string, number>, subject
 }
 
 function unknown(name: unknown, known: readonly string[], subject: string): never {
-  const meant = typeof name === 'string' ? didYouMean(name, known) : undefined;
-  throw new OutboxMessageError(
-    'UNKNOWN_TRANSPORT',
-    `${subject}: there is no transport '${String(name).slice(0, 100)}'.`,
-    {
-      hint: meant === undefined ? `Known are: ${known.join(', ')}.` : `Did you mean '${meant}'?`,
-    },
-  );
+  const text = `${subject}: there is no transport '${String(name).slice(0, 100)}'.`;
+  throw new OutboxMessageError('UNKNOWN_TRANSPORT', text, { hint: meantHint(name, known) });
 }
 
 /** What makes a message unfit for a transport, or `undefined`. Here and not at publish time, when nobody can correct it. */

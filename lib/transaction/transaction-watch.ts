@@ -11,6 +11,8 @@ export interface DriverConnection {
   getTransactionStatus?(): unknown;
   /** Of pg: nothing is on its way. */
   readonly readyForQuery?: boolean;
+  /** Of pg: at once, where a statement is on its way. */
+  end?(): unknown;
   /** Of mysql2. */
   readonly stream?: { readonly bytesWritten?: number };
 }
@@ -113,10 +115,10 @@ export class TransactionWatch {
   pass<T>(text: unknown, parameters: unknown, statement: () => Promise<T>): Promise<T> {
     const { state } = this;
     const boundary = boundaryOf(text, parameters);
-    const noted = this.written.isEmpty ? undefined : this.noted;
+    const noted = (error: unknown): never => this.noted(error, boundary);
     if (boundary === undefined && !this.losesTransactions && !this.refuses(boundary)) {
       const answer = statement();
-      return noted === undefined ? answer : answer.catch(noted);
+      return this.written.isEmpty ? answer : answer.catch(noted);
     }
     const send = (): Promise<T> => {
       if (this.refuses(boundary)) return Promise.reject(rollbackOnly(this.written.spoilt?.cause));
@@ -158,9 +160,14 @@ export class TransactionWatch {
     tell(this.written.take(), committed);
   }
 
-  /** Before the application can send its COMMIT: pg's client learns the transaction's state later than the error. */
-  readonly noted = (error: unknown): never => {
-    this.failed ||= !this.losesTransactions && isRefusal(error);
+  /**
+   * Before the application can send its COMMIT: pg's client learns the transaction's state later than the error. A way back that pg
+   * could not send within its `query_timeout` it forgets: what stands before it would be committed by the next COMMIT, whoever's.
+   */
+  noted(error: unknown, boundary: Boundary | undefined): never {
+    if (this.losesTransactions || this.written.isEmpty) throw error;
+    if (isRefusal(error)) this.failed = true;
+    else if (boundary === 'rollback' || boundary === 'back') void this.driver()?.end?.();
     throw error;
-  };
+  }
 }

@@ -5,6 +5,7 @@ import type { ResolvedOptions } from '../../outbox.options.js';
 import type { SqlDatabase, SqlExecutor } from '../../store/executor.js';
 import type { StoreSettings } from '../../store/names.js';
 import type { DataLayer, Session, Tables } from '../../transaction/data-layer.js';
+import { over } from '../../transaction/errors.js';
 import type { ConnectionWatch } from './connection-watch.js';
 import type { Library } from './library.js';
 import { MysqlClients } from '../drivers/mysql-clients.js';
@@ -180,6 +181,8 @@ class DriverSession implements Session {
 
   demandActive(): void {
     if (this.isActive) return;
+    const { doubtful, ended } = this.watch.state;
+    if (doubtful && !ended) throw over(new Error('The server says that no transaction is open.'));
     const text = 'The connection has no open transaction: it did not begin, or it has ended.';
     throw new OutboxTransactionRequiredError(text, { hint: this.library.howTo });
   }
