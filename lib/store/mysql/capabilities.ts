@@ -1,4 +1,4 @@
-import { OutboxConfigurationError } from '../../outbox.errors.js';
+import { unsuitable } from '../unsuitable.js';
 
 /** What differs between the servers, in one place. Everything else is SQL that both take. */
 export interface MysqlCapabilities {
@@ -87,7 +87,6 @@ export function capabilitiesOf(version: string): MysqlCapabilities {
   const numbers = version.split('.', 3).map((part) => Number.parseInt(part, 10) || 0);
   const first = capabilities.since.findIndex((needed, i) => numbers[i] !== needed);
   if (first === -1 || (numbers[first] ?? 0) > (capabilities.since[first] as number)) return capabilities;
-  throw new OutboxConfigurationError('UNSUPPORTED_DATABASE', `The database is ${capabilities.product} ${version}.`, {
-    hint: `The outbox needs MariaDB ${MARIADB.since.join('.')} or MySQL ${MYSQL.since.join('.')}, or later.`,
-  });
+  const hint = `The outbox needs MariaDB ${MARIADB.since.join('.')} or MySQL ${MYSQL.since.join('.')}, or later.`;
+  throw unsuitable(`The database is ${capabilities.product} ${version}.`, hint);
 }
