@@ -1,4 +1,4 @@
-import { didYouMean } from '../options/did-you-mean.js';
+import { meantHint } from '../options/did-you-mean.js';
 import { refuse } from '../options/refuse.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import type { TransportLimits } from '../transports/transport.js';
@@ -47,9 +47,8 @@ export function numberOf(name: string, ids: ReadonlyMap<string, number>, subject
 }
 
 function unknown(name: unknown, known: readonly string[], subject: string): never {
-  const meant = typeof name === 'string' ? didYouMean(name, known) : undefined;
-  const hint = meant === undefined ? `Known are: ${known.join(', ')}.` : `Did you mean '${meant}'?`;
-  refuse(subject, `there is no transport '${String(name).slice(0, 100)}'`, 'UNKNOWN_TRANSPORT', hint);
+  const text = `there is no transport '${String(name).slice(0, 100)}'`;
+  refuse(subject, text, 'UNKNOWN_TRANSPORT', meantHint(name, known));
 }
 
 /** What makes a message unfit for a transport, or `undefined`. Here and not at publish time, when nobody can correct it. */

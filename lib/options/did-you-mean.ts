@@ -9,6 +9,12 @@ export function didYouMean(word: string, candidates: Iterable<string>): string |
   return best;
 }
 
+/** The hint of an error: what was probably meant, else all that could be. */
+export function meantHint(word: unknown, known: readonly string[]): string {
+  const meant = typeof word === 'string' ? didYouMean(word, known) : undefined;
+  return meant === undefined ? `Known are: ${known.join(', ')}.` : `Did you mean '${meant}'?`;
+}
+
 /** Insertions, deletions, substitutions and swapped neighbours (optimal string alignment). */
 export function editDistance(a: string, b: string): number {
   if (Math.max(a.length, b.length) > 100) return Infinity;

@@ -1,12 +1,11 @@
-import { didYouMean } from './did-you-mean.js';
+import { meantHint } from './did-you-mean.js';
 import { errorCopy } from '../observe/redact/error-text.js';
 import { OutboxMessageError, type OutboxErrorCode } from '../outbox.errors.js';
 
 export function refuseUnknown(given: object, known: readonly string[], subject: string): void {
   for (const name of Object.keys(given)) {
     if (known.includes(name)) continue;
-    const meant = didYouMean(name, known);
-    const hint = meant === undefined ? `Known are: ${known.join(', ')}.` : `Did you mean '${meant}'?`;
+    const hint = meantHint(name, known);
     throw new OutboxMessageError('INVALID_MESSAGE', `${subject}: unknown field '${name.slice(0, 100)}'.`, { hint });
   }
 }

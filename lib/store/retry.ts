@@ -5,6 +5,8 @@ import type { SqlConnection, SqlExecutor } from './executor.js';
 const CONFLICTS: ReadonlySet<unknown> = new Set(['40P01', '40001']);
 /** `ER_LOCK_DEADLOCK`. */
 export const DEADLOCK = 1213;
+/** InnoDB rolls back the whole transaction; on MariaDB also for a row that is newer than the snapshot. */
+export const ENDS_TRANSACTION: ReadonlySet<unknown> = new Set([DEADLOCK, 1020]);
 const TRIES = 4;
 
 export const errnoOf = (error: unknown): unknown => (error as { errno?: unknown } | null)?.errno;

@@ -22,8 +22,9 @@ export function rollbackOnly(cause: unknown): OutboxRollbackOnlyError {
   return new OutboxRollbackOnlyError(text, { hint, cause });
 }
 
-/** PostgreSQL answers a COMMIT with ROLLBACK behind a statement that failed, whoever swallowed its error: nothing was committed. */
-export const rolledBack = (): OutboxRollbackOnlyError =>
-  new OutboxRollbackOnlyError('The database has rolled the transaction back: a statement in it had failed.', {
+/** Whoever swallowed the error: PostgreSQL answers COMMIT with ROLLBACK, InnoDB ended the transaction or could not go back in it. */
+export const rolledBack = (cause?: unknown): OutboxRollbackOnlyError =>
+  new OutboxRollbackOnlyError('Nothing of the transaction can be committed: a statement in it had failed.', {
     hint: 'Let the error of that statement end the transaction, or go back to a savepoint from before it.',
+    cause,
   });

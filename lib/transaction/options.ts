@@ -1,4 +1,4 @@
-import { didYouMean } from '../options/did-you-mean.js';
+import { meantHint } from '../options/did-you-mean.js';
 import { misconfigured } from '../outbox.errors.js';
 import type { IsolationLevel } from '../outbox-data-layer.js';
 import { typeName } from '../options/text-checks.js';
@@ -22,22 +22,13 @@ export function checkTransaction(work: unknown, options: unknown): void {
     refuse(`options must be an object, not ${typeName(options)}`, 'Say { nested: true } or { isolation }.');
   }
   for (const name of Object.keys(options)) {
-    if (!NAMES.includes(name)) refuse(`unknown option '${name.slice(0, 100)}'`, meant(name, NAMES));
+    if (!NAMES.includes(name)) refuse(`unknown option '${name.slice(0, 100)}'`, meantHint(name, NAMES));
   }
   const { nested, isolation } = options as { nested?: unknown; isolation?: unknown };
   if (nested !== undefined && typeof nested !== 'boolean') refuse(`nested must be a boolean, not ${typeName(nested)}`);
   if (isolation !== undefined && !(LEVELS as readonly unknown[]).includes(isolation)) {
-    refuse('unknown isolation', typeof isolation === 'string' ? meant(isolation, LEVELS) : known(LEVELS));
+    refuse('unknown isolation', meantHint(isolation, LEVELS));
   }
-}
-
-function meant(word: string, candidates: readonly string[]): string {
-  const candidate = didYouMean(word, candidates);
-  return candidate === undefined ? known(candidates) : `Did you mean '${candidate}'?`;
-}
-
-function known(candidates: readonly string[]): string {
-  return `Known are: ${candidates.join(', ')}.`;
 }
 
 function refuse(problem: string, hint?: string): never {

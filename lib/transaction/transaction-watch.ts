@@ -1,6 +1,7 @@
 import { boundaryOf, isEnd, savepointOf, type Boundary } from './sql-boundary.js';
 import { over, rollbackOnly, rolledBack } from './errors.js';
 import { tell, tellPerhaps, type Entry, type TransactionListener } from './after-commit.js';
+import { ENDS_TRANSACTION, errnoOf } from '../store/retry.js';
 import { isRefusal } from './refusal.js';
 import { TransactionState } from './state.js';
 import { WrittenMessages } from './written-messages.js';
@@ -11,6 +12,8 @@ export interface DriverConnection {
   getTransactionStatus?(): unknown;
   /** Of pg: nothing is on its way. */
   readonly readyForQuery?: boolean;
+  /** Of pg: at once, where a statement is on its way. */
+  end?(): unknown;
   /** Of mysql2. */
   readonly stream?: { readonly bytesWritten?: number };
 }
@@ -35,7 +38,7 @@ export class TransactionWatch {
   readonly inFlight = new Set<Promise<unknown>>();
   last: Promise<unknown> = Promise.resolve();
   readonly state: TransactionState;
-  /** PostgreSQL said no to a statement, and nobody went back to a savepoint since. */
+  /** The transaction is over at the server: PostgreSQL said no to a statement, and nobody went back to a savepoint since; a deadlock. */
   failed = false;
 
   /**
@@ -113,10 +116,10 @@ export class TransactionWatch {
   pass<T>(text: unknown, parameters: unknown, statement: () => Promise<T>): Promise<T> {
     const { state } = this;
     const boundary = boundaryOf(text, parameters);
-    const noted = this.written.isEmpty ? undefined : this.noted;
+    const noted = (error: unknown): never => this.noted(error, boundary);
     if (boundary === undefined && !this.losesTransactions && !this.refuses(boundary)) {
       const answer = statement();
-      return noted === undefined ? answer : answer.catch(noted);
+      return this.written.isEmpty ? answer : answer.catch(noted);
     }
     const send = (): Promise<T> => {
       if (this.refuses(boundary)) return Promise.reject(rollbackOnly(this.written.spoilt?.cause));
@@ -124,7 +127,8 @@ export class TransactionWatch {
       if (isEnd(boundary) && boundary !== 'rollback' && unfinished) return Promise.reject(unfinished);
       if (boundary === 'commit' && !this.written.isEmpty) this.failed ||= this.says('E');
       const answer = state.send(boundary, statement);
-      return boundary === undefined ? answer : answer.then((result) => this.answered(boundary, text, result), noted);
+      if (boundary !== undefined) return answer.then((result) => this.answered(boundary, text, result), noted);
+      return this.written.isEmpty ? answer : answer.catch(noted);
     };
     if (boundary !== undefined && this.inFlight.size > 0) return this.hold().then(send);
     return state.turn === undefined ? send() : state.others().then(send);
@@ -142,7 +146,7 @@ export class TransactionWatch {
   answered<T>(boundary: Boundary, text: unknown, result: T): T {
     const { written } = this;
     const isLost = boundary === 'commit' && this.failed;
-    this.failed = false; // else it would have refused this one
+    if (boundary === 'begin' || !this.losesTransactions) this.failed = false; // else it would have refused this one
     const name = (): string => savepointOf(String(text));
     if (boundary === 'save') written.saved(name());
     else if (boundary === 'release') written.released(name());
@@ -158,9 +162,17 @@ export class TransactionWatch {
     tell(this.written.take(), committed);
   }
 
-  /** Before the application can send its COMMIT: pg's client learns the transaction's state later than the error. */
-  readonly noted = (error: unknown): never => {
-    this.failed ||= !this.losesTransactions && isRefusal(error);
+  /**
+   * Before the application can send its COMMIT: pg's client learns the transaction's state later than the error. A way back that pg
+   * could not send within its `query_timeout` it forgets: what stands before it would be committed by the next COMMIT, whoever's.
+   */
+  noted(error: unknown, boundary: Boundary | undefined): never {
+    if (this.written.isEmpty) throw error;
+    if (this.losesTransactions) {
+      this.failed ||= ENDS_TRANSACTION.has(errnoOf(error));
+      if (boundary === 'back') this.written.spoil(rolledBack(error));
+    } else if (isRefusal(error)) this.failed = true;
+    else if (boundary === 'rollback' || boundary === 'back') void this.driver()?.end?.();
     throw error;
-  };
+  }
 }

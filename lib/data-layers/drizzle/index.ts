@@ -17,7 +17,8 @@ interface DrizzleSession {
 }
 type Transaction = (work: (tx: object) => Promise<unknown>, config?: object) => Promise<unknown>;
 
-const HOW_TO = 'Pass { tx } from db.transaction((tx) => …), or call it inside outbox.transaction(…).';
+const HOW_TO =
+  'Pass { tx } from db.transaction((tx) => …) of the db that drizzleLayer was given, or call it inside outbox.transaction(…).';
 
 /**
  * A transaction is what `db.transaction` hands to its callback: `outbox.enqueue(event, { tx })`.

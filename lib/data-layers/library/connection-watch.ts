@@ -1,11 +1,13 @@
 import { OutboxRollbackOnlyError } from '../../outbox.errors.js';
 import type { SqlExecutor, SqlResult } from '../../store/executor.js';
-import type { Sql } from '../../store/sql.js';
+import { statement, type Sql } from '../../store/sql.js';
 import { tellPerhaps } from '../../transaction/after-commit.js';
 import { isRefusal } from '../../transaction/refusal.js';
 import { boundaryOf, isEnd, type Boundary } from '../../transaction/sql-boundary.js';
 import { TransactionWatch } from '../../transaction/transaction-watch.js';
 import { tellPlace } from './ask.js';
+
+const ROLLBACK = statement(undefined, 'rollback').bind();
 
 /**
  * A connection of the application's driver. All that is sent on it comes by here, whatever library sends it; statements of ours go
@@ -17,7 +19,6 @@ export abstract class ConnectionWatch extends TransactionWatch implements SqlExe
   abstract run(sql: Sql): Promise<SqlResult>;
   /** A statement, as if the application had sent it. */
   abstract send(text: string): Promise<unknown>;
-  protected abstract rollBack(): Promise<unknown>;
 
   /** Resolves when what is held back was sent; what comes meanwhile goes behind it. */
   private tail: Promise<void> | undefined;
@@ -92,7 +93,7 @@ export abstract class ConnectionWatch extends TransactionWatch implements SqlExe
   /** Libraries give a connection back behind a COMMIT that failed, and send no ROLLBACK. */
   private async endFailed(boundary: Boundary | undefined, error: unknown): Promise<never> {
     if (error instanceof OutboxRollbackOnlyError) {
-      await this.pass('rollback', undefined, () => this.rollBack()).catch(() => undefined);
+      await this.pass('rollback', undefined, () => this.run(ROLLBACK)).catch(() => undefined);
     } else if (boundary === 'rollback' || (isRefusal(error) && !this.losesTransactions)) {
       this.tellAll(false);
     } else {

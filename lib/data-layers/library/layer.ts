@@ -181,6 +181,8 @@ class DriverSession implements Session {
 
   demandActive(): void {
     if (this.isActive) return;
+    const { doubtful, ended } = this.watch.state;
+    if (doubtful && !ended) throw over(new Error('The server says that no transaction is open.'));
     const text = 'The connection has no open transaction: it did not begin, or it has ended.';
     throw new OutboxTransactionRequiredError(text, { hint: this.library.howTo });
   }

@@ -64,10 +64,6 @@ class MysqlWatch extends ConnectionWatch {
     });
   }
 
-  protected rollBack(): Promise<unknown> {
-    return this.asOurs(() => this.send('rollback'));
-  }
-
   /** The driver takes a statement at the call; by now it may refuse those of others, as the application has sent its `Quit`. */
   private asOurs<T>(statement: () => T): T {
     const { addCommand } = this.connection;

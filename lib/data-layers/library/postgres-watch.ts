@@ -62,10 +62,6 @@ class PostgresWatch extends ConnectionWatch {
     return this.client.query(text) as Promise<unknown>;
   }
 
-  protected rollBack(): Promise<unknown> {
-    return this.query('rollback') as Promise<unknown>;
-  }
-
   /** As the driver takes it: a text or a config, with values and a callback in its place, behind it or in the config. */
   private heard(config: unknown, values?: unknown, done?: unknown): unknown {
     const given = (typeof config === 'object' ? config : { text: config }) as Config | null;
@@ -128,6 +124,7 @@ function teller(client: Client): DriverConnection {
   });
   return {
     getTransactionStatus: () => status,
+    end: () => client.end?.(),
     get readyForQuery() {
       return client.readyForQuery === true;
     },

@@ -32,10 +32,6 @@ export class MariadbWatch extends ConnectionWatch {
     return new Promise((resolve, reject) => this.connection.query({ sql: text }, resolve, reject));
   }
 
-  protected rollBack(): Promise<unknown> {
-    return this.asOurs(() => this.send('rollback'));
-  }
-
   /** The driver takes a statement at the call. */
   private asOurs<T>(statement: () => T): T {
     this.isOurs = true;

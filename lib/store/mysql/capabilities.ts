@@ -1,4 +1,4 @@
-import { misconfigured } from '../../outbox.errors.js';
+import { unsuitable } from '../unsuitable.js';
 
 /** What differs between the servers, in one place. Everything else is SQL that both take. */
 export interface MysqlCapabilities {
@@ -88,5 +88,5 @@ export function capabilitiesOf(version: string): MysqlCapabilities {
   const first = capabilities.since.findIndex((needed, i) => numbers[i] !== needed);
   if (first === -1 || (numbers[first] ?? 0) > (capabilities.since[first] as number)) return capabilities;
   const hint = `The outbox needs MariaDB ${MARIADB.since.join('.')} or MySQL ${MYSQL.since.join('.')}, or later.`;
-  misconfigured(`The database is ${capabilities.product} ${version}.`, hint, 'UNSUPPORTED_DATABASE');
+  throw unsuitable(`The database is ${capabilities.product} ${version}.`, hint);
 }

@@ -1,4 +1,4 @@
-import { OutboxConfigurationError } from '../../outbox.errors.js';
+import { unsuitable } from '../unsuitable.js';
 import type { SqlConnection, SqlDatabase, SqlExecutor } from '../executor.js';
 import type { Sql } from '../sql.js';
 import type { ArchiveLayout, PartitionSession, PartitionStore } from '../partitions/partition-store.js';
@@ -38,8 +38,5 @@ export class Partitions implements PartitionStore {
   }
 }
 
-const noSession = (): OutboxConfigurationError =>
-  new OutboxConfigurationError(
-    'UNSUPPORTED_DATABASE',
-    'The data layer of this outbox opens no session of its own, which partitions need.',
-  );
+const noSession = (): Error =>
+  unsuitable('The data layer of this outbox opens no session of its own, which partitions need.', 'Give it alone().');

@@ -220,6 +220,38 @@ describe.each(MYSQL_FAMILY)('%s', (kind) => {
       expect(await committed()).toEqual({ things: [1, 2], messages: 2 });
     });
 
+    const locked = (id: number): string => `update thing set id = id where id = ${id}`;
+    it('rejects COMMIT behind a deadlock whose error was swallowed', async () => {
+      const connection = await begun(await open());
+      await beside.query('insert into thing values (1), (2)');
+      await connection.query(locked(1));
+      await enqueue(connection);
+      await beside.query('begin');
+      // The server ends the one that wrote less.
+      await beside.query(`insert into thing values ${Array.from({ length: 50 }, (_, n) => `(${n + 3})`).join()}`);
+      await beside.query(locked(2));
+      const theirs = beside.query(locked(1));
+      await expect(connection.query(locked(2))).rejects.toMatchObject({ errno: 1213 });
+      await theirs;
+      await beside.query('rollback');
+      await expect(connection.commit()).rejects.toMatchObject({ code: 'ROLLBACK_ONLY' });
+      expect(await committed()).toEqual({ things: [1, 2], messages: 0 });
+      await connection.beginTransaction();
+      await enqueue(connection);
+      await connection.commit();
+      expect((await committed()).messages).toBe(1);
+    });
+
+    it('commits nothing behind a savepoint that could not be gone back to', async () => {
+      const connection = await begun(await open());
+      await connection.query('savepoint a');
+      await enqueue(connection);
+      await connection.query('release savepoint a'); // as two at once do that have one name
+      await expect(connection.query('rollback to savepoint a')).rejects.toMatchObject({ errno: 1305 });
+      await expect(connection.commit()).rejects.toMatchObject({ code: 'ROLLBACK_ONLY' });
+      expect((await committed()).messages).toBe(0);
+    });
+
     it('leaves no rejection to nobody when the connection is lost', async () => {
       const pool = await openCore();
       const core = await taken(pool);

@@ -171,6 +171,28 @@ describeWith('postgres', 'data layers over pg', () => {
     expect(await left()).toEqual({ messages: 0, things: 1 });
   });
 
+  it.each(['rollback', 'rollback to savepoint sp1'])(
+    'pg forgets %j, which it could not send: no COMMIT',
+    async (text) => {
+      const other = openPool();
+      other.on('connect', (one) => {
+        const query = one.query.bind(one) as (...args: unknown[]) => Promise<unknown>;
+        one.query = ((config: { text: string }, ...rest: unknown[]) =>
+          config.text === text ? Promise.reject(LOST) : query(config, ...rest)) as never;
+      });
+      const db = drizzle(other);
+      const service = await start(drizzleLayer(db));
+      const takenBack = (tx: Parameters<Parameters<typeof db.transaction>[0]>[0]) =>
+        service.enqueue(message(1), { tx }).then(() => tx.rollback());
+      const transaction = db.transaction((tx) =>
+        text === 'rollback' ? takenBack(tx) : tx.transaction(takenBack).catch(() => undefined),
+      );
+      await expect(transaction).rejects.toThrow();
+      await db.transaction((tx) => tx.execute('insert into thing values (1)'));
+      expect(await left()).toEqual({ messages: 0, things: 1 });
+    },
+  );
+
   it('what the driver throws at once behind an end that waits is the answer of that statement alone', async () => {
     const nothing = (): Promise<unknown> => client.query(undefined as never);
     expect(nothing).toThrow(TypeError); // as without us

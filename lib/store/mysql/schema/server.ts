@@ -1,5 +1,5 @@
 import type { SqlDatabase, SqlResult } from '../../executor.js';
-import { OutboxConfigurationError } from '../../../outbox.errors.js';
+import { unsuitable } from '../../unsuitable.js';
 import type { SchemaSettings } from '../../outbox-store.js';
 import { statement } from '../../sql.js';
 import { capabilitiesOf } from '../capabilities.js';
@@ -151,10 +151,6 @@ export function severalPrimaries(increment: number, galera: ReadonlyMap<string, 
 const NONE: Pick<SqlResult, 'rows'> = { rows: [] };
 /** Row of the meta table by which an operator says that only one server is written to. */
 export const ONE_WRITER = 'one_writer';
-
-function unsuitable(message: string, hint: string): OutboxConfigurationError {
-  return new OutboxConfigurationError('UNSUPPORTED_DATABASE', message, { hint });
-}
 
 export const isReadOnly = (settings: readonly unknown[]): boolean => !settings.every(isOff);
 const isOff = (value: unknown): boolean => ['0', 'OFF'].includes(String(value).toUpperCase());

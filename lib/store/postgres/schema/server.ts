@@ -1,4 +1,4 @@
-import { OutboxConfigurationError } from '../../../outbox.errors.js';
+import { unsuitable } from '../../unsuitable.js';
 import type { SqlExecutor } from '../../executor.js';
 import { literal, TABLE_NAMES, type TableNames } from '../../names.js';
 import { rowsOf } from '../statement.js';
@@ -60,8 +60,4 @@ export async function serverWarnings(db: SqlExecutor, names: TableNames): Promis
          union all (select 'rows' from (values ${tables}) t(name) where row_security_active(to_regclass(t.name)) limit 1)`,
   );
   return rows.map(([name]) => WARNINGS[name as string] as string);
-}
-
-function unsuitable(message: string, hint: string): OutboxConfigurationError {
-  return new OutboxConfigurationError('UNSUPPORTED_DATABASE', message, { hint });
 }
