@@ -1,6 +1,6 @@
 import type { TracerProvider } from '@opentelemetry/api';
-import { refuseUnknown } from '../options/refuse.js';
-import { OutboxConfigurationError } from '../outbox.errors.js';
+import { resolveFactory, row, type FactoryTable } from '../options/factory-options.js';
+import { aFunction, INVALID, trueOrFalse } from '../options/rules.js';
 
 /** Options of {@link OutboxTracing}. */
 export interface OutboxTracingOptions {
@@ -12,22 +12,17 @@ export interface OutboxTracingOptions {
   readonly template?: (message: { readonly topic: string; readonly type: string }) => string | undefined;
 }
 
-const SUBJECT = 'OutboxTracing';
-const CHECKS: Readonly<Record<keyof OutboxTracingOptions, readonly [(value: unknown) => boolean, string]>> = {
-  tracerProvider: [
-    (value) => typeof (value as Partial<TracerProvider> | null)?.getTracer === 'function',
-    'a TracerProvider of OpenTelemetry',
-  ],
-  createSpans: [(value) => typeof value === 'boolean', 'true or false'],
-  template: [(value) => typeof value === 'function', 'a function'],
+const TABLE: FactoryTable<OutboxTracingOptions> = {
+  factory: 'OutboxTracing',
+  rows: {
+    tracerProvider: row({
+      allowed: 'a TracerProvider of OpenTelemetry',
+      parse: (value) => (typeof (value as Partial<TracerProvider> | null)?.getTracer === 'function' ? value : INVALID),
+    }),
+    createSpans: row(trueOrFalse),
+    template: row(aFunction),
+  },
 };
 
 /** @throws OutboxConfigurationError `INVALID_OPTIONS` */
-export function checkTracingOptions(options: OutboxTracingOptions): void {
-  refuseUnknown(options, Object.keys(CHECKS), SUBJECT);
-  for (const [name, [isRight, wanted]] of Object.entries(CHECKS)) {
-    const value = options[name as keyof OutboxTracingOptions];
-    if (value !== undefined && !isRight(value))
-      throw new OutboxConfigurationError('INVALID_OPTIONS', `${SUBJECT}: ${name} must be ${wanted}.`);
-  }
-}
+export const checkTracingOptions = (options: OutboxTracingOptions): unknown => resolveFactory(TABLE, options);

@@ -60,7 +60,7 @@ describe('OutboxTracing.start', () => {
   });
 
   it.each([
-    [{ tracer: 1 }, "unknown field 'tracer'"],
+    [{ tracer: 1 }, 'tracer is no option'],
     [{ tracerProvider: {} }, 'tracerProvider must be a TracerProvider of OpenTelemetry.'],
     [{ createSpans: 'no' }, 'createSpans must be true or false.'],
     [{ template: 'orders' }, 'template must be a function.'],
