@@ -166,7 +166,7 @@ const ROOMS = {
     'nest',
   ],
   // Faces for operators, beside the core: nothing of it knows them.
-  prometheus: ['message', 'time', 'options', 'observe', 'enqueue', 'transports', 'transports/in-process'],
+  prometheus: ['message', 'time', 'options', 'observe', 'enqueue', 'transports', 'transports/in-process', 'inbox'],
   otel: ['message', 'time', 'options', 'observe', 'enqueue', 'transports', 'transports/in-process'],
   terminus: ['observe', 'enqueue', 'relay'],
   // The consumer's side, beside the core: nothing of it knows this.
@@ -180,6 +180,8 @@ const ROOMS = {
     'transaction',
     'data-layers',
     'data-layers/drivers',
+    'data-layers/tables',
+    'data-layers/typeorm',
     'enqueue',
     'consumer',
     'nest',

@@ -1,7 +1,6 @@
 import type { Duration } from '../outbox-message.js';
-import { OutboxConfigurationError } from '../outbox.errors.js';
-import { refuseUnknown } from '../options/refuse.js';
-import { duration, INVALID } from '../options/rules.js';
+import { resolveFactory, row, type FactoryTable } from '../options/factory-options.js';
+import { duration, INVALID, needed, orNull, text, type Rule } from '../options/rules.js';
 import type { MetricsRegistry } from './registered.js';
 import { LATENCY_BOUNDS } from './event-metrics.js';
 
@@ -21,43 +20,35 @@ export interface OutboxPrometheusOptions {
   /** Sets the upper bounds of `outbox_commit_to_publish_seconds`, ascending. Default: 5 ms to 30 min. */
   readonly buckets?: readonly number[];
 }
-export interface ResolvedPrometheusOptions {
-  readonly registry: MetricsRegistry;
-  readonly name: string;
+export interface ResolvedPrometheusOptions extends Required<OutboxPrometheusOptions> {
   /** Milliseconds. */
   readonly countEvery: number | null;
   readonly countTimeout: number;
-  readonly buckets: readonly number[];
 }
 
-const SUBJECT = 'OutboxPrometheus';
-const OPTIONS = ['registry', 'name', 'countEvery', 'countTimeout', 'buckets'] as const;
+const aRegistry: Rule = {
+  allowed: 'a Registry of prom-client',
+  parse: (value) => (typeof Object(value).registerMetric === 'function' ? value : INVALID),
+};
+const bounds: Rule = {
+  allowed: 'numbers above 0 that ascend',
+  parse(value) {
+    const ascends = Array.isArray(value) && value.every((bound, at) => bound > (at === 0 ? 0 : Number(value[at - 1])));
+    return ascends && value.length > 0 ? value : INVALID;
+  },
+};
+const TABLE: FactoryTable<OutboxPrometheusOptions> = {
+  factory: 'OutboxPrometheus',
+  needed: 'registry',
+  rows: {
+    registry: row(needed(aRegistry)),
+    name: row(text(/./, 'the name of an outbox'), 'default'),
+    countEvery: row(orNull(duration('1s', '1h')), 15_000),
+    countTimeout: row(duration('10ms', '60s'), 5_000),
+    buckets: row(bounds, LATENCY_BOUNDS),
+  },
+};
 
-export function resolvePrometheusOptions(options: OutboxPrometheusOptions): ResolvedPrometheusOptions {
-  const given = Object(options) as OutboxPrometheusOptions;
-  refuseUnknown(given, OPTIONS, SUBJECT);
-  const { registry, name = 'default', countEvery = '15s', countTimeout = '5s', buckets = LATENCY_BOUNDS } = given;
-  const isRegistry = typeof (registry as Partial<MetricsRegistry> | undefined)?.registerMetric === 'function';
-  if (!isRegistry) throw refusal('registry must be a Registry of prom-client');
-  if (typeof name !== 'string' || name === '') throw refusal('name must be the name of an outbox');
-  const ascends =
-    Array.isArray(buckets) && buckets.every((bound, at) => bound > (at === 0 ? 0 : Number(buckets[at - 1])));
-  if (!ascends || buckets.length === 0) throw refusal('buckets must be numbers above 0 that ascend');
-  return {
-    registry,
-    name,
-    countEvery: countEvery === null ? null : checked('countEvery', countEvery, '1s', '1h'),
-    countTimeout: checked('countTimeout', countTimeout, '10ms', '60s'),
-    buckets,
-  };
-}
-
-function checked(option: string, value: unknown, min: string, max: string): number {
-  const { parse, allowed } = duration(min, max);
-  const ms = parse(value);
-  if (ms === INVALID) throw refusal(`${option} must be ${allowed}`);
-  return ms as number;
-}
-
-const refusal = (problem: string): OutboxConfigurationError =>
-  new OutboxConfigurationError('INVALID_OPTIONS', `${SUBJECT}: ${problem}.`);
+/** @throws OutboxConfigurationError `INVALID_OPTIONS`, with all problems */
+export const resolvePrometheusOptions = (options: OutboxPrometheusOptions): ResolvedPrometheusOptions =>
+  resolveFactory(TABLE, options) as ResolvedPrometheusOptions;
