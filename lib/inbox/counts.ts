@@ -8,7 +8,6 @@ export interface InboxCounts extends Readonly<Record<Counted, number>> {
 }
 /** `retried`: a deadlock ended a try in front of the effect, and `once` made another one. */
 export type Counted = 'handled' | 'duplicate' | 'stale' | 'busy' | 'failed' | 'retried';
-
 /** By the consumer's name. */
 export type Counts = Map<string, Record<Counted, number>>;
 

@@ -7,7 +7,7 @@ import { cleanerOf, InboxCleaner } from './cleaner.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import { DEFAULT_NAME } from '../outbox.tokens.js';
 import type { InboxAsyncOptions, InboxExtras, InboxOptions } from './inbox.options.js';
-import { getInboxToken, InboxService } from './inbox.service.js';
+import { getInboxToken, serviceOf } from './inbox.service.js';
 import type { OpenedInbox } from './lifecycle.js';
 
 /** Import it once per inbox, in the root module. It needs no `OutboxModule`; beside one it has its data layer and schema. */
@@ -55,7 +55,7 @@ function declare(
         return openInbox(name, given, dataLayer, outbox, isOwn);
       },
     },
-    { provide: token, inject: [opened], useFactory: ({ runtime }: OpenedInbox) => new InboxService(runtime) },
+    { provide: token, inject: [opened], useFactory: ({ runtime }: OpenedInbox) => serviceOf(runtime) },
     { provide: cleaner, inject: [opened], useFactory: ({ runtime }: OpenedInbox) => cleanerOf(runtime) },
   ];
   return {

@@ -11,7 +11,7 @@ import { ageOf, statsOf, type InboxAge, type InboxStats } from './remembered.js'
 
 /** Makes the effect of a message happen once, however often the message arrives. */
 export class InboxService {
-  constructor(/** @internal */ readonly runtime: InboxRuntime) {}
+  /** Of the module that makes it. @internal */ readonly runtime!: InboxRuntime;
 
   /**
    * Runs `work` unless this message was handled before by the same consumer. That it was is written in the transaction of the effect:
@@ -69,6 +69,8 @@ export class InboxService {
     return statsOf(this.runtime);
   }
 }
+
+export const serviceOf = (runtime: InboxRuntime): InboxService => Object.assign(new InboxService(), { runtime });
 
 /** The token of an inbox: the class itself for the default one, a string for a named one. */
 export function getInboxToken(name: string = DEFAULT_NAME): typeof InboxService | string {

@@ -9,8 +9,8 @@ export interface InboxStats {
   readonly duplicates: number;
 }
 export interface InboxAge {
-  /** Milliseconds for which the oldest id, or `latest`, has been remembered; `null`: there is none. */
-  readonly oldest: number | null;
+  /** Milliseconds for which the oldest id, or `latest`, has been remembered; 0: there is none. */
+  readonly oldest: number;
   /** Milliseconds by which that is more than the retention. Cleaners come hourly: with more than two hours none of them can. */
   readonly overdue: number;
 }
@@ -30,9 +30,8 @@ export async function ageOf({ connection, dataLayer, tables, options }: InboxRun
     dataLayer.dialect === 'postgres'
       ? `extract(epoch from clock_timestamp() - (select min(${column}) from ${table})) * 1000`
       : `timestampdiff(microsecond, (select min(${column}) from ${table}), utc_timestamp(6)) / 1000`;
-  const text = `select ${age('received_at', tables.inbox)}, ${age('seen_at', tables.latest)}`;
-  const { rows } = await connection().run(statement(undefined, text).bind());
-  const ages = (rows[0] ?? []).filter((one) => one !== null).map(Number);
-  const oldest = ages.length === 0 ? null : Math.max(...ages);
-  return { oldest, overdue: Math.max(0, (oldest ?? 0) - (options.retention ?? Infinity)) };
+  const ages = [age('received_at', tables.inbox), age('seen_at', tables.latest)];
+  const { rows } = await connection().run(statement(undefined, `select ${ages.join()}`).bind());
+  const oldest = Math.max(0, ...(rows[0] ?? []).map(Number)); // of null 0
+  return { oldest, overdue: Math.max(0, oldest - (options.retention ?? Infinity)) };
 }

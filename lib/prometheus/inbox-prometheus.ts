@@ -40,7 +40,7 @@ async function look(inbox: ObservedInbox, age: Polled<InboxAge>): Promise<Scrape
   }
   const asked = await age.read();
   if (asked !== undefined) {
-    scrape.set(INBOX.oldestAge, (asked.answer.oldest ?? 0) / 1_000);
+    scrape.set(INBOX.oldestAge, asked.answer.oldest / 1_000);
     scrape.set(INBOX.overdue, asked.answer.overdue / 1_000);
   }
   return scrape;

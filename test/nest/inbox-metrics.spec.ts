@@ -114,7 +114,7 @@ describeOnFewer([], 'what an inbox tells of itself', (kind) => {
 
   it('is scraped without an outbox, two inboxes with one consumer apart, and tells of ids that nobody removes', async () => {
     const { app, db, inbox, reports, registry } = await start();
-    expect(await inbox.age()).toEqual({ oldest: null, overdue: 0 });
+    expect(await inbox.age()).toEqual({ oldest: 0, overdue: 0 });
     for (const id of ['a', 'b', 'a']) await inbox.once(id, () => undefined);
     await reports.once('a', () => undefined);
     await db.query(`update outbox_inbox set received_at = ${aged(3)} where message_id = 'a'`);
