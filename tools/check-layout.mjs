@@ -166,7 +166,7 @@ const ROOMS = {
     'nest',
   ],
   // Faces for operators, beside the core: nothing of it knows them.
-  prometheus: ['message', 'time', 'options', 'observe', 'enqueue', 'transports', 'transports/in-process', 'inbox'],
+  prometheus: ['message', 'time', 'options', 'observe', 'enqueue', 'transports', 'transports/in-process'],
   otel: ['message', 'time', 'options', 'observe', 'enqueue', 'transports', 'transports/in-process'],
   terminus: ['observe', 'enqueue', 'relay'],
   // The consumer's side, beside the core: nothing of it knows this.

@@ -20,7 +20,6 @@ export interface DoctorOptions {
   timeout?: Duration;
 }
 
-/** Milliseconds, and bytes. */
 export interface DoctorSettings extends Readonly<Record<'outage' | 'measureFor' | 'heldFor' | 'timeout', number>> {
   readonly freeBytes?: number;
   readonly tableBytes?: number;

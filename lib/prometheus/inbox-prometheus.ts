@@ -1,5 +1,4 @@
 import type { OnApplicationShutdown } from '@nestjs/common';
-import type { InboxAge, InboxService } from '../inbox/index.js';
 import { systemClock } from '../time/clock.js';
 import { INBOX, INBOX_METRICS, type Metric } from './catalogue.js';
 import { Scrape } from './gauges.js';
@@ -8,7 +7,11 @@ import { Polled } from './polled.js';
 import { register } from './registered.js';
 
 /** What it uses of the `InboxService`. */
-export type ObservedInbox = Pick<InboxService, 'name' | 'counts' | 'age'>;
+export interface ObservedInbox {
+  readonly name: string;
+  counts(): readonly { readonly consumer: string; readonly retried: number }[];
+  age(): Promise<Readonly<Record<'oldest' | 'overdue', number>>>;
+}
 
 /**
  * Shows one inbox in a registry of prom-client, by its name, until the application shuts down. It needs no outbox. As a provider:
@@ -21,9 +24,8 @@ export class InboxPrometheus implements OnApplicationShutdown {
   constructor(inbox: ObservedInbox, options: Pick<OutboxPrometheusOptions, 'registry'>) {
     const { registry, countEvery, countTimeout: timeout } = resolvePrometheusOptions(options);
     const age = new Polled(() => inbox.age(), systemClock, { every: Number(countEvery), timeout });
-    const { name } = inbox;
     const samples = async (metric: Metric) => (await look(inbox, age)).lines.get(metric.name) ?? [];
-    this.close = register(registry, INBOX_METRICS, { name, subject: inbox, ownName: name, samples });
+    this.close = register(registry, INBOX_METRICS, { name: inbox.name, subject: inbox, ownName: inbox.name, samples });
   }
 
   onApplicationShutdown(): void {
@@ -32,10 +34,10 @@ export class InboxPrometheus implements OnApplicationShutdown {
 }
 
 /** Never rejects: a scrape without an answer of the database has the rest. */
-async function look(inbox: ObservedInbox, age: Polled<InboxAge>): Promise<Scrape> {
+async function look(inbox: ObservedInbox, age: Polled<Record<'oldest' | 'overdue', number>>): Promise<Scrape> {
   const scrape = new Scrape(inbox.name);
   for (const { consumer, retried, ...results } of inbox.counts()) {
-    for (const [result, count] of Object.entries(results)) scrape.set(INBOX.messages, count, consumer, result);
+    for (const [result, count] of Object.entries<number>(results)) scrape.set(INBOX.messages, count, consumer, result);
     scrape.set(INBOX.retries, retried, consumer);
   }
   const asked = await age.read();

@@ -21,7 +21,6 @@ export interface OutboxPrometheusOptions {
   readonly buckets?: readonly number[];
 }
 export interface ResolvedPrometheusOptions extends Required<OutboxPrometheusOptions> {
-  /** Milliseconds. */
   readonly countEvery: number | null;
   readonly countTimeout: number;
 }
