@@ -187,6 +187,8 @@ const ROOMS = {
     'transaction',
     'data-layers',
     'data-layers/drivers',
+    'data-layers/tables',
+    'data-layers/typeorm',
     'enqueue',
     'consumer',
     'payloads',

@@ -1,7 +1,6 @@
 import type { Duration } from '../outbox-message.js';
-import { refuse, refuseUnknown } from '../options/refuse.js';
-import { duration, integer, INVALID, trueOrFalse, type Rule } from '../options/rules.js';
-import { typeName } from '../options/text-checks.js';
+import { resolveFactory, row, type FactoryTable } from '../options/factory-options.js';
+import { duration, integer, trueOrFalse } from '../options/rules.js';
 
 /** What `diagnose()` goes by. */
 export interface DoctorOptions {
@@ -21,37 +20,26 @@ export interface DoctorOptions {
   timeout?: Duration;
 }
 
-export interface DoctorSettings {
-  readonly outage: number;
-  readonly freeBytes: number | undefined;
-  readonly tableBytes: number | undefined;
-  readonly measureFor: number;
-  readonly heldFor: number;
+export interface DoctorSettings extends Readonly<Record<'outage' | 'measureFor' | 'heldFor' | 'timeout', number>> {
+  readonly freeBytes?: number;
+  readonly tableBytes?: number;
   readonly brokers: boolean;
-  readonly timeout: number;
 }
 
-const bytes = integer(0, Number.MAX_SAFE_INTEGER);
-const TABLE: Readonly<Record<keyof DoctorOptions, readonly [otherwise: unknown, rule: Rule]>> = {
-  outage: ['1h', duration('1s', '3650d')],
-  freeBytes: [undefined, bytes],
-  tableBytes: [undefined, bytes],
-  measureFor: ['2s', duration('10ms', '1m')],
-  heldFor: ['1m', duration('10ms', '30d')],
-  brokers: [true, trueOrFalse],
-  timeout: ['30s', duration('1s', '5m')],
+const bytes = row(integer(0, Number.MAX_SAFE_INTEGER));
+const TABLE: FactoryTable<DoctorOptions> = {
+  factory: 'OutboxDoctor.diagnose',
+  rows: {
+    outage: row(duration('1s', '3650d'), 3_600_000),
+    freeBytes: bytes,
+    tableBytes: bytes,
+    measureFor: row(duration('10ms', '1m'), 2_000),
+    heldFor: row(duration('10ms', '30d'), 60_000),
+    brokers: row(trueOrFalse, true),
+    timeout: row(duration('1s', '5m'), 30_000),
+  },
 };
 
-/** @throws OutboxMessageError `INVALID_MESSAGE`: an option is unknown, or none */
-export function doctorSettings(options: DoctorOptions): DoctorSettings {
-  if (typeof options !== 'object' || options === null)
-    refuse('diagnose', `options must be an object, not ${typeName(options)}`);
-  refuseUnknown(options, Object.keys(TABLE), 'diagnose');
-  const settings = Object.entries(TABLE).map(([name, [otherwise, rule]]) => {
-    const given: unknown = options[name as keyof DoctorOptions] ?? otherwise;
-    const value = given === undefined ? undefined : rule.parse(given);
-    if (value === INVALID) refuse('diagnose', `${name} must be ${rule.allowed}`);
-    return [name, value];
-  });
-  return Object.fromEntries(settings) as DoctorSettings;
-}
+/** @throws OutboxConfigurationError `INVALID_OPTIONS`: an option is unknown, or none */
+export const doctorSettings = (options: DoctorOptions): DoctorSettings =>
+  resolveFactory(TABLE, options) as DoctorSettings;

@@ -36,8 +36,7 @@ export class OutboxDoctor {
 
   /**
    * Runs every check once. A check that cannot run is a finding with the reason, never an error.
-   * @throws OutboxMessageError `INVALID_MESSAGE`: an option is unknown, or none
-   * @throws OutboxConfigurationError `UNSUPPORTED_DATABASE`: the store is one of yours, and has no `diagnose`; `NOT_STARTED`: the
+   * @throws OutboxConfigurationError `INVALID_OPTIONS`; `UNSUPPORTED_DATABASE`: the store is one of yours, and has no `diagnose`; `NOT_STARTED`: the
    * application is closed
    */
   async diagnose(options: DoctorOptions = {}): Promise<DoctorReport> {

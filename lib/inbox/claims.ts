@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import type { OutboxDialect } from '../data-layers/drivers/outbox-sql.js';
 import { OutboxError, OutboxTransactionConflictError } from '../outbox.errors.js';
 import type { SqlExecutor } from '../store/executor.js';
-import { statement } from '../store/sql.js';
+import { statement, type Sql } from '../store/sql.js';
 import type { InboxTables } from './tables.js';
 
 /** What is to be handled once. */
@@ -40,18 +40,12 @@ function onPostgres({ inbox, latest }: InboxTables): TakeClaim {
     ),
     turn: statement(named('turn'), `${turn} select mine from turn`),
   };
+  const says = async (db: SqlExecutor, asked: Sql): Promise<boolean> =>
+    [true, 't'].includes((await db.run(asked)).rows[0]?.[0] as string);
   return async (db, _session, claim) => {
-    const { consumer, id, refuse } = claim;
-    if (refuse) {
-      const { rows } = await db.run(sql.turn.bind(`${inbox} ${consumer} ${claim.latest?.key ?? id}`));
-      if (rows[0]?.[0] !== true && rows[0]?.[0] !== 't') throw inProgress(claim);
-    }
-    const { rows } = await db.run(
-      claim.latest === undefined
-        ? sql.once.bind(consumer, id)
-        : sql.latest.bind(consumer, claim.latest.key, claim.latest.place),
-    );
-    return rows[0]?.[0] === true || rows[0]?.[0] === 't';
+    const { consumer, id, refuse, latest: last } = claim;
+    if (refuse && !(await says(db, sql.turn.bind(`${inbox} ${consumer} ${last?.key ?? id}`)))) throw inProgress(claim);
+    return says(db, last === undefined ? sql.once.bind(consumer, id) : sql.latest.bind(consumer, last.key, last.place));
   };
 }
 

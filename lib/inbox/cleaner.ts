@@ -1,7 +1,6 @@
 import type { OutboxDialect } from '../data-layers/drivers/outbox-sql.js';
-import type { SqlConnection } from '../store/executor.js';
 import { statement } from '../store/sql.js';
-import type { InboxTables } from './tables.js';
+import type { InboxRuntime } from './once.js';
 
 /** Forgets messages that are older than the retention, in bounded batches until nothing is left. Several instances may run it at once. */
 export abstract class InboxCleaner {
@@ -12,35 +11,24 @@ export abstract class InboxCleaner {
 /** Rows per statement: short locks. */
 const BATCH = 1_000;
 
-/** @param retention milliseconds; `null`: nothing is forgotten */
-export function cleanerOf(
-  dialect: OutboxDialect,
-  { inbox, latest }: InboxTables,
-  retention: number | null,
-  connection: () => SqlConnection,
-): InboxCleaner {
-  const statements = [cleaning(dialect, inbox, 'received_at'), cleaning(dialect, latest, 'seen_at')];
-  return new (class extends InboxCleaner {
-    override async runOnce({ signal }: { readonly signal?: AbortSignal } = {}): Promise<number> {
-      let removed = 0;
-      for (const each of retention === null ? [] : statements) {
-        let affected = BATCH;
-        while (affected >= BATCH && signal?.aborted !== true) {
-          ({ affected } = await connection().run(each.bind(retention)));
-          removed += affected;
-        }
+export function cleanerOf({ options: { retention }, tables, dataLayer, connection }: InboxRuntime): InboxCleaner {
+  const runOnce: InboxCleaner['runOnce'] = async ({ signal } = {}) => {
+    let removed = 0;
+    for (const [table, age] of [[tables.inbox, 'received_at'] as const, [tables.latest, 'seen_at'] as const]) {
+      const batch = statement(undefined, batchOf(dataLayer.dialect, table, age)).bind(retention);
+      for (let left = retention !== null; left && signal?.aborted !== true;) {
+        const { affected } = await connection().run(batch);
+        removed += affected;
+        left = affected >= BATCH;
       }
-      return removed;
     }
-  })();
+    return removed;
+  };
+  return Object.assign(Object.create(InboxCleaner.prototype) as InboxCleaner, { runOnce });
 }
 
-function cleaning(dialect: OutboxDialect, table: string, age: string): ReturnType<typeof statement> {
-  return statement(
-    undefined,
-    dialect === 'postgres'
-      ? `delete from ${table} where ctid = any (array(select ctid from ${table}
-          where ${age} < clock_timestamp() - ?::double precision * interval '1 millisecond' order by ${age} limit ${BATCH} for update skip locked))`
-      : `delete from ${table} where ${age} < utc_timestamp(6) - interval ? * 1000 microsecond order by ${age} limit ${BATCH}`,
-  );
-}
+const batchOf = (dialect: OutboxDialect, table: string, age: string): string =>
+  dialect === 'postgres'
+    ? `delete from ${table} where ctid = any (array(select ctid from ${table}
+        where ${age} < clock_timestamp() - ?::double precision * interval '1 millisecond' order by ${age} limit ${BATCH} for update skip locked))`
+    : `delete from ${table} where ${age} < utc_timestamp(6) - interval ? * 1000 microsecond order by ${age} limit ${BATCH}`;

@@ -1,11 +1,11 @@
 import { Inject } from '@nestjs/common';
 import { resolveFactory, row } from '../options/factory-options.js';
-import { aFunction, anything } from '../options/rules.js';
+import { aFunction, anything, oneOf, orFunction } from '../options/rules.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import { isMessage, type InboxMessage } from './identity.js';
 import { concurrency, consumerName } from './inbox.options.js';
-import type { InboxService, OnceOptions } from './inbox.service.js';
-import { DEFAULT_NAME, getInboxToken } from './inbox.tokens.js';
+import { getInboxToken, type InboxService } from './inbox.service.js';
+import type { OnceOptions } from './once.js';
 
 export interface IdempotentOptions extends Pick<OnceOptions, 'onConcurrent'> {
   /** Names the effect in the table. Default `Class.method`, of a subclass `Subclass:Class.method`: set it before you rename any. */
@@ -21,11 +21,7 @@ export interface IdempotentOptions extends Pick<OnceOptions, 'onConcurrent'> {
 const ROWS = {
   consumer: row(consumerName),
   message: row(aFunction),
-  latest: row({
-    ...aFunction,
-    allowed: 'true, or a function',
-    parse: (value) => (value === true ? true : aFunction.parse(value)),
-  }),
+  latest: row(orFunction(oneOf(true))),
   inbox: row(anything),
   onConcurrent: row(concurrency),
 };
@@ -53,7 +49,7 @@ export function Idempotent(options: IdempotentOptions = {}): MethodDecorator {
       { factory: `@Idempotent on ${place}`, rows: ROWS },
       { ...options, consumer: options.consumer ?? place },
     );
-    const { onConcurrent, inbox = DEFAULT_NAME, latest } = options;
+    const { onConcurrent, inbox, latest } = options;
     const consumerOf = ({ constructor }: object): string =>
       options.consumer ?? (constructor === target.constructor ? place : `${constructor.name}:${place}`);
     const property = `inbox of ${place}`;

@@ -1,8 +1,8 @@
 import { receivedMessage, type BrokerContext } from '../consumer/index.js';
 import { KEY_HEADER } from '../transports/amqp/names.js';
 import { parseUuidV7 } from '../message/uuid-v7.js';
-import { typeName } from '../options/text-checks.js';
-import { OutboxMessageError } from '../outbox.errors.js';
+import { refuse } from '../options/refuse.js';
+import { encodingProblem, typeName } from '../options/text-checks.js';
 import { MOST } from './tables.js';
 
 /**
@@ -19,12 +19,11 @@ export interface Identity {
 /** @throws OutboxMessageError `INVALID_MESSAGE` */
 export function identityOf(message: unknown): Identity {
   const found = typeof message === 'string' ? { id: message, key: null } : findIdentity(message);
-  if (found === undefined) {
-    throw refused(`${typeName(message)} has no id of a message`, 'Give the id as text, or what @Received() gives.');
-  }
+  if (found === undefined)
+    return refused(`${typeName(message)} has no id of a message`, 'Give the id as text, or what @Received() gives.');
   const { id } = found;
   if (id === '' || id.length > MOST.id || id !== id.trim() || !isKept(id))
-    throw refused(`the id has ${id.length} characters`, `1 to ${MOST.id} are kept, with no blanks around them.`);
+    return refused(`the id has ${id.length} characters`, `1 to ${MOST.id} are kept, with no blanks around them.`);
   return found;
 }
 
@@ -71,30 +70,29 @@ const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
 const textOf = (value: unknown): string | null =>
   isText(value) ? value : Buffer.isBuffer(value) ? value.toString() : null;
 
-/** As it is in a database: half a character is none there, and another half the same. */
-const isKept = (text: string): boolean => !text.includes('\0') && Buffer.from(text).toString() === text;
+/** As it is in a database. */
+const isKept = (text: string): boolean => encodingProblem('', text) === undefined;
 /** Digits of the column. */
 const MOST_DIGITS = 39;
 
 /** What is compared with what was seen of the key: the caller's own sequence, or `true` for the time at which the message was enqueued. */
 export function placeOf({ id, key }: Identity, latest: unknown): { key: string; place: string } {
-  if (key === null || key === '') throw refused('latest is for messages that have a key', `Message ${id} has none.`);
+  if (key === null || key === '') return refused('latest is for messages that have a key', `Message ${id} has none.`);
   if (Buffer.byteLength(key) > MOST.key * 4 || !isKept(key))
-    throw refused('latest is not for such a key', `It may have ${MOST.key} characters of Unicode.`);
+    return refused('latest is not for such a key', `It may have ${MOST.key} characters of Unicode.`);
   const isSequence =
     typeof latest === 'bigint' || Number.isSafeInteger(latest) || (isText(latest) && /^\d+$/.test(latest));
   if (latest !== true && !isSequence)
-    throw refused(`latest is ${typeName(latest)}`, 'Give true, or a sequence: a whole number, a bigint, or digits.');
+    return refused(`latest is ${typeName(latest)}`, 'Give true, or a sequence: a whole number, a bigint, or digits.');
   // The others do not say when they were made.
   if (latest === true && parseUuidV7(id) === undefined)
-    throw refused('latest: true needs an id that is a UUID of version 7', 'Give a sequence.');
+    return refused('latest: true needs an id that is a UUID of version 7', 'Give a sequence.');
   const place = BigInt(
     latest === true ? `0x${id.replaceAll('-', '')}` : (latest as bigint | number | string),
   ).toString();
   if (place.replace('-', '').length > MOST_DIGITS)
-    throw refused('latest is too large', `It may have ${MOST_DIGITS} digits.`);
+    return refused('latest is too large', `It may have ${MOST_DIGITS} digits.`);
   return { key, place };
 }
 
-const refused = (problem: string, hint: string): OutboxMessageError =>
-  new OutboxMessageError('INVALID_MESSAGE', `inbox.once: ${problem}.`, { hint });
+const refused = (problem: string, hint: string): never => refuse('inbox.once', problem, 'INVALID_MESSAGE', hint);

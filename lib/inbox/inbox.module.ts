@@ -2,12 +2,13 @@ import { Module, type DynamicModule, type ModuleMetadata, type Provider } from '
 import { ModulesContainer } from '@nestjs/core';
 import { pickDataLayer, typeOrmModule, type FindDataLayer } from '../data-layers/find.js';
 import { OutboxService } from '../enqueue/outbox.service.js';
-import { openInbox, type OpenedInbox } from './open-inbox.js';
-import { InboxCleaner } from './cleaner.js';
+import { openInbox } from './open-inbox.js';
+import { cleanerOf, InboxCleaner } from './cleaner.js';
 import { misconfigured } from '../outbox.errors.js';
+import { DEFAULT_NAME } from '../outbox.tokens.js';
 import type { InboxAsyncOptions, InboxExtras, InboxOptions } from './inbox.options.js';
-import { DEFAULT_NAME, getInboxToken } from './inbox.tokens.js';
-import { InboxLifecycle } from './lifecycle.js';
+import { getInboxToken, serviceOf } from './inbox.service.js';
+import type { OpenedInbox } from './lifecycle.js';
 
 /** Import it once per inbox, in the root module. It needs no `OutboxModule`; beside one it has its data layer and schema. */
 @Module({})
@@ -27,14 +28,14 @@ export class InboxModule {
 const optionsToken = (name = DEFAULT_NAME): string => `Inbox(${name}).options`;
 
 function declare(
-  { name, dataSource }: { readonly [Name in keyof InboxExtras]-?: InboxExtras[Name] | undefined },
+  { name = DEFAULT_NAME, dataSource }: { readonly [Name in keyof InboxExtras]-?: InboxExtras[Name] | undefined },
   options: Provider,
   imports: NonNullable<ModuleMetadata['imports']>,
 ): DynamicModule {
-  const own = `Inbox(${name ?? DEFAULT_NAME})`;
+  const own = `Inbox(${name})`;
   const [opened, typeOrm] = [`${own}.opened`, `${own}.dataSource`];
   const token = getInboxToken(name);
-  const cleaner = name === undefined || name === DEFAULT_NAME ? InboxCleaner : `${own}.cleaner`;
+  const cleaner = name === DEFAULT_NAME ? InboxCleaner : `${own}.cleaner`;
   const providers: Provider[] = [
     options,
     {
@@ -46,17 +47,16 @@ function declare(
         modules: ModulesContainer,
         outbox: OutboxService | undefined,
       ) => {
-        refuseTwin(modules, name ?? DEFAULT_NAME);
+        refuseTwin(modules, name, opened);
         const isOther = given.dataLayer !== undefined && given.dataLayer !== outbox?.runtime.dataLayer;
         const isOwn = isOther || dataSource !== undefined || outbox === undefined;
         const extras = dataSource === undefined ? {} : { dataSource };
         const dataLayer = isOwn ? pickDataLayer(given.dataLayer, ofTypeOrm, extras, modules) : outbox.runtime.dataLayer;
-        return openInbox(given, dataLayer, outbox, isOwn);
+        return openInbox(name, given, dataLayer, outbox, isOwn);
       },
     },
-    { provide: token, inject: [opened], useFactory: ({ service }: OpenedInbox) => service },
-    { provide: cleaner, inject: [opened], useFactory: ({ cleaner: made }: OpenedInbox) => made },
-    { provide: `${own}.lifecycle`, inject: [opened], useFactory: (made: OpenedInbox) => new InboxLifecycle(made) },
+    { provide: token, inject: [opened], useFactory: ({ runtime }: OpenedInbox) => serviceOf(runtime) },
+    { provide: cleaner, inject: [opened], useFactory: ({ runtime }: OpenedInbox) => cleanerOf(runtime) },
   ];
   return {
     module: InboxModule,
@@ -67,16 +67,12 @@ function declare(
   };
 }
 
-/** Of each application. */
-const namesOf = new WeakMap<ModulesContainer, Set<string>>();
 /** Nest would give everybody one of them, and run the cleaner of the other. */
-function refuseTwin(application: ModulesContainer, name: string): void {
-  const names = namesOf.get(application) ?? new Set();
-  if (names.has(name))
-    misconfigured(
-      `There are two inboxes named '${name}' in this application.`,
-      'Import InboxModule once, in the root module (every call of forRoot makes another inbox); or give one a name.',
-      'DUPLICATE_INSTANCE',
-    );
-  namesOf.set(application, names.add(name));
+function refuseTwin(modules: ModulesContainer, name: string, token: string): void {
+  if ([...modules.values()].filter(({ providers }) => providers.has(token)).length < 2) return;
+  misconfigured(
+    `There are two inboxes named '${name}' in this application.`,
+    'Import InboxModule once, in the root module (every call of forRoot makes another inbox); or give one a name.',
+    'DUPLICATE_INSTANCE',
+  );
 }

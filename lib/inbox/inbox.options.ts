@@ -43,15 +43,11 @@ export interface InboxAsyncOptions extends InboxExtras, Pick<ModuleMetadata, 'im
 }
 
 /** With their defaults; what an outbox may say is left open. */
-export interface ResolvedInboxOptions {
-  readonly consumer: string;
-  readonly dataLayer?: OutboxDataLayer;
-  readonly currentTransaction?: () => TransactionHandle | undefined;
-  readonly onConcurrent: 'wait' | 'refuse';
-  /** Milliseconds. */
-  readonly retention: number | null;
-  readonly database: NonNullable<InboxOptions['database']>;
-}
+export type ResolvedInboxOptions = Pick<InboxOptions, 'dataLayer' | 'currentTransaction'> &
+  Required<Pick<InboxOptions, 'consumer' | 'onConcurrent' | 'database'>> & {
+    /** Milliseconds. */
+    readonly retention: number | null;
+  };
 
 export const consumerName = text(/^[\w.:/-]{1,100}$/, "1 to 100 letters, digits and '.:/_-'");
 export const concurrency = oneOf('wait', 'refuse');

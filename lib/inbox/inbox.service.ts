@@ -1,40 +1,18 @@
+import { Inject } from '@nestjs/common';
 import type { ReceivedMessage } from '../consumer/index.js';
-import type { OutboxTransaction, TransactionHandle } from '../outbox-data-layer.js';
+import type { OutboxTransaction } from '../outbox-data-layer.js';
+import { DEFAULT_NAME } from '../outbox.tokens.js';
+import type { Session } from '../transaction/data-layer.js';
+import type { InboxCounts } from './counts.js';
 import type { InboxMessage } from './identity.js';
-import type { ReceiveOptions, ReceiveOutcome } from './receive.js';
-
-export interface OnceOptions {
-  /** The transaction of the effect. Default: the one around this call; without one, a transaction of its own. */
-  readonly tx?: TransactionHandle;
-  /** Names the effect. Default: the module's. */
-  readonly consumer?: string;
-  /** Default: the module's. */
-  readonly onConcurrent?: 'wait' | 'refuse';
-  /**
-   * Drops a message that is older than what was handled of its key: by a sequence of yours, such as the version of the row, or by `true`
-   * for the time of the enqueue, by the clocks of the processes that enqueue.
-   */
-  readonly latest?: true | number | bigint | string;
-}
-
-/** What became of a message: only `handled` has run the effect. */
-export type OnceOutcome<T> =
-  | { readonly status: 'handled'; readonly result: T }
-  /** It was handled before; with `latest`, it or something later of its key. */
-  | { readonly status: 'duplicate' };
-
-export interface InboxStats {
-  readonly consumer: string;
-  /** Messages that are remembered. */
-  readonly messages: number;
-  /** Repetitions of them. */
-  readonly duplicates: number;
-}
-
-export type Effect<T> = (tx: OutboxTransaction) => Promise<T> | T;
+import { once, type Effect, type InboxRuntime, type OnceOptions, type OnceOutcome } from './once.js';
+import { receiveInto, type ReceiveOptions, type ReceiveOutcome } from './receive.js';
+import { ageOf, statsOf, type InboxAge, type InboxStats } from './remembered.js';
 
 /** Makes the effect of a message happen once, however often the message arrives. */
-export abstract class InboxService {
+export class InboxService {
+  /** Of the module that makes it. @internal */ readonly runtime!: InboxRuntime;
+
   /**
    * Runs `work` unless this message was handled before by the same consumer. That it was is written in the transaction of the effect:
    * both are committed, or neither. `enqueue` inside `work` needs no transaction, and goes out with it.
@@ -46,8 +24,12 @@ export abstract class InboxService {
    * @throws OutboxMessageError `INVALID_MESSAGE`: it has none
    * @throws OutboxError `IN_PROGRESS`, with `onConcurrent: 'refuse'`
    */
-  abstract once<T>(message: InboxMessage, work: Effect<T>): Promise<OnceOutcome<T>>;
-  abstract once<T>(message: InboxMessage, options: OnceOptions, work: Effect<T>): Promise<OnceOutcome<T>>;
+  once<T>(message: InboxMessage, work: Effect<T>): Promise<OnceOutcome<T>>;
+  once<T>(message: InboxMessage, options: OnceOptions, work: Effect<T>): Promise<OnceOutcome<T>>;
+  once<T>(message: InboxMessage, ...rest: [Effect<T>] | [OnceOptions, Effect<T>]): Promise<OnceOutcome<T>> {
+    const [options, work] = rest.length === 1 ? [{}, rest[0]] : rest;
+    return once(this.runtime, message, options, work);
+  }
 
   /**
    * Stores a message in the application's own outbox, with its id, in place of handling it: acknowledge it to the broker when this has
@@ -57,11 +39,45 @@ export abstract class InboxService {
    * @returns `duplicate`: it is or was there, within `retention.dedup` of the outbox
    * @throws OutboxConfigurationError `INVALID_OPTIONS`: the outbox has no transport `inProcess()`, or several and none is named
    */
-  abstract receive(message: ReceivedMessage, options?: ReceiveOptions): Promise<ReceiveOutcome>;
+  receive(message: ReceivedMessage, options: ReceiveOptions = {}): Promise<ReceiveOutcome> {
+    return receiveInto(this.runtime.outbox, message, options);
+  }
 
   /** The transaction of the effect around this call: of a handler with `@Idempotent()`. @throws OutboxTransactionRequiredError */
-  abstract get tx(): OutboxTransaction;
+  get tx(): OutboxTransaction {
+    const { current } = this.runtime;
+    return ((current.scope.current() ?? current.require(undefined)) as Session).handle as OutboxTransaction;
+  }
+
+  /** By which the module and `@InjectInbox` know it. */
+  get name(): string {
+    return this.runtime.name;
+  }
+
+  /** What became of the messages that came to this process, by consumer. In memory: it asks nobody. */
+  counts(): InboxCounts[] {
+    return [...this.runtime.counts].map(([consumer, counts]) => ({ consumer, ...counts }));
+  }
+
+  /** For how long ids have been remembered: whether cleaners keep up. Reads one row of each table. */
+  age(): Promise<InboxAge> {
+    return ageOf(this.runtime);
+  }
 
   /** Counts what is remembered, by consumer. Reads the whole table. */
-  abstract stats(): Promise<InboxStats[]>;
+  stats(): Promise<InboxStats[]> {
+    return statsOf(this.runtime);
+  }
+}
+
+export const serviceOf = (runtime: InboxRuntime): InboxService => Object.assign(new InboxService(), { runtime });
+
+/** The token of an inbox: the class itself for the default one, a string for a named one. */
+export function getInboxToken(name: string = DEFAULT_NAME): typeof InboxService | string {
+  return name === DEFAULT_NAME ? InboxService : `Inbox(${name})`;
+}
+
+/** Injects an inbox by name: `@InjectInbox('reports') private readonly inbox: InboxService`. */
+export function InjectInbox(name: string = DEFAULT_NAME): PropertyDecorator & ParameterDecorator {
+  return Inject(getInboxToken(name));
 }

@@ -1,12 +1,13 @@
 import type { OutboxDialect } from '../data-layers/drivers/outbox-sql.js';
-import { inboxMigrations, inboxStatements, inboxTables, type InboxTableOptions } from './tables.js';
+import type { OwnSession, Step } from '../data-layers/tables/index.js';
+import { inboxMigrations, inboxStatements, inboxTables, lookAt, type InboxTableOptions } from './tables.js';
 
 /** Of the command line: what leads the tables to a version, and back, in a session of its own. */
-export function inboxSteps(options: InboxTableOptions) {
+export function inboxSteps(options: InboxTableOptions): Step[] {
   return inboxMigrations(options).map((Migration, index) => ({
-    name: new Migration().name,
+    name: String(new Migration().name),
     version: index + 1,
-    async run({ session, dialect, schema }: Where, way: 'up' | 'down'): Promise<void> {
+    async run({ session, dialect, schema }, way) {
       // Whoever comes to a table meanwhile waits behind; PostgreSQL has a limit of its own.
       if (dialect === 'mysql') await session.query('set session lock_wait_timeout = 1');
       // Names are qualified: the path of the session may lead elsewhere.
@@ -17,20 +18,13 @@ export function inboxSteps(options: InboxTableOptions) {
 }
 
 /** @returns fails where one of the tables is missing */
-export async function inboxVersion({ query }: Session, dialect: OutboxDialect, at: InboxTableOptions): Promise<number> {
-  const { inbox, latest } = inboxTables(dialect, at);
-  await query(`select 1 from ${inbox}, ${latest} limit 0`);
+export async function inboxVersion(
+  { query }: Pick<OwnSession, 'query'>,
+  dialect: OutboxDialect,
+  at: InboxTableOptions,
+): Promise<number> {
+  await query(lookAt(inboxTables(dialect, at)));
   return 1;
 }
 
 export { inboxSql, inboxStatements } from './tables.js';
-
-interface Session {
-  query(sql: string): Promise<unknown>;
-}
-interface Where {
-  readonly session: Session;
-  readonly dialect: OutboxDialect;
-  /** The connection's. */
-  readonly schema: string | undefined;
-}

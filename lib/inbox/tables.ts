@@ -1,5 +1,5 @@
-import type { OutboxDialect } from '../data-layers/drivers/outbox-sql.js';
-import { misconfigured } from '../outbox.errors.js';
+import { asText, invalid, type OutboxDialect } from '../data-layers/drivers/outbox-sql.js';
+import type { outboxMigrations } from '../data-layers/typeorm/index.js';
 import { checkNames, createSchema, tableNames } from '../store/names.js';
 
 /** The same as `database` of the module's options; the defaults are the same too. */
@@ -26,6 +26,14 @@ export function inboxTables(dialect: OutboxDialect, { prefix = 'outbox_', schema
   return { inbox: object('inbox'), latest: object('inbox_latest') };
 }
 
+/** Fails where one of them, or a column, is missing. */
+export const lookAt = ({ inbox, latest }: InboxTables): string =>
+  `select i.consumer, message_id, received_at, duplicates, l.consumer, message_key, place, seen_at from ${inbox} i cross join ${latest} l limit 0`;
+/** A table, a column, a schema, a database: of PostgreSQL, and of MySQL. */
+const MISSING: ReadonlySet<unknown> = new Set(['42P01', '42703', '3F000', 1146, 1054, 1049]);
+export const isMissing = (error: unknown): boolean =>
+  MISSING.has((error as { errno?: unknown }).errno ?? (error as { code?: unknown }).code);
+
 /**
  * The two tables of an inbox as text, for any migration tool.
  * @returns `up` makes what is missing, and may run again; `down` drops them
@@ -33,7 +41,7 @@ export function inboxTables(dialect: OutboxDialect, { prefix = 'outbox_', schema
  */
 export function inboxSql(dialect: OutboxDialect, options: InboxTableOptions = {}): { up: string; down: string } {
   const { up, down } = inboxStatements(dialect, options);
-  return { up: up.map((text) => `${text};\n`).join('\n'), down: down.map((text) => `${text};\n`).join('\n') };
+  return { up: asText(up), down: asText(down) };
 }
 
 /** Each is run on its own. */
@@ -42,7 +50,7 @@ export function inboxStatements(
   options: InboxTableOptions = {},
 ): Record<'up' | 'down', string[]> {
   const make = UP[dialect];
-  if (make === undefined) misconfigured(`dialect is ${JSON.stringify(dialect)}.`, "Use 'postgres' or 'mysql'.");
+  if (make === undefined) throw invalid('dialect', dialect, "'postgres' or 'mysql'");
   const { inbox, latest } = inboxTables(dialect, options);
   const { index } = tableNames({ prefix: options.prefix ?? 'outbox_' }, '"');
   return {
@@ -91,28 +99,20 @@ const UP: Readonly<Record<OutboxDialect, Make>> = {
   ],
 };
 
-/** What TypeORM runs: a `MigrationInterface`. */
-export interface InboxMigration {
-  readonly name: string;
-  up(runner: MigrationRunner): Promise<void>;
-  down(runner: MigrationRunner): Promise<void>;
-}
-interface MigrationRunner {
-  query(sql: string): Promise<unknown>;
-  readonly connection: { readonly options: { readonly type: string } };
-}
+type Migration = ReturnType<typeof outboxMigrations>[number];
+type Runner = Parameters<InstanceType<Migration>['up']>[0];
 
 /** For the `migrations` of a DataSource, beside those of the outbox. Reverting it forgets what was handled. */
-export function inboxMigrations(options: InboxTableOptions = {}): (new () => InboxMigration)[] {
+export function inboxMigrations(options: InboxTableOptions = {}): Migration[] {
   const { prefix = 'outbox_', schema = '' } = options;
   const run =
     (way: 'up' | 'down') =>
-    async (runner: MigrationRunner): Promise<void> => {
+    async (runner: Runner): Promise<void> => {
       const dialect = runner.connection.options.type === 'postgres' ? 'postgres' : 'mysql';
       for (const text of inboxStatements(dialect, options)[way]) await runner.query(text);
     };
   return [
-    class implements InboxMigration {
+    class {
       /** TypeORM reads the last 13 characters of a name as a time. */
       readonly name = `InboxTables_${schema}_${prefix}1796000000000`;
       readonly up = run('up');

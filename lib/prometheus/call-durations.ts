@@ -9,30 +9,25 @@ export const RESULTS = ['ok', 'failed'] as const;
 /** Told how long a call of this transport or handler took, and how it ended. */
 type Observe = (seconds: number, label: string, result: (typeof RESULTS)[number]) => void;
 
-type Measured = <T>(
-  label: string,
-  observe: Observe,
+async function measured<T>(
+  clock: Pick<Clock, 'monotonic'>,
+  [label, observe]: readonly [label: string, observe: Observe],
   work: () => Promise<T>,
-  isGood?: (answer: T) => boolean,
-) => Promise<T>;
-
-const measuring =
-  (clock: Pick<Clock, 'monotonic'>): Measured =>
-  async (label, observe, work, isGood = () => true) => {
-    const begin = clock.monotonic();
-    let good = false;
-    try {
-      const answer = await work();
-      good = isGood(answer);
-      return answer;
-    } finally {
-      observe((clock.monotonic() - begin) / 1_000, label, good ? 'ok' : 'failed');
-    }
-  };
+  isGood: (answer: T) => boolean = () => true,
+): Promise<T> {
+  const begin = clock.monotonic();
+  let good = false;
+  try {
+    const answer = await work();
+    good = isGood(answer);
+    return answer;
+  } finally {
+    observe((clock.monotonic() - begin) / 1_000, label, good ? 'ok' : 'failed');
+  }
+}
 
 /** Measures the publishes of all transports, and the calls of handlers. */
 export function timed(clock: Pick<Clock, 'monotonic'>, publish: Observe, handler: Observe): TransportWrapper {
-  const measured = measuring(clock);
   const around = aroundPublish((original, name) => (batch, context) => {
     let failed = false;
     const report: PublishContext['report'] = (index, result) => {
@@ -40,8 +35,8 @@ export function timed(clock: Pick<Clock, 'monotonic'>, publish: Observe, handler
       context.report(index, result);
     };
     return measured(
-      name,
-      publish,
+      clock,
+      [name, publish],
       () => original(batch, { ...context, report }),
       (results) => !failed && results?.some((result) => result?.ok === false) !== true,
     );
@@ -54,7 +49,8 @@ export function timed(clock: Pick<Clock, 'monotonic'>, publish: Observe, handler
         definition.create(
           aroundCalls(
             handlers as InProcessHandlers,
-            (one) => (message, context) => measured(one.id, handler, () => finished(() => one.call(message, context))),
+            (one) => (message, context) =>
+              measured(clock, [one.id, handler], () => finished(() => one.call(message, context))),
           ),
         ),
     });

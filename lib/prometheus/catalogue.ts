@@ -1,4 +1,4 @@
-/** One metric that is exported. `outbox` is the first label of each. */
+/** One metric that is exported. Its first label is `outbox`, of an inbox `inbox`. */
 export interface Metric {
   readonly name: string;
   readonly type: 'counter' | 'gauge' | 'histogram';
@@ -122,7 +122,16 @@ export const COUNTING = {
   countFailures: counter('count_failures_total', 'Questions for the counts that failed'),
 } as const;
 
-/** Every metric, by name. `docs/metrics.md` has the same list. */
+/** Of an inbox, which an application may have without an outbox. `docs/inbox.md` has the same list. */
+export const INBOX = {
+  messages: counter('inbox_messages_total', 'Messages of an inbox, by what became of them', ['consumer', 'result']),
+  retries: counter('inbox_retries_total', 'Tries that a deadlock ended before the effect', ['consumer']),
+  oldestAge: gauge('inbox_oldest_age_seconds', 'Age of the oldest id that is remembered; 0: none is'),
+  overdue: gauge('inbox_overdue_seconds', 'For how long the oldest id is past its retention; 0: it is not'),
+} as const;
+export const INBOX_METRICS: readonly Metric[] = Object.values(INBOX);
+
+/** Every metric of an outbox, by name. `docs/metrics.md` has the same list. */
 export const METRICS: readonly Metric[] = [
   TALLIES,
   DISTRIBUTIONS,

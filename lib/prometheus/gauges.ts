@@ -81,10 +81,6 @@ export function tableLines(scrape: Scrape, tables: readonly TableSize[]): void {
   }
 }
 
-export function schemaLines(scrape: Scrape, differs: boolean): void {
-  scrape.set(TABLE_GAUGES.schemaDiffers, is(differs));
-}
-
 export function snapshotLines(scrape: Scrape, { age, transactions }: SnapshotAge): void {
   if (age !== null) scrape.set(TABLE_GAUGES.snapshotAge, age / 1_000);
   if (transactions !== null) scrape.set(TABLE_GAUGES.snapshotTransactions, transactions);

@@ -20,13 +20,9 @@ export interface OutboxPrometheusOptions {
   /** Sets the upper bounds of `outbox_commit_to_publish_seconds`, ascending. Default: 5 ms to 30 min. */
   readonly buckets?: readonly number[];
 }
-export interface ResolvedPrometheusOptions {
-  readonly registry: MetricsRegistry;
-  readonly name: string;
-  /** Milliseconds. */
+export interface ResolvedPrometheusOptions extends Required<OutboxPrometheusOptions> {
   readonly countEvery: number | null;
   readonly countTimeout: number;
-  readonly buckets: readonly number[];
 }
 
 const OPTIONS: FactoryTable<OutboxPrometheusOptions> = {

@@ -1,14 +1,14 @@
 import type { OnApplicationShutdown } from '@nestjs/common';
 import type { OutboxService } from '../enqueue/outbox.service.js';
+import { OutboxConfigurationError } from '../outbox.errors.js';
 import { systemClock, type Clock } from '../time/clock.js';
-import { COUNTING, EVENT_GAUGES, type Metric } from './catalogue.js';
-import { countLines, healthLines, schemaLines, Scrape, snapshotLines, tableLines, type SnapshotAge } from './gauges.js';
+import { COUNTING, EVENT_GAUGES, METRICS, TABLE_GAUGES, type Metric } from './catalogue.js';
+import { countLines, healthLines, Scrape, snapshotLines, tableLines, type SnapshotAge } from './gauges.js';
 import { resolvePrometheusOptions, type OutboxPrometheusOptions, type ResolvedPrometheusOptions } from './options.js';
 import { Polled } from './polled.js';
 import { register } from './registered.js';
 import { EventMetrics } from './event-metrics.js';
 import { timed } from './call-durations.js';
-import { schemaQuestion } from './schema-question.js';
 
 const UNKNOWN: SnapshotAge = { age: null, transactions: null };
 
@@ -20,18 +20,14 @@ export type ObservedOutbox = Pick<OutboxService, 'events' | 'health' | 'stats'>;
  * `{ provide: OutboxPrometheus, inject: [OutboxService], useFactory: (outbox) => new OutboxPrometheus(outbox, { registry: register }) }`
  */
 export class OutboxPrometheus implements OnApplicationShutdown {
-  /** @internal */ readonly end: () => void;
+  /** Ends listening, and takes what it shows out of the registry. */
+  readonly close: () => void;
 
   constructor(outbox: ObservedOutbox, options: OutboxPrometheusOptions);
   /** @internal */
   constructor(outbox: ObservedOutbox, options: OutboxPrometheusOptions, clock: Clock);
   constructor(outbox: ObservedOutbox, options: OutboxPrometheusOptions, clock: Clock = systemClock) {
-    this.end = show(outbox, resolvePrometheusOptions(options), clock);
-  }
-
-  /** Ends listening, and takes what it shows out of the registry. */
-  close(): void {
-    this.end();
+    this.close = show(outbox, resolvePrometheusOptions(options), clock);
   }
 
   onApplicationShutdown(): void {
@@ -51,7 +47,7 @@ function show(outbox: ObservedOutbox, options: ResolvedPrometheusOptions, clock:
     looking ??= look(outbox, name, events, asked, clock).finally(() => (looking = undefined));
     return (await looking).lines.get(metric.name) ?? [];
   };
-  const leave = register(registry, { name, outbox, ownName: runtime?.options.name, samples });
+  const leave = register(registry, METRICS, { name, subject: outbox, ownName: runtime?.options.name, samples });
   const events = new EventMetrics(name, outbox.events, buckets, clock);
   const { publish, handler } = events;
   const wrapper = timed(clock, publish.observe.bind(publish), handler.observe.bind(handler));
@@ -83,9 +79,19 @@ function questions(
     counts: polled(0, () => outbox.stats()),
     tables: polled(SIZES_EVERY, diagnose && (async () => (await diagnose.ask('tables')) ?? [])),
     snapshot: polled(SIZES_EVERY, diagnose && (async () => (await diagnose.ask('oldestSnapshot')) ?? UNKNOWN)),
-    schema: polled(SCHEMA_EVERY, diagnose && runtime && schemaQuestion(runtime)),
+    schema: polled(SCHEMA_EVERY, diagnose && runtime && (() => schemaDiffers(runtime))),
   };
 }
+
+/** Whether the tables are other ones than this version needs: the comparison of a start. A replica says nothing about them. */
+const schemaDiffers = ({ options, store }: OutboxService['runtime']): Promise<boolean> =>
+  store.setup.check(options).then(
+    () => false,
+    (error: unknown) => {
+      if (error instanceof OutboxConfigurationError && error.code.startsWith('SCHEMA_')) return true;
+      throw error;
+    },
+  );
 
 /** Never rejects: a scrape without an answer of the database has the rest. */
 async function look(
@@ -109,7 +115,7 @@ async function look(
     scrape.set(COUNTING.countsAge, counted.age / 1_000);
   }
   if (sized !== undefined) tableLines(scrape, sized.answer);
-  if (differs !== undefined) schemaLines(scrape, differs.answer);
+  if (differs !== undefined) scrape.set(TABLE_GAUGES.schemaDiffers, Number(differs.answer));
   if (held !== undefined) snapshotLines(scrape, held.answer);
   scrape.set(EVENT_GAUGES.snapshotHeldFor, events.snapshotHeldFor);
   const failures = [counts, tables, snapshot].reduce((sum, asked) => sum + (asked?.failures ?? 0), 0);

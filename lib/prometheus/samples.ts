@@ -8,9 +8,11 @@ export interface Sample {
   readonly value: number;
 }
 
-/** @param values those of `metric.labels` */
-export function labelsOf({ labels }: Metric, outbox: string, values: readonly string[]): Record<string, string> {
-  return Object.fromEntries([['outbox', outbox], ...labels.map((label, index) => [label, values[index] ?? ''])]);
+export const subjectOf = ({ name }: Metric): string => (name.startsWith('outbox_inbox_') ? 'inbox' : 'outbox');
+
+/** @param of the name of the outbox or inbox @param values those of `metric.labels` */
+export function labelsOf(metric: Metric, of: string, values: readonly string[]): Record<string, string> {
+  return Object.fromEntries([[subjectOf(metric), of], ...metric.labels.map((label, n) => [label, values[n] ?? ''])]);
 }
 
 /** Numbers that only grow, one for each combination of label values. */

@@ -123,8 +123,8 @@ export class TransactionWatch {
     }
     const send = (): Promise<T> => {
       if (this.refuses(boundary)) return Promise.reject(rollbackOnly(this.written.spoilt?.cause));
-      const { unfinished } = this.written;
-      if (isEnd(boundary) && boundary !== 'rollback' && unfinished) return Promise.reject(unfinished);
+      const unfinished = isEnd(boundary) && boundary !== 'rollback' ? this.written.unfinished : undefined;
+      if (unfinished !== undefined) return Promise.reject(unfinished);
       if (boundary === 'commit' && !this.written.isEmpty) this.failed ||= this.says('E');
       const answer = state.send(boundary, statement);
       if (boundary !== undefined) return answer.then((result) => this.answered(boundary, text, result), noted);

@@ -67,6 +67,6 @@ export function invalid(path: string, value: unknown, allowed: string): OutboxCo
   });
 }
 
-function asText(statements: readonly string[]): string {
+export function asText(statements: readonly string[]): string {
   return statements.map((text) => `${text};\n`).join('\n');
 }

@@ -69,6 +69,9 @@ for (const kind of MYSQL_FAMILY)
       const { id, outcomes } = await deliver((each) => inbox.once(each, (tx) => takeEffect(tx, 'waiter', each)));
       expect(statuses(outcomes)).toEqual([...Array.from({ length: WAITERS - 1 }, () => 'duplicate'), 'handled']);
       expect(await effectsOf(app)).toEqual([`waiter ${id}`]);
+      const [counts] = inbox.counts();
+      expect(counts).toMatchObject({ handled: 1, duplicate: WAITERS - 1, busy: 0, failed: 1 });
+      expect(counts?.retried).toBeGreaterThan(0);
     });
 
     it('says in a transaction of the caller that it is worth another try', async () => {
@@ -79,6 +82,7 @@ for (const kind of MYSQL_FAMILY)
       expect(failed.length).toBeGreaterThan(0);
       for (const error of failed) expect(error).toMatchObject({ code: 'TRANSACTION_CONFLICT', cause: { errno: 1213 } });
       expect(await effectsOf(app)).toEqual([`waiter ${id}`]);
+      expect(inbox.counts()).toMatchObject([{ handled: 1, failed: 1 + failed.length, retried: 0 }]);
     });
 
     it('tells of a first that takes too long as of one that is in progress, and leaves the session its patience', async () => {

@@ -59,7 +59,7 @@ describe('what no test can break on a real server', () => {
   });
 
   it('options that are none', () => {
-    expect(() => doctorSettings({ outages: '1h' } as never)).toThrow("Did you mean 'outage'?");
+    expect(() => doctorSettings({ outages: '1h' } as never)).toThrow("did you mean 'outage'?");
     expect(() => doctorSettings({ outage: 'long' as never })).toThrow('outage must be a duration');
     expect(() => doctorSettings({ freeBytes: -1 })).toThrow('freeBytes must be a whole number');
   });
