@@ -5,10 +5,10 @@ import { mqtt } from '../lib/transports/mqtt/mqtt.js';
 import { createEncoder } from '../lib/transports/mqtt/message.js';
 import { contractMessage } from '../lib/testing/transport-contract/contract-message.js';
 import { MqttNode } from '../test/support/mqtt-node.js';
-import { BATCH, BrokerDrain, inFlight, warmUp, type BrokerUnderTest } from './support/broker-drain.js';
-import { argument, Samples, timed } from './support/measure.js';
-import { PAYLOAD, PAYLOAD_BYTES } from './support/rows.js';
-import { bench, type Closing } from './support/run.js';
+import { argumentsOf, BATCH, benchBroker, inFlight, type BrokerUnderTest } from './support/broker-drain.js';
+import { timed } from './support/measure.js';
+import { PAYLOAD } from './support/rows.js';
+import type { Closing } from './support/run.js';
 
 /**
  * A backlog in PostgreSQL published to Mosquitto, answered and settled, over 10,000, 100 and 10 keys, against mqtt.js alone: the
@@ -17,14 +17,13 @@ import { bench, type Closing } from './support/run.js';
  *   npm run bench -- mqtt [messages=60000] [repeats=5]
  * Starts a Mosquitto of its own, as the Receive Maximum of one with its own settings is 20.
  */
-const messages = argument(0, 'messages', 60_000);
-const repeats = argument(1, 'repeats', 5);
+const size = argumentsOf(60_000);
 const TOPIC = 'bench/orders';
 
 /** Exactly what the transport hands to mqtt.js, made before the clock runs. */
 function encodeAll(keys: number): MqttPublish[] {
   const encode = createEncoder({ topicPrefix: '' });
-  return Array.from({ length: messages }, (_, n) =>
+  return Array.from({ length: size.messages }, (_, n) =>
     encode(contractMessage({ topic: TOPIC, key: `k${n % keys}`, type: 'order.placed', payload: PAYLOAD })),
   );
 }
@@ -89,19 +88,4 @@ async function open(closing: Closing): Promise<BrokerUnderTest> {
   };
 }
 
-bench('mqtt', async (closing) => {
-  const broker = await open(closing);
-  const run = await BrokerDrain.open(closing, broker, messages);
-  const samples = new Samples();
-  await warmUp(broker, Math.min(messages, 10_000));
-  for (let repeat = 0; repeat < repeats; repeat += 1) await run.repeat(samples);
-  return {
-    messages,
-    payloadBytes: PAYLOAD_BYTES,
-    batch: BATCH,
-    repeats,
-    noDelay: true,
-    ...samples.medians(),
-    ratioRange: samples.range('keys10000Ratio'),
-  };
-});
+benchBroker('mqtt', size, open, { noDelay: true });
