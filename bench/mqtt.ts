@@ -1,5 +1,6 @@
+import { once, type EventEmitter } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
-import { connectAsync, type MqttClient } from 'mqtt';
+import { connect, connectAsync, type MqttClient } from 'mqtt';
 import type { MqttPublish } from '../lib/transports/mqtt/client.js';
 import { mqtt } from '../lib/transports/mqtt/mqtt.js';
 import { createEncoder } from '../lib/transports/mqtt/message.js';
@@ -28,18 +29,17 @@ function encodeAll(keys: number): MqttPublish[] {
   );
 }
 
-const connect = (url: string): Promise<MqttClient> =>
+const connectPublisher = (url: string): Promise<MqttClient> =>
   connectAsync(url, { protocolVersion: 5, reconnectPeriod: 0, queueQoSZero: false });
 
 /** The session of a subscriber; the broker keeps for it what comes while it is away. */
-const visit = (url: string): Promise<MqttClient> =>
-  connectAsync(url, {
-    protocolVersion: 5,
-    reconnectPeriod: 0,
-    clientId: 'bench',
-    clean: false,
-    properties: { sessionExpiryInterval: 3_600 },
-  });
+async function visit(url: string, heard: () => void = () => undefined): Promise<MqttClient> {
+  const properties = { sessionExpiryInterval: 3_600 };
+  const client = connect(url, { protocolVersion: 5, reconnectPeriod: 0, clientId: 'bench', clean: false, properties });
+  client.on('message', heard); // some come with the answer to the connect
+  await once(client as unknown as EventEmitter, 'connect');
+  return client;
+}
 
 async function open(closing: Closing): Promise<BrokerUnderTest> {
   const node = await MqttNode.start(['max_inflight_messages 0', 'max_queued_messages 0']);
@@ -47,7 +47,7 @@ async function open(closing: Closing): Promise<BrokerUnderTest> {
   const subscriber = await visit(node.url);
   await subscriber.subscribeAsync(TOPIC, { qos: 1 });
   await subscriber.endAsync();
-  const client = await connect(node.url);
+  const client = await connectPublisher(node.url);
   client.on('error', () => undefined);
   (client.stream as unknown as { setNoDelay(): void }).setNoDelay();
   closing.add(() => client.endAsync(true));
@@ -77,9 +77,8 @@ async function open(closing: Closing): Promise<BrokerUnderTest> {
     definition: mqtt({ url: node.url }),
     ceilings: { mqttjs2x500: alone(2), mqttjs4x500: alone(4) },
     async expect(count) {
-      const reader = await visit(node.url);
       let found = 0;
-      reader.on('message', () => (found += 1));
+      const reader = await visit(node.url, () => (found += 1));
       for (const deadline = performance.now() + 30_000; found < count; await delay(20))
         if (performance.now() > deadline) throw new Error(`${found} messages arrived; must be ${count}.`);
       await reader.endAsync();
