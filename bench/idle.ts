@@ -1,10 +1,8 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
 import { startApplication } from './support/app.js';
 import { argument, median, round, smoke, timed } from './support/measure.js';
-import { adminClient, startPostgres } from './support/postgres.js';
+import { adminClient, LOGGED, startPostgres, statementsOf } from './support/postgres.js';
 import { benchRelay, connect, createTables, drain, NoopTransport } from './support/relay.js';
 import { fillReady, PAYLOAD_BYTES } from './support/rows.js';
 import { bench, Closing } from './support/run.js';
@@ -20,12 +18,6 @@ const backlog = argument(1, 'backlog', 5_000_000);
 /** Leases, the first looks, and code that runs for the first time. */
 const SETTLE_DOWN = smoke(5_000, 500);
 
-/** Every statement that a session of the relay sends, as the server logs it: `name|LOG:  execute outbox_fetch: select …`. */
-function statements(folder: string): string[] {
-  const lines = readFileSync(join(folder, 'log'), 'utf8').split('\n');
-  return lines.filter((line) => /^nestjs-outbox\|LOG: {2}(statement|execute)/.test(line));
-}
-
 /** By the statement's name, or its first words. */
 function byName(lines: readonly string[]): Record<string, number> {
   const counts: Record<string, number> = {};
@@ -37,15 +29,15 @@ function byName(lines: readonly string[]): Record<string, number> {
 }
 
 async function idle(closing: Closing): Promise<Record<string, unknown>> {
-  const server = await startPostgres(closing, { log_statement: 'all', log_line_prefix: '%a\\|' });
+  const server = await startPostgres(closing, LOGGED);
   const admin = await adminClient(closing, server.url);
   await startApplication(closing, server.url, { transports: { default: new NoopTransport() } });
   await delay(SETTLE_DOWN);
-  const sent = statements(server.folder).length;
+  const sent = statementsOf(server).length;
   const used = await cpuOfBackends(admin, 'nestjs-outbox');
   const { ms, cpu } = await timed(() => delay(seconds * 1_000));
   const serverCpu = (await cpuOfBackends(admin, 'nestjs-outbox')) - used;
-  const lines = statements(server.folder).slice(sent);
+  const lines = statementsOf(server).slice(sent);
   return {
     seconds,
     queriesPerSecond: round((lines.length / ms) * 1_000, 2),

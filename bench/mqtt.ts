@@ -1,14 +1,15 @@
+import { once, type EventEmitter } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
-import { connect as dial, connectAsync, type MqttClient } from 'mqtt';
+import { connect, connectAsync, type MqttClient } from 'mqtt';
 import type { MqttPublish } from '../lib/transports/mqtt/client.js';
 import { mqtt } from '../lib/transports/mqtt/mqtt.js';
 import { createEncoder } from '../lib/transports/mqtt/message.js';
 import { contractMessage } from '../lib/testing/transport-contract/contract-message.js';
 import { MqttNode } from '../test/support/mqtt-node.js';
-import { BATCH, BrokerDrain, inFlight, warmUp, type BrokerUnderTest } from './support/broker-drain.js';
-import { argument, Samples, timed } from './support/measure.js';
-import { PAYLOAD, PAYLOAD_BYTES } from './support/rows.js';
-import { bench, type Closing } from './support/run.js';
+import { argumentsOf, BATCH, benchBroker, inFlight, type BrokerUnderTest } from './support/broker-drain.js';
+import { timed } from './support/measure.js';
+import { PAYLOAD } from './support/rows.js';
+import type { Closing } from './support/run.js';
 
 /**
  * A backlog in PostgreSQL published to Mosquitto, answered and settled, over 10,000, 100 and 10 keys, against mqtt.js alone: the
@@ -17,36 +18,27 @@ import { bench, type Closing } from './support/run.js';
  *   npm run bench -- mqtt [messages=60000] [repeats=5]
  * Starts a Mosquitto of its own, as the Receive Maximum of one with its own settings is 20.
  */
-const messages = argument(0, 'messages', 60_000);
-const repeats = argument(1, 'repeats', 5);
+const size = argumentsOf(60_000);
 const TOPIC = 'bench/orders';
 
 /** Exactly what the transport hands to mqtt.js, made before the clock runs. */
 function encodeAll(keys: number): MqttPublish[] {
   const encode = createEncoder({ topicPrefix: '' });
-  return Array.from({ length: messages }, (_, n) =>
+  return Array.from({ length: size.messages }, (_, n) =>
     encode(contractMessage({ topic: TOPIC, key: `k${n % keys}`, type: 'order.placed', payload: PAYLOAD })),
   );
 }
 
-const connect = (url: string): Promise<MqttClient> =>
+const connectPublisher = (url: string): Promise<MqttClient> =>
   connectAsync(url, { protocolVersion: 5, reconnectPeriod: 0, queueQoSZero: false });
 
-/**
- * The session of a subscriber; the broker keeps for it what comes while it is away.
- * @param heard listens before the connection is there: messages may come with the answer to it
- */
+/** The session of a subscriber; the broker keeps for it what comes while it is away. */
 async function visit(url: string, heard: () => void = () => undefined): Promise<MqttClient> {
-  const subscriber = dial(url, {
-    protocolVersion: 5,
-    reconnectPeriod: 0,
-    clientId: 'bench',
-    clean: false,
-    properties: { sessionExpiryInterval: 3_600 },
-  });
-  subscriber.on('message', heard);
-  await new Promise((resolve, reject) => subscriber.once('connect', resolve).once('error', reject));
-  return subscriber;
+  const properties = { sessionExpiryInterval: 3_600 };
+  const client = connect(url, { protocolVersion: 5, reconnectPeriod: 0, clientId: 'bench', clean: false, properties });
+  client.on('message', heard); // some come with the answer to the connect
+  await once(client as unknown as EventEmitter, 'connect');
+  return client;
 }
 
 async function open(closing: Closing): Promise<BrokerUnderTest> {
@@ -55,7 +47,7 @@ async function open(closing: Closing): Promise<BrokerUnderTest> {
   const subscriber = await visit(node.url);
   await subscriber.subscribeAsync(TOPIC, { qos: 1 });
   await subscriber.endAsync();
-  const client = await connect(node.url);
+  const client = await connectPublisher(node.url);
   client.on('error', () => undefined);
   (client.stream as unknown as { setNoDelay(): void }).setNoDelay();
   closing.add(() => client.endAsync(true));
@@ -95,19 +87,4 @@ async function open(closing: Closing): Promise<BrokerUnderTest> {
   };
 }
 
-bench('mqtt', async (closing) => {
-  const broker = await open(closing);
-  const run = await BrokerDrain.open(closing, broker, messages);
-  const samples = new Samples();
-  await warmUp(broker, Math.min(messages, 10_000));
-  for (let repeat = 0; repeat < repeats; repeat += 1) await run.repeat(samples);
-  return {
-    messages,
-    payloadBytes: PAYLOAD_BYTES,
-    batch: BATCH,
-    repeats,
-    noDelay: true,
-    ...samples.medians(),
-    ratioRange: samples.range('keys10000Ratio'),
-  };
-});
+benchBroker('mqtt', size, open, { noDelay: true });

@@ -6,10 +6,10 @@ import { contractMessage } from '../lib/testing/transport-contract/contract-mess
 import { nats } from '../lib/transports/nats/nats.js';
 import { createEncoder } from '../lib/transports/nats/message.js';
 import { resolveNatsOptions } from '../lib/transports/nats/options.js';
-import { BATCH, BrokerDrain, inFlight, warmUp, type BrokerUnderTest } from './support/broker-drain.js';
-import { argument, Samples, timed } from './support/measure.js';
-import { PAYLOAD, PAYLOAD_BYTES } from './support/rows.js';
-import { bench, type Closing } from './support/run.js';
+import { argumentsOf, BATCH, benchBroker, inFlight, type BrokerUnderTest } from './support/broker-drain.js';
+import { timed } from './support/measure.js';
+import { PAYLOAD } from './support/rows.js';
+import type { Closing } from './support/run.js';
 
 /**
  * A backlog in PostgreSQL published to JetStream, answered and settled, over 10,000, 100 and 10 keys, against `@nats-io/jetstream`
@@ -17,8 +17,7 @@ import { bench, type Closing } from './support/run.js';
  *   npm run bench -- nats [messages=60000] [repeats=5]
  * Uses a stream of its own, in files, on the server of OUTBOX_TEST_NATS_URL, or on loopback.
  */
-const messages = argument(0, 'messages', 60_000);
-const repeats = argument(1, 'repeats', 5);
+const size = argumentsOf(60_000);
 const servers = process.env['OUTBOX_TEST_NATS_URL'] ?? 'nats://127.0.0.1:4222';
 const options = { client: { servers }, maxPayloadBytes: 1024 * 1024 };
 
@@ -30,7 +29,7 @@ interface Encoded {
 /** What the transport sends, as the client takes it, made before the clock runs. */
 function encodeAll(topic: string, keys: number): Encoded[] {
   const encode = createEncoder(resolveNatsOptions(options));
-  return Array.from({ length: messages }, (_, n) => {
+  return Array.from({ length: size.messages }, (_, n) => {
     const message = contractMessage({ topic, key: `k${n % keys}`, type: 'order.placed', payload: PAYLOAD });
     const { payload, headers } = encode(message);
     const lines = Buffer.from(headers.encode()).toString().trim().split('\r\n').slice(1);
@@ -80,19 +79,4 @@ async function open(closing: Closing): Promise<BrokerUnderTest> {
   };
 }
 
-bench('nats', async (closing) => {
-  const broker = await open(closing);
-  const run = await BrokerDrain.open(closing, broker, messages);
-  const samples = new Samples();
-  await warmUp(broker, Math.min(messages, 10_000));
-  for (let repeat = 0; repeat < repeats; repeat += 1) await run.repeat(samples);
-  return {
-    messages,
-    payloadBytes: PAYLOAD_BYTES,
-    batch: BATCH,
-    repeats,
-    storage: 'file',
-    ...samples.medians(),
-    ratioRange: samples.range('keys10000Ratio'),
-  };
-});
+benchBroker('nats', size, open, { storage: 'file' });

@@ -6,10 +6,10 @@ import type { RabbitMqPublish } from '../lib/transports/rabbitmq/client.js';
 import { createEncoder } from '../lib/transports/rabbitmq/message.js';
 import { resolveRabbitMqOptions } from '../lib/transports/rabbitmq/option-checks.js';
 import { contractMessage } from '../lib/testing/transport-contract/contract-message.js';
-import { BATCH, BrokerDrain, inFlight, warmUp, type BrokerUnderTest } from './support/broker-drain.js';
-import { argument, Samples, timed } from './support/measure.js';
-import { PAYLOAD, PAYLOAD_BYTES } from './support/rows.js';
-import { bench, type Closing } from './support/run.js';
+import { argumentsOf, BATCH, benchBroker, inFlight, type BrokerUnderTest } from './support/broker-drain.js';
+import { timed } from './support/measure.js';
+import { PAYLOAD } from './support/rows.js';
+import type { Closing } from './support/run.js';
 
 /**
  * A backlog in PostgreSQL published to RabbitMQ, confirmed and settled, over 10,000, 100 and 10 keys, against amqplib alone:
@@ -18,14 +18,13 @@ import { bench, type Closing } from './support/run.js';
  *   npm run bench -- rabbitmq [messages=60000] [repeats=5]
  * Uses a queue of its own on the server of OUTBOX_TEST_RABBITMQ_URL, or on loopback.
  */
-const messages = argument(0, 'messages', 60_000);
-const repeats = argument(1, 'repeats', 5);
+const size = argumentsOf(60_000);
 const url = process.env['OUTBOX_TEST_RABBITMQ_URL'] ?? 'amqp://guest:guest@127.0.0.1:5672';
 
 /** Exactly what the transport hands to amqplib, made before the clock runs. */
 function encodeAll(topic: string, keys: number): RabbitMqPublish[] {
   const encode = createEncoder(resolveRabbitMqOptions({ url }));
-  return Array.from({ length: messages }, (_, n) => {
+  return Array.from({ length: size.messages }, (_, n) => {
     const message = contractMessage({ topic, key: `k${n % keys}`, type: 'order.placed', payload: PAYLOAD });
     return encode(message);
   });
@@ -79,20 +78,4 @@ async function open(closing: Closing): Promise<BrokerUnderTest> {
   };
 }
 
-bench('rabbitmq', async (closing) => {
-  const broker = await open(closing);
-  const run = await BrokerDrain.open(closing, broker, messages);
-  const samples = new Samples();
-  await warmUp(broker, Math.min(messages, 10_000));
-  for (let repeat = 0; repeat < repeats; repeat += 1) await run.repeat(samples);
-  return {
-    messages,
-    payloadBytes: PAYLOAD_BYTES,
-    batch: BATCH,
-    repeats,
-    queue: 'quorum',
-    noDelay: true,
-    ...samples.medians(),
-    ratioRange: samples.range('keys10000Ratio'),
-  };
-});
+benchBroker('rabbitmq', size, open, { queue: 'quorum', noDelay: true });

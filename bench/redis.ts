@@ -4,10 +4,10 @@ import { redis } from '../lib/transports/redis/index.js';
 import { createEntry } from '../lib/transports/redis/entry.js';
 import { resolveRedisOptions } from '../lib/transports/redis/options.js';
 import { contractMessage } from '../lib/testing/transport-contract/contract-message.js';
-import { BATCH, BrokerDrain, inFlight, warmUp, type BrokerUnderTest } from './support/broker-drain.js';
-import { argument, Samples, timed } from './support/measure.js';
-import { PAYLOAD, PAYLOAD_BYTES } from './support/rows.js';
-import { bench, type Closing } from './support/run.js';
+import { argumentsOf, BATCH, benchBroker, inFlight, type BrokerUnderTest } from './support/broker-drain.js';
+import { timed } from './support/measure.js';
+import { PAYLOAD } from './support/rows.js';
+import type { Closing } from './support/run.js';
 
 /**
  * A backlog in PostgreSQL published to Redis Streams, answered and settled, over 10,000, 100 and 10 keys, against ioredis alone: the
@@ -15,15 +15,14 @@ import { bench, type Closing } from './support/run.js';
  *   npm run bench -- redis [messages=60000] [repeats=5]
  * Uses a stream of its own on the server of OUTBOX_TEST_REDIS_URL, or on loopback.
  */
-const messages = argument(0, 'messages', 60_000);
-const repeats = argument(1, 'repeats', 5);
+const size = argumentsOf(60_000);
 const url = process.env['OUTBOX_TEST_REDIS_URL'] ?? 'redis://127.0.0.1:6379';
 type Arguments = ReturnType<ReturnType<typeof createEntry>>;
 
 /** Exactly what the transport hands to ioredis, made before the clock runs. */
 function encodeAll(topic: string, keys: number): Arguments[] {
   const encode = createEntry(resolveRedisOptions({ url }));
-  return Array.from({ length: messages }, (_, n) =>
+  return Array.from({ length: size.messages }, (_, n) =>
     encode(contractMessage({ topic, key: `k${n % keys}`, type: 'order.placed', payload: PAYLOAD })),
   );
 }
@@ -59,18 +58,4 @@ async function open(closing: Closing): Promise<BrokerUnderTest> {
   };
 }
 
-bench('redis', async (closing) => {
-  const broker = await open(closing);
-  const run = await BrokerDrain.open(closing, broker, messages);
-  const samples = new Samples();
-  await warmUp(broker, Math.min(messages, 10_000));
-  for (let repeat = 0; repeat < repeats; repeat += 1) await run.repeat(samples);
-  return {
-    messages,
-    payloadBytes: PAYLOAD_BYTES,
-    batch: BATCH,
-    repeats,
-    ...samples.medians(),
-    ratioRange: samples.range('keys10000Ratio'),
-  };
-});
+benchBroker('redis', size, open);

@@ -12,10 +12,10 @@ import { createEnvelope } from '../lib/transports/envelope.js';
 import { entryOf, type SqsEntry } from '../lib/transports/sqs/entry.js';
 import { sqs } from '../lib/transports/sqs/sqs.js';
 import { contractMessage } from '../lib/testing/transport-contract/contract-message.js';
-import { BATCH, BrokerDrain, inFlight, warmUp, type BrokerUnderTest } from './support/broker-drain.js';
-import { argument, Samples, timed } from './support/measure.js';
-import { PAYLOAD, PAYLOAD_BYTES } from './support/rows.js';
-import { bench, type Closing } from './support/run.js';
+import { argumentsOf, benchBroker, inFlight, type BrokerUnderTest } from './support/broker-drain.js';
+import { timed } from './support/measure.js';
+import { PAYLOAD } from './support/rows.js';
+import type { Closing } from './support/run.js';
 
 /**
  * A backlog in PostgreSQL published to ElasticMQ in memory, answered and settled, over 10,000, 100 and 10 keys, against the AWS SDK
@@ -23,14 +23,13 @@ import { bench, type Closing } from './support/run.js';
  *   npm run bench -- sqs [messages=20000] [repeats=5]
  * Starts an ElasticMQ of its own (Java 17 and Maven), unless OUTBOX_TEST_SQS_URL names one.
  */
-const messages = argument(0, 'messages', 20_000);
-const repeats = argument(1, 'repeats', 5);
+const size = argumentsOf(20_000);
 const PER_REQUEST = 10;
 
 /** Exactly what the transport hands to the SDK, made before the clock runs. */
 function encodeAll(topic: string, keys: number): SqsEntry[] {
   const settings = { envelope: createEnvelope(), maxBytes: 262_144, isFifo: false };
-  return Array.from({ length: messages }, (_, n) => {
+  return Array.from({ length: size.messages }, (_, n) => {
     const message = contractMessage({ topic, key: `k${n % keys}`, type: 'order.placed', payload: PAYLOAD });
     return entryOf(message, settings).entry;
   });
@@ -84,20 +83,4 @@ async function open(closing: Closing): Promise<BrokerUnderTest> {
   };
 }
 
-bench('sqs', async (closing) => {
-  const broker = await open(closing);
-  const run = await BrokerDrain.open(closing, broker, messages);
-  const samples = new Samples();
-  await warmUp(broker, Math.min(messages, 10_000));
-  for (let repeat = 0; repeat < repeats; repeat += 1) await run.repeat(samples);
-  return {
-    messages,
-    payloadBytes: PAYLOAD_BYTES,
-    batch: BATCH,
-    repeats,
-    queue: 'standard, in memory',
-    maxRequests: 50,
-    ...samples.medians(),
-    ratioRange: samples.range('keys10000Ratio'),
-  };
-});
+benchBroker('sqs', size, open, { queue: 'standard, in memory', maxRequests: 50 });

@@ -81,7 +81,7 @@ async function run(database: Database, ordering: (typeof ORDERINGS)[number], { m
     const rows = Array.from({ length: messages }, () =>
       newMessage({ key: `k${randomInt(keys)}`, payload: BYTES }, BUCKETS),
     );
-    await stores[ordering].writer.insert(transactionExecutor(manager), rows);
+    await stores[ordering].writer.insert(transactionExecutor(manager.queryRunner as never), rows);
     if (work > 0) await delay(work);
     await manager.query(`update accounts set balance = balance + 1 where id = ${writer}`);
   };

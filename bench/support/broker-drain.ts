@@ -1,11 +1,11 @@
 import type pg from 'pg';
 import type { DataSource } from 'typeorm';
 import type { TransportDefinition } from '../../lib/index.js';
-import { timed, type Samples } from './measure.js';
+import { argument, Samples, timed } from './measure.js';
 import { adminClient, startPostgres } from './postgres.js';
 import { benchRelay, connect, createTables, drain } from './relay.js';
-import { empty, fillReady } from './rows.js';
-import type { Closing } from './run.js';
+import { empty, fillReady, PAYLOAD_BYTES } from './rows.js';
+import { bench, type Closing } from './run.js';
 import { cpuOfRelay } from './server-cpu.js';
 
 export const KEYS = [10_000, 100, 10];
@@ -103,4 +103,28 @@ export async function warmUp(broker: BrokerUnderTest, messages: number): Promise
     await timed(() => run(messages, 100));
     await broker.expect(messages);
   }
+}
+
+/** How many messages, and how often: the arguments of a benchmark of a broker. */
+export const argumentsOf = (most: number): { readonly messages: number; readonly repeats: number } => ({
+  messages: argument(0, 'messages', most),
+  repeats: argument(1, 'repeats', 5),
+});
+
+/** Measures one broker, and prints the medians. @param about what else a reader of the result should know */
+export function benchBroker(
+  name: string,
+  { messages, repeats }: ReturnType<typeof argumentsOf>,
+  open: (closing: Closing) => Promise<BrokerUnderTest>,
+  about: Readonly<Record<string, unknown>> = {},
+): void {
+  bench(name, async (closing) => {
+    const broker = await open(closing);
+    const run = await BrokerDrain.open(closing, broker, messages);
+    const samples = new Samples();
+    await warmUp(broker, Math.min(messages, 10_000));
+    for (let repeat = 0; repeat < repeats; repeat += 1) await run.repeat(samples);
+    const ratioRange = samples.range('keys10000Ratio');
+    return { messages, payloadBytes: PAYLOAD_BYTES, batch: BATCH, repeats, ...about, ...samples.medians(), ratioRange };
+  });
 }

@@ -18,6 +18,14 @@ const SETTINGS = {
 /** A flush on a tmpfs costs nothing. This makes the leader of a group commit sleep 0.8 ms, a good disk's fdatasync. */
 export const SLOW_FLUSH = { commit_delay: '800', commit_siblings: '0' };
 
+export const LOGGED = { log_statement: 'all', log_line_prefix: '%a\\|' };
+
+/** Of a server that is {@link LOGGED}: what sessions of the relay sent, such as `nestjs-outbox|LOG:  execute outbox_fetch: select …`. */
+export function statementsOf({ folder }: OwnServer): string[] {
+  const lines = readFileSync(join(folder, 'log'), 'utf8').split('\n');
+  return lines.filter((line) => /^nestjs-outbox\|LOG: {2}(statement|execute)/.test(line));
+}
+
 /** A PostgreSQL of our own on a tmpfs. */
 export async function startPostgres(closing: Closing, settings: Record<string, string> = {}): Promise<OwnServer> {
   const bin = findBin();

@@ -17,6 +17,7 @@ const RUNS: Readonly<Record<string, string>> = {
   handler: '500 1',
   idle: '1 0',
   latency: '10 1',
+  tenants: '3 2 500 1',
   strict: '20 1',
   'opt-ins': '100 1',
   clean: '2000 1',
@@ -25,11 +26,16 @@ const RUNS: Readonly<Record<string, string>> = {
   inbox: '200 50 1',
   mariadb: '200 1',
   rabbitmq: '200 1',
+  redis: '200 1',
+  nats: '200 1',
+  sqs: '200 1',
+  mqtt: '200 1',
   drain: '500 1 500 100',
   observability: '1000 1',
   grid: '200 1',
   compress: '1 1',
 };
+const SERVERS = ['postgres', 'mariadb', 'rabbitmq', 'kafka', 'redis', 'nats', 'sqs', 'mqtt'] as const;
 /** Most of their time they wait, for leases and servers that start. */
 const AT_ONCE = 5;
 /** Milliseconds: of one that hangs, on whatever machine. */
@@ -63,7 +69,7 @@ it('each benchmark has a smoke run', () => {
   expect(Object.keys(RUNS).sort()).toEqual(files.map((file) => file.slice(0, -3)).sort());
 });
 
-describeWith(['postgres', 'mariadb', 'rabbitmq', 'kafka'], 'npm run bench, with tiny bounds', () => {
+describeWith(SERVERS, 'npm run bench, with tiny bounds', () => {
   const ended = new Map<string, Promise<Ended>>();
   beforeAll(() => {
     const running = new Set<Promise<Ended>>();

@@ -33,7 +33,7 @@ export class PostgresFixture {
   }
 
   committed<T>(work: (tx: SqlExecutor) => Promise<T>): Promise<T> {
-    return this.application.transaction((manager) => work(transactionExecutor(manager)));
+    return this.application.transaction((manager) => work(transactionExecutor(manager.queryRunner as never)));
   }
 
   /** After each test of a file that opens one in each: a server takes 100 connections, of all files that run. */

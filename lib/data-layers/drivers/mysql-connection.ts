@@ -49,7 +49,7 @@ export class MysqlConnection extends OwnConnection<MysqlSession> {
 
   transaction<T>(work: (tx: SqlExecutor, ended: AbortSignal) => Promise<T>): Promise<T> {
     return this.enqueue(async ({ client, bounds }) => {
-      const signal = this.ended;
+      const { signal } = this.session;
       await this.ask(client, bounds.begin);
       try {
         const result = await work({ run: (sql) => this.execute(client, sql) }, signal);

@@ -2,7 +2,6 @@ import { capabilitiesOf, PLAIN, type TransactionBounds } from '../../store/mysql
 import type { StoreSettings } from '../../store/names.js';
 import type { ConnectionRole, SqlConnection, SqlDatabase } from '../../store/executor.js';
 import { MysqlConnection, query, type MysqlClient, type MysqlSession } from './mysql-connection.js';
-import { once } from './once.js';
 import { MysqlClients, CLIENT_GRACE, type MysqlSource } from './mysql-clients.js';
 
 /** Row locks of ours are held for milliseconds; whoever waits longer than this meets somebody else's open transaction. */
@@ -20,39 +19,27 @@ export class MysqlDatabase implements SqlDatabase {
     this.clients = new MysqlClients(source, settings);
   }
 
-  connection(role: ConnectionRole): MysqlConnection {
-    return this.owned(role);
-  }
-
   publishing(transport: number): MysqlConnection {
-    return this.owned(transport);
+    return this.connection(transport);
   }
 
-  private owned(owner: ConnectionRole | number): MysqlConnection {
-    let connection = this.connections.get(owner);
-    if (connection === undefined) {
-      connection = new MysqlConnection(
-        () => this.checkOut(typeof owner === 'number' ? 'publishing' : 'statements'),
-        this.settings.statementTimeout + CLIENT_GRACE,
-        () => this.connections.forEach((each) => void each.drop()),
-        this.settings.closeIdleAfter,
-      );
-      this.connections.set(owner, connection);
-    }
+  connection(owner: ConnectionRole | number): MysqlConnection {
+    const connection =
+      this.connections.get(owner) ?? this.connect(typeof owner === 'number', this.settings.closeIdleAfter);
+    this.connections.set(owner, connection);
     return connection;
   }
 
-  async alone<T>(work: (session: SqlConnection) => Promise<T>): Promise<T> {
-    const open = once(() => this.checkOut('statements'));
+  private connect(isPublishing: boolean, closeIdleAfter?: number): MysqlConnection {
+    const patience = this.settings.statementTimeout + CLIENT_GRACE;
     const dropAll = (): void => this.connections.forEach((each) => void each.drop());
-    const session = new MysqlConnection(open, this.settings.statementTimeout + CLIENT_GRACE, dropAll);
+    return new MysqlConnection(() => this.checkOut(isPublishing), patience, dropAll, closeIdleAfter);
+  }
+
+  alone<T>(work: (session: SqlConnection) => Promise<T>): Promise<T> {
+    const session = this.connect(false);
     this.lone.add(session);
-    try {
-      return await work(session);
-    } finally {
-      this.lone.delete(session);
-      await session.close();
-    }
+    return session.alone(work).finally(() => this.lone.delete(session));
   }
 
   async close(): Promise<void> {
@@ -61,10 +48,10 @@ export class MysqlDatabase implements SqlDatabase {
   }
 
   /** A connection of our own with our session settings. */
-  private async checkOut(use: Use): Promise<MysqlSession> {
+  private async checkOut(isPublishing: boolean): Promise<MysqlSession> {
     const client = await this.clients.take();
     try {
-      return { client, bounds: await setSession(client, this.settings, use) };
+      return { client, bounds: await setSession(client, this.settings, isPublishing) };
     } catch (error) {
       client.destroy();
       throw error;
@@ -83,20 +70,19 @@ const MEANING = [
   'sql_big_selects = 1', // and with it `max_join_size`
 ];
 
-/** What a session is for: statements one after the other, or one that holds row locks while a broker is at work. */
-type Use = 'statements' | 'publishing';
-
-/** @returns what bounds a transaction of the session */
-async function setSession(client: MysqlClient, settings: StoreSettings, use: Use): Promise<TransactionBounds> {
+/**
+ * @param holds row locks, while a broker is at work
+ * @returns what bounds a transaction of the session
+ */
+async function setSession(client: MysqlClient, settings: StoreSettings, holds: boolean): Promise<TransactionBounds> {
   const timeout = settings.connectTimeout;
   const [[version]] = (await query(client, 'select version()', [], timeout)) as [[string]];
   const lockWait = Math.ceil(Math.min(ROW_LOCK_WAIT, settings.statementTimeout) / 1000);
   // Under REPEATABLE READ, the default, gap locks of the relay cost the writers 95 % of their throughput.
   await query(client, 'set session transaction isolation level read committed, read write', [], timeout);
   const server = capabilitiesOf(version);
-  const isPublishing = use === 'publishing';
-  const bounds = isPublishing ? PLAIN : server.transaction(settings.statementTimeout);
-  const idle = isPublishing ? settings.idleWithLocks : settings.statementTimeout;
+  const bounds = holds ? PLAIN : server.transaction(settings.statementTimeout);
+  const idle = holds ? settings.idleWithLocks : settings.statementTimeout;
   const variables = [
     ...MEANING,
     ...server.meaning,

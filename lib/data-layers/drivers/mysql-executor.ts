@@ -1,15 +1,7 @@
 import type { SqlResult } from '../../store/executor.js';
 import type { Sql } from '../../store/sql.js';
 import { isInTransaction } from '../../transaction/sql-boundary.js';
-import { withoutStatement } from './mysql-connection.js';
-
-/** What we use of mysql2's and mysql's connection. */
-interface MysqlClient {
-  query(
-    options: { sql: string; values: readonly unknown[]; rowsAsArray: true },
-    done: (error: Error | null, result: unknown) => void,
-  ): void;
-}
+import { withoutStatement, type MysqlClient } from './mysql-connection.js';
 
 /** Whatever the application's connections are told: a function of theirs goes before a `typeCast` that is none. */
 const AS_WE_READ = {

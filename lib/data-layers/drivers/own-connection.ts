@@ -1,3 +1,4 @@
+import { OutboxError } from '../../outbox.errors.js';
 import type { SqlConnection, SqlExecutor, SqlResult } from '../../store/executor.js';
 import type { Sql } from '../../store/sql.js';
 import { systemClock } from '../../time/clock.js';
@@ -18,8 +19,9 @@ export abstract class OwnConnection<O extends Opened> implements SqlConnection {
   private opening: Promise<O> | undefined;
   private tail: Promise<unknown> = Promise.resolve();
   private wasOpen = false;
+  private isOnce = false;
   /** Of the session that was opened last; aborted with it. */
-  private session = new AbortController();
+  protected session = new AbortController();
   private readonly idle: IdleClose;
 
   /** @param closeIdleAfter milliseconds after which it is closed when nobody asks anything */
@@ -35,8 +37,10 @@ export abstract class OwnConnection<O extends Opened> implements SqlConnection {
   /** Ends a session, at once: a statement that is sent after the one in flight failed must be refused. Never rejects. */
   protected abstract end(opened: O): Promise<void>;
 
-  protected get ended(): AbortSignal {
-    return this.session.signal;
+  /** Works in one session, and in none in its place: what it had locked is lost with it. */
+  async alone<T>(work: (session: this) => Promise<T>): Promise<T> {
+    this.isOnce = true;
+    return work(this).finally(() => this.close());
   }
 
   close(): Promise<void> {
@@ -72,6 +76,8 @@ export abstract class OwnConnection<O extends Opened> implements SqlConnection {
 
   private connect(): Promise<O> {
     if (this.opening !== undefined) return this.opening;
+    if (this.isOnce && this.wasOpen)
+      throw new OutboxError('STORE_UNAVAILABLE', 'The session that had the lock is over.');
     const opening: Promise<O> = this.checkOut().then(
       async (opened) => {
         if (this.opening !== opening) {

@@ -68,7 +68,7 @@ export class PostgresConnection extends OwnConnection<CheckedOut> {
 
   transaction<T>(work: (tx: SqlExecutor, ended: AbortSignal) => Promise<T>): Promise<T> {
     return this.enqueue((open) => {
-      const signal = this.ended;
+      const { signal } = this.session;
       return this.inTransaction(open, (tx) => work(tx, signal));
     });
   }

@@ -1,7 +1,6 @@
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { ConnectionRole, SqlConnection, SqlDatabase } from '../../store/executor.js';
 import type { StoreSettings } from '../../store/names.js';
-import { once } from './once.js';
 import { PoolerWarning } from './pooler-warning.js';
 import { PostgresConnection, type CheckedOut } from './postgres-connection.js';
 import { listenOn } from './postgres-listener.js';
@@ -33,56 +32,40 @@ export class PostgresDatabase implements SqlDatabase {
   }
 
   connection(role: ConnectionRole): PostgresConnection {
-    let connection = this.connections.get(role);
-    if (connection === undefined) {
-      const asynchronous = role === 'settle' && this.settings.onPublished === 'delete';
-      const lastsLater: Settings = asynchronous ? { synchronous_commit: 'off' } : {};
-      connection = this.connect(role === 'lease' ? { lock_timeout: String(LEASE_LOCK_WAIT) } : lastsLater);
-      this.connections.set(role, connection);
-    }
-    return connection;
+    const asynchronous = role === 'settle' && this.settings.onPublished === 'delete';
+    const lastsLater: Settings = asynchronous ? { synchronous_commit: 'off' } : {};
+    return this.owned(role, role === 'lease' ? { lock_timeout: String(LEASE_LOCK_WAIT) } : lastsLater);
   }
 
   publishing(transport: number): PostgresConnection {
-    let connection = this.connections.get(transport);
-    if (connection === undefined) {
-      connection = this.connect({}, this.settings.idleWithLocks);
-      this.connections.set(transport, connection);
-    }
-    return connection;
+    return this.owned(transport, {}, this.settings.idleWithLocks);
   }
 
   isPooled(): boolean {
     return this.pooled || this.handsOn;
   }
 
-  private connect(extra: Settings, idleInTransaction?: number): PostgresConnection {
-    return new PostgresConnection(
-      () => this.checkOut(extra),
-      { demoted: () => this.dropAll(), pooled: () => this.noticePooler() },
-      idleInTransaction,
-      this.settings.closeIdleAfter,
-    );
+  private owned(owner: ConnectionRole | number, extra: Settings, idleInTransaction?: number): PostgresConnection {
+    const known = this.connections.get(owner);
+    if (known !== undefined) return known;
+    const noticed = { demoted: () => this.dropAll(), pooled: () => this.noticePooler() };
+    const open = (): Promise<CheckedOut> => this.checkOut(extra);
+    const connection = new PostgresConnection(open, noticed, idleInTransaction, this.settings.closeIdleAfter);
+    this.connections.set(owner, connection);
+    return connection;
   }
 
   /** Past a pooler, where the options name a way: a lock of its session would be another's. */
-  async alone<T>(work: (session: SqlConnection) => Promise<T>): Promise<T> {
-    const session = new PostgresConnection(
-      once(async () => {
-        const checkedOut = await this.checkOut({}, this.direct);
-        if (!checkedOut.pooled) return checkedOut;
-        await checkedOut.release();
-        throw pooled();
-      }),
-      { demoted: () => this.dropAll(), pooled: () => undefined },
-    );
+  alone<T>(work: (session: SqlConnection) => Promise<T>): Promise<T> {
+    const open = async (): Promise<CheckedOut> => {
+      const checkedOut = await this.checkOut({}, this.direct);
+      if (!checkedOut.pooled) return checkedOut;
+      await checkedOut.release();
+      throw pooled();
+    };
+    const session = new PostgresConnection(open, { demoted: () => this.dropAll(), pooled: () => undefined });
     this.lone.add(session);
-    try {
-      return await work(session);
-    } finally {
-      this.lone.delete(session);
-      await session.close();
-    }
+    return session.alone(work).finally(() => this.lone.delete(session));
   }
 
   private dropAll(): void {

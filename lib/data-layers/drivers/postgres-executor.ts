@@ -1,5 +1,6 @@
 import type { SqlResult } from '../../store/executor.js';
 import type { Sql } from '../../store/sql.js';
+import type { DriverConnection } from '../../transaction/transaction-watch.js';
 import { PREPARED_ELSEWHERE, RAW, withoutValues, type PgClient } from './postgres-connection.js';
 
 /** Runs a statement in the application's transaction, on its client: past whatever logs the application's own. */
@@ -11,7 +12,7 @@ export async function runOnPostgres(connection: unknown, { statement, values }: 
     if (name !== undefined && preparingFails(error)) prepares.set(client, false);
     return withoutValues(error);
   });
-  const status = (client as TellingClient).getTransactionStatus?.();
+  const status = (client as DriverConnection).getTransactionStatus?.();
   return { rows: rows ?? [], affected: rowCount ?? 0, inTransaction: status === 'I' ? false : undefined };
 }
 
@@ -24,11 +25,6 @@ function inText(client: PgClient, query: Parameters<PgClient['query']>[0]): Retu
   } finally {
     client.binary = true;
   }
-}
-
-/** pg 8.23 and later: what the server said with its last answer. */
-interface TellingClient extends PgClient {
-  getTransactionStatus?(): unknown;
 }
 
 /** Of the application's connections: whether statements may be prepared on them. */

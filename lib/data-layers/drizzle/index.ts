@@ -26,7 +26,7 @@ const HOW_TO =
  * @throws OutboxConfigurationError `UNSUPPORTED_DATABASE`: it has another client than a pool of pg or mysql2
  */
 export function drizzleLayer<Db extends DrizzleDatabase>(db: Db): OutboxDataLayer<TransactionOf<Db>> {
-  const open = watchedSessions(db as never);
+  watchSessions(db as never);
   const driver = poolDriver(db.$client);
   if (driver === undefined) throw refusal();
   return dataLayerOf<TransactionOf<Db>>({
@@ -47,9 +47,11 @@ export function drizzleLayer<Db extends DrizzleDatabase>(db: Db): OutboxDataLaye
   });
 }
 
+/** Sessions of transactions that have not ended. */
+const open = new WeakSet<object>();
+
 /** A transaction of Drizzle does not tell that it has ended, and its connection may be in another one by then. */
-function watchedSessions(db: { transaction: Transaction }): WeakSet<object> {
-  const open = new WeakSet<object>();
+function watchSessions(db: { transaction: Transaction }): void {
   const original = db.transaction;
   db.transaction = (work, ...config) => {
     const watched = async (tx: object): Promise<unknown> => {
@@ -63,7 +65,6 @@ function watchedSessions(db: { transaction: Transaction }): WeakSet<object> {
     };
     return original.call(db, watched, ...config);
   };
-  return open;
 }
 
 const refusal = (): OutboxConfigurationError =>

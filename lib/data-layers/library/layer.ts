@@ -8,12 +8,9 @@ import type { DataLayer, Session, Tables } from '../../transaction/data-layer.js
 import { over } from '../../transaction/errors.js';
 import type { ConnectionWatch } from './connection-watch.js';
 import type { Library } from './library.js';
-import { MysqlClients } from '../drivers/mysql-clients.js';
-import { query } from '../drivers/mysql-connection.js';
 import { MysqlDatabase } from '../drivers/mysql-database.js';
 import { watchMysql } from './mysql-watch.js';
-import { PostgresClients } from '../drivers/postgres-clients.js';
-import { RAW } from '../drivers/postgres-connection.js';
+import { askOnce, OtherPools, type Way } from '../drivers/other-pools.js';
 import { PostgresDatabase } from '../drivers/postgres-database.js';
 import { watchPostgres } from './postgres-watch.js';
 import { askPlace, type Place } from './ask.js';
@@ -24,17 +21,17 @@ export function dataLayerOf<Tx extends object>(library: Library<Tx>): OutboxData
   return new DriverLayer(library as unknown as Library<object>) as OutboxDataLayer as OutboxDataLayer<Tx>;
 }
 
-/** Milliseconds for the question of the start. */
-const PATIENCE = { connectTimeout: 10_000, statementTimeout: 10_000 };
+/** What watches the driver's connections of all layers, and of each the pool. */
+const watches = new WeakMap<object, ConnectionWatch>();
+const pools = new WeakMap<ConnectionWatch, object>();
 
 class DriverLayer implements DataLayer {
   readonly source: object;
   readonly howTo: string;
   readonly dialect: 'postgres' | 'mysql';
-  readonly relay: Library<object>['driver']['relay'];
+  readonly relay: Way;
   defaultSchema: string | undefined;
-  private readonly watches = new WeakMap<object, ConnectionWatch>();
-  private readonly own = new WeakSet<object>();
+  private readonly others = new OtherPools(() => this.relay);
   /** Of transactions that were asked for. */
   private readonly places = new WeakMap<object, Place>();
   private readonly asking = new WeakMap<object, ReturnType<typeof askPlace>>();
@@ -48,10 +45,10 @@ class DriverLayer implements DataLayer {
     const watch = driver.watch ?? (this.dialect === 'postgres' ? watchPostgres : watchMysql);
     driver.onConnection((connection) => {
       const key = driver.connectionOf(connection);
-      if (this.watches.has(key)) return;
+      if (watches.has(key)) return;
       const watched = watch(connection) as ConnectionWatch;
-      this.watches.set(key, watched);
-      this.own.add(watched);
+      watches.set(key, watched);
+      pools.set(watched, driver.pool);
     });
   }
 
@@ -65,16 +62,22 @@ class DriverLayer implements DataLayer {
     const identity = library.identityOf?.(handle);
     const place = identity && places.get(identity);
     const known = place && this.sessionOf(place.watch, handle, place.number);
-    if (known !== undefined) return known;
+    if (known !== undefined) return this.admitted(known);
     if (library.ask !== undefined) return this.asked(handle, identity);
     const connection = library.connectionOf?.(handle);
     if (connection === undefined) throw this.none();
-    return this.sessionOf(this.watches.get(library.driver.connectionOf(connection)), handle);
+    return this.admitted(this.sessionOf(watches.get(library.driver.connectionOf(connection)), handle) as DriverSession);
   }
 
   require(handle: object): Session | Promise<Session> {
     const found = this.find(handle);
     return found instanceof Promise ? found : this.active(found);
+  }
+
+  /** At once, where it is of the own pool. */
+  private admitted(session: DriverSession): Session | Promise<Session> {
+    const pool = pools.get(session.watch) as object;
+    return pool === this.library.driver.pool ? session : this.others.admit(session, pool, foreign);
   }
 
   private async asked(handle: object, identity: object | undefined): Promise<Session> {
@@ -91,17 +94,17 @@ class DriverLayer implements DataLayer {
     if (place === undefined) throw unheard();
     if (place === 'outside') throw this.none();
     if (identity !== undefined) this.places.set(identity, place);
-    return this.active(this.sessionOf(place.watch, handle, place.number));
+    return this.admitted(this.active(this.sessionOf(place.watch, handle, place.number)));
   }
 
-  private active(session: Session | undefined): Session {
+  private active<Found extends Session>(session: Found | undefined): Found {
     if (session === undefined) throw this.none();
     session.demandActive();
     return session;
   }
 
-  private sessionOf(watch: Place['watch'] | undefined, handle: object, number?: number): Session | undefined {
-    if (watch === undefined || !this.own.has(watch)) throw foreign();
+  private sessionOf(watch: Place['watch'] | undefined, handle: object, number?: number): DriverSession | undefined {
+    if (watch === undefined || watch.losesTransactions !== (this.dialect === 'mysql')) throw foreign();
     if (number !== undefined && number !== watch.state.number) return undefined;
     return new DriverSession(watch as ConnectionWatch, handle, this.library, (inner) => this.require(inner));
   }
@@ -121,7 +124,8 @@ class DriverLayer implements DataLayer {
   watchTransactions(): void {}
 
   async open(): Promise<void> {
-    this.defaultSchema ??= await askSchema(this.relay);
+    const ofSession = { postgres: 'select pg_catalog.current_schema()', mysql: 'select database()' };
+    this.defaultSchema ??= await askOnce(this.relay, ofSession[this.dialect]);
   }
 
   tablesOf({ database: { schema = this.defaultSchema, prefix } }: ResolvedOptions): Tables {
@@ -138,30 +142,15 @@ class DriverLayer implements DataLayer {
 
 const unheard = (): OutboxTransactionRequiredError =>
   new OutboxTransactionRequiredError('The statement that asks for its connection was heard on none of the pool.', {
-    hint: 'The transaction is one of another pool than the data layer has, or something in between changes statements.',
+    hint: 'The transaction is one of a pool for which no data layer was made, or something in between changes statements.',
   });
 
 const foreign = (): OutboxTransactionRequiredError =>
   new OutboxTransactionRequiredError('The transaction runs on a connection that is not of the outbox.', {
-    hint: 'An outbox writes into the database of its own data layer; name another outbox with @InjectOutbox(name). Or the connection was taken from the pool before the layer was made, or the handle is of another db object.',
+    hint: 'Another pool leads into another database, where you name another outbox with @InjectOutbox(name); or it has no layer. Or the connection was taken from the pool before the layer was made, or the handle is of another db object.',
   });
 
-async function askSchema(relay: Library<object>['driver']['relay']): Promise<string | undefined> {
-  if ('postgres' in relay) {
-    const { client, release } = await new PostgresClients(relay.postgres, PATIENCE).take();
-    const asked = client.query({ text: 'select pg_catalog.current_schema()', rowMode: 'array', types: RAW });
-    const { rows } = await asked.finally(release);
-    return (rows[0]?.[0] as string | null) ?? undefined;
-  }
-  const client = await new MysqlClients(relay.mysql, PATIENCE).take();
-  const asked = query(client, 'select database()', [], PATIENCE.statementTimeout);
-  const [row] = (await asked.finally(() => client.end(() => undefined))) as (string | null)[][];
-  return row?.[0] ?? undefined;
-}
-
 let savepoints = 0;
-const MOVED =
-  'The proxy that outbox.bind was given stands for another transaction by now: give it the transaction itself.';
 
 class DriverSession implements Session {
   constructor(
@@ -169,11 +158,8 @@ class DriverSession implements Session {
     readonly handle: object,
     private readonly library: Library<object>,
     private readonly sessionOf: (handle: object) => Session | Promise<Session>,
+    readonly executor: SqlExecutor = watch,
   ) {}
-
-  get executor(): SqlExecutor {
-    return this.watch;
-  }
 
   get isActive(): boolean {
     return this.watch.isActive;
@@ -195,7 +181,8 @@ class DriverSession implements Session {
     const { library, handle, watch } = this;
     if (library.nested !== undefined) {
       return library.nested(handle, async (inner) => {
-        if ((await this.sessionOf(inner)).watch !== watch) throw new OutboxTransactionRequiredError(MOVED);
+        const moved = 'The proxy that outbox.bind was given stands for another transaction by now: pass that one.';
+        if ((await this.sessionOf(inner)).watch !== watch) throw new OutboxTransactionRequiredError(moved);
         return work(inner);
       });
     }

@@ -23,14 +23,8 @@ interface Connection {
   _addCommandClosedState(command: Command): Command;
 }
 
-const watches = new WeakMap<object, MysqlWatch>();
-
 /** Of a connection of mysql2, from now on. */
-export function watchMysql(connection: object): MysqlWatch {
-  const watch = watches.get(connection) ?? new MysqlWatch(connection as Connection);
-  watches.set(connection, watch);
-  return watch;
-}
+export const watchMysql = (connection: object): ConnectionWatch => new MysqlWatch(connection as Connection);
 
 /** Commands without a text that end the transaction, and what is written of them. */
 const ENDS: Readonly<Record<string, string>> = {

@@ -27,14 +27,8 @@ interface Submittable extends Config {
   handleError(error: Error, ...args: unknown[]): void;
 }
 
-const watches = new WeakMap<object, PostgresWatch>();
-
 /** Of a client of pg, from now on. */
-export function watchPostgres(client: object): PostgresWatch {
-  const watch = watches.get(client) ?? new PostgresWatch(client as Client);
-  watches.set(client, watch);
-  return watch;
-}
+export const watchPostgres = (client: object): ConnectionWatch => new PostgresWatch(client as Client);
 
 class PostgresWatch extends ConnectionWatch {
   private readonly query: Query;

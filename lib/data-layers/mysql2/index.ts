@@ -45,10 +45,10 @@ export function mysql2Layer(given: Pool | CorePool): OutboxDataLayer<PoolConnect
 
 /** An object with promises, as of which time its connection was handed out: a proxy of it says the same. */
 const TURN = Symbol('turn');
+const turns = new WeakMap<object, number>();
 
 /** Each time that a connection is handed out it has other objects with promises: those from before lead into somebody else's transaction. */
 function watchedHandles(core: CorePool, given: Pool | CorePool): (handle: object) => boolean {
-  const turns = new WeakMap<object, number>();
   const add = <T extends { readonly connection: object }>(handle: T): T =>
     Object.defineProperty(handle, TURN, { value: turns.get(handle.connection) });
   core.on('acquire', (connection: CoreConnection) => {

@@ -1,5 +1,4 @@
 import type { MysqlSource } from '../drivers/mysql-clients.js';
-import type { ConnectionWatch } from '../library/connection-watch.js';
 import type { Driver } from '../library/library.js';
 import type { Connection } from './mariadb-connection.js';
 import { MariadbWatch } from './mariadb-watch.js';
@@ -19,7 +18,7 @@ export function mariadbDriver(pool: MariadbPool): Driver {
     pool,
     connectionOf: (connection) => connection,
     onConnection: (seen) => void pool.on('acquire', seen),
-    watch: watchOf,
+    watch: (connection) => new MariadbWatch(connection as Connection),
     relay: {
       get mysql() {
         source ??= sourceOf(pool).catch((error: unknown) => {
@@ -31,13 +30,6 @@ export function mariadbDriver(pool: MariadbPool): Driver {
       },
     },
   };
-}
-
-const watches = new WeakMap<object, MariadbWatch>();
-function watchOf(connection: object): ConnectionWatch {
-  const watch = watches.get(connection) ?? new MariadbWatch(connection as Connection);
-  watches.set(connection, watch);
-  return watch;
 }
 
 async function sourceOf(pool: MariadbPool): Promise<MysqlSource> {

@@ -1,8 +1,8 @@
-import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
+import type { EntityManager, QueryRunner } from 'typeorm';
 import { OutboxTransactionRequiredError } from '../../outbox.errors.js';
 import type { SqlExecutor } from '../../store/executor.js';
 import type { Session } from '../../transaction/data-layer.js';
-import { dataSourceOf, isActive } from './query-runner.js';
+import { isActive } from './query-runner.js';
 import { watchOf, type RunnerWatch } from './runner-watch.js';
 import { transactionExecutor } from './transaction.js';
 
@@ -11,11 +11,7 @@ export const HOW_TO =
 
 /** A query runner of the application's. */
 export class RunnerSession implements Session {
-  constructor(
-    readonly runner: QueryRunner,
-    /** The outbox's own. */
-    readonly dataSource: DataSource,
-  ) {}
+  constructor(readonly runner: QueryRunner) {}
 
   get watch(): RunnerWatch {
     return watchOf(this.runner);
@@ -35,7 +31,6 @@ export class RunnerSession implements Session {
 
   demandActive(): void {
     const { runner } = this;
-    demandDataSource(runner, this.dataSource);
     if (runner.isReleased) throw new OutboxTransactionRequiredError('The query runner is released.', { hint: HOW_TO });
     if (!isActive(runner)) {
       throw new OutboxTransactionRequiredError(
@@ -59,11 +54,4 @@ export class RunnerSession implements Session {
   nested<T>(work: (manager: EntityManager) => Promise<T>): Promise<T> {
     return this.runner.manager.transaction(work);
   }
-}
-
-export function demandDataSource(handle: EntityManager | QueryRunner, wanted: DataSource): void {
-  if (dataSourceOf(handle) === wanted) return;
-  throw new OutboxTransactionRequiredError('The transaction belongs to another DataSource than the outbox.', {
-    hint: 'An outbox writes into the database of its own DataSource; name another outbox with @InjectOutbox(name).',
-  });
 }

@@ -1,4 +1,4 @@
-import { QueryFailedError, type EntityManager, type QueryRunner } from 'typeorm';
+import { QueryFailedError, type QueryRunner } from 'typeorm';
 import type { SqlExecutor } from '../../store/executor.js';
 import { runOnMysql } from '../drivers/mysql-executor.js';
 import { runOnPostgres } from '../drivers/postgres-executor.js';
@@ -9,8 +9,7 @@ import { isMysql } from './query-runner.js';
  * parameters: payloads belong into neither. The caller still sees TypeORM's `QueryFailedError` with the driver's error.
  * Whether a transaction is active is the caller's question, asked before.
  */
-export function transactionExecutor(handle: EntityManager | QueryRunner): SqlExecutor {
-  const runner = queryRunnerOf(handle);
+export function transactionExecutor(runner: QueryRunner): SqlExecutor {
   const run = isMysql(runner) ? runOnMysql : runOnPostgres;
   return {
     async run(sql) {
@@ -22,11 +21,4 @@ export function transactionExecutor(handle: EntityManager | QueryRunner): SqlExe
       }
     },
   };
-}
-
-function queryRunnerOf(handle: EntityManager | QueryRunner): QueryRunner {
-  const runner =
-    'queryRunner' in handle && handle.queryRunner !== undefined ? handle.queryRunner : (handle as QueryRunner);
-  if (typeof runner.connect !== 'function') throw new TypeError('There is no query runner behind this manager.');
-  return runner;
 }

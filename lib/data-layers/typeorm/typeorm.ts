@@ -6,12 +6,13 @@ import type { SqlDatabase } from '../../store/executor.js';
 import type { StoreSettings } from '../../store/names.js';
 import type { DataLayer, Session, Tables } from '../../transaction/data-layer.js';
 import type { OutboxTransactionOptions } from '../../transaction/options.js';
+import { OtherPools } from '../drivers/other-pools.js';
 import { connectionSchema, dialectOf, type Dialect } from './dialect.js';
-import { openMysqlDatabase } from './mysql.js';
+import { openMysqlDatabase, sourceOf as ofMysql } from './mysql.js';
 import { outsideWrites } from './outside-writes.js';
-import { openPostgresDatabase } from './postgres.js';
-import { isEntityManager, isQueryRunner } from './query-runner.js';
-import { demandDataSource, HOW_TO, RunnerSession } from './runner-session.js';
+import { openPostgresDatabase, sourceOf as ofPostgres } from './postgres.js';
+import { dataSourceOf, isEntityManager, isQueryRunner } from './query-runner.js';
+import { HOW_TO, RunnerSession } from './runner-session.js';
 import { watchTransactions } from './runner-watch.js';
 import { tablesOf } from './tables-of.js';
 
@@ -20,6 +21,9 @@ const OPEN = { postgres: openPostgresDatabase, mysql: openMysqlDatabase } as con
 /** The data layer of an application that has its database through TypeORM. */
 export class TypeOrm implements DataLayer {
   readonly howTo = HOW_TO;
+  private readonly others = new OtherPools(() =>
+    this.dialect === 'postgres' ? { postgres: ofPostgres(this.source) } : { mysql: ofMysql(this.source) },
+  );
 
   constructor(readonly source: DataSource) {}
 
@@ -31,20 +35,30 @@ export class TypeOrm implements DataLayer {
     return connectionSchema(this.source);
   }
 
-  find(handle: unknown): RunnerSession | undefined {
+  find(handle: unknown): RunnerSession | Promise<RunnerSession> | undefined {
     const runner = runnerOf(handle);
-    return runner === undefined ? undefined : new RunnerSession(runner, this.source);
+    if (runner === undefined) return undefined;
+    const session = new RunnerSession(runner);
+    const dataSource = dataSourceOf(runner);
+    return dataSource === this.source ? session : this.ofAnother(session, dataSource);
   }
 
-  require(handle: unknown): RunnerSession {
+  /** Of one whose connections have another schema for their default, or another login. */
+  private async ofAnother(session: RunnerSession, other: DataSource | undefined): Promise<RunnerSession> {
+    if (other === undefined || dialectOf(other) !== this.dialect) throw foreign();
+    await this.others.admit(session, other.driver, foreign);
+    watchTransactions(other);
+    return session;
+  }
+
+  require(handle: unknown): RunnerSession | Promise<RunnerSession> {
     const session = this.find(handle);
     if (session === undefined) {
-      demandDataSource(handle as EntityManager, this.source);
       throw new OutboxTransactionRequiredError('The manager belongs to no transaction.', {
         hint: 'dataSource.manager and injected repositories write outside of it: use the manager that transaction() hands to its callback.',
       });
     }
-    session.demandActive();
+    if (!(session instanceof Promise)) session.demandActive();
     return session;
   }
 
@@ -81,6 +95,11 @@ function runnerOf(handle: unknown): QueryRunner | undefined {
   if (isEntityManager(handle)) return handle.queryRunner;
   throw notAHandle(handle);
 }
+
+const foreign = (): OutboxTransactionRequiredError =>
+  new OutboxTransactionRequiredError('The transaction belongs to another DataSource than the outbox.', {
+    hint: 'That one leads into another database: name another outbox with @InjectOutbox(name).',
+  });
 
 function notAHandle(value: unknown): OutboxTransactionRequiredError {
   return new OutboxTransactionRequiredError(`${typeName(value)} is no EntityManager and no QueryRunner.`, {

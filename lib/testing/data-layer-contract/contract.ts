@@ -126,6 +126,26 @@ function describeScope<Tx extends object>(suite: Suite<Tx>): void {
     await run.assertOnly(app, all, [committed, bound, other]);
   });
 
+  it('takes a transaction of another pool, with a layer of its own, that leads into the same database', async () => {
+    const { app } = suite;
+    const [committed, bound, back, other] = [run.row(), run.row(), run.row(), await run.harness.open(1)];
+    const write = async (tx: Tx, row: number, enqueue: () => Promise<unknown>): Promise<void> => {
+      await other.insert(tx, row);
+      await enqueue();
+    };
+    const enqueued = (tx: Tx, row: number) => write(tx, row, () => app.outbox.enqueue(messageOf(row), { tx }));
+    const inScope = () => app.outbox.transaction(() => app.outbox.enqueue(messageOf(bound)));
+    try {
+      await other.transaction((tx) => enqueued(tx, committed));
+      await other.transaction((tx) => write(tx, bound, () => app.outbox.bind(tx, inScope)));
+      const failed = other.transaction((tx) => enqueued(tx, back).then(() => Promise.reject(thrown)));
+      await assert.rejects(failed, { message: thrown.message });
+    } finally {
+      await other.close();
+    }
+    await run.assertOnly(app, [committed, bound, back], [committed, bound]);
+  });
+
   if (run.harness.noSavepoints !== undefined) return;
   it('takes back with a savepoint what was written behind it', async () => {
     const { app } = suite;
@@ -156,19 +176,6 @@ function describeRefusals<Tx extends object>(suite: Suite<Tx>): void {
     for (const handle of [app.outside, {}, app.outbox] as Tx[])
       await assert.rejects(app.outbox.enqueue(messageOf(row), { tx: handle }), REFUSED);
     await assert.rejects(app.outbox.enqueue(messageOf(row)), REFUSED);
-    await run.assertOnly(app, [row], []);
-  });
-
-  it('refuses a transaction of another pool', async () => {
-    const { app } = suite;
-    const [row, other] = [run.row(), await run.harness.open(1)];
-    try {
-      await other.transaction(async (tx) => {
-        await assert.rejects(app.outbox.enqueue(messageOf(row), { tx }), REFUSED);
-      });
-    } finally {
-      await other.close();
-    }
     await run.assertOnly(app, [row], []);
   });
 

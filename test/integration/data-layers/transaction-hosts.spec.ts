@@ -81,7 +81,6 @@ describeWith('postgres', 'transactions of nestjs-cls', () => {
   });
 
   it.each([
-    ['the host of another pool', () => host('other').tx as object],
     ['a host in place of its transaction', () => host()],
     ['a promise of a transaction', async () => host().tx as object],
     ['no object', () => 'tx' as never],

@@ -16,8 +16,8 @@ describeWith('postgres', 'an array of large messages', () => {
       const sizes: number[] = [];
       const size = (value: unknown): number => (value instanceof Uint8Array ? value.byteLength : 0);
       class Measured extends TypeOrm {
-        override require(handle: unknown): ReturnType<TypeOrm['require']> {
-          const session = super.require(handle);
+        override async require(handle: unknown): Promise<Awaited<ReturnType<TypeOrm['require']>>> {
+          const session = await super.require(handle);
           const { executor } = session;
           const run: SqlExecutor['run'] = (sql) => {
             sizes.push(sql.values.reduce<number>((sum, value) => sum + size(value), 0) / MIB);

@@ -1,5 +1,5 @@
 // @tier fast
-import { DataSource, type EntityManager } from 'typeorm';
+import type { EntityManager } from 'typeorm';
 import { type OutboxService, OutboxEvent } from '../../../lib/index.js';
 import { useEnqueueDatabase } from '../../support/enqueue-database.js';
 import { refusal } from '../../support/enqueue.js';
@@ -135,18 +135,6 @@ describeOnEach([], 'enqueue, in the caller’s transaction', (kind) => {
       let kept: EntityManager | undefined;
       await db.dataSource.transaction(async (manager) => void (kept = manager));
       await refused(() => outbox.enqueue(plain('x'), { manager: kept as EntityManager }), /is released/);
-    });
-    it('with another DataSource’s transaction, or its manager', async () => {
-      const other = await new DataSource(db.dataSource.options).initialize();
-      try {
-        await other.transaction((manager) =>
-          refused(() => outbox.enqueue(plain('x'), { manager }), /another DataSource/),
-        );
-        await refused(() => outbox.enqueue(plain('x'), { manager: other.manager }), /another DataSource/);
-        await other.transaction((manager) => refused(async () => outbox.bind(manager, () => 1), /another DataSource/));
-      } finally {
-        await other.destroy();
-      }
     });
     it('with a runner for a replica', async () => {
       const runner = db.dataSource.createQueryRunner('slave');

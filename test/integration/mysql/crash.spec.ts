@@ -70,7 +70,7 @@ describeOnOwnMysqlFamily(canMount ? [] : ['mount'], 'a server that loses its pow
     await source.transaction(async (manager) => {
       await manager.query('insert into thing (name) values (?)', [name]);
       const message = newMessage({ key: name.split(':')[0] as string, payload: Buffer.from(name) }, options.buckets);
-      await store.writer.insert(transactionExecutor(manager), [message]);
+      await store.writer.insert(transactionExecutor(manager.queryRunner as never), [message]);
     });
   }
   const things = async (source: DataSource): Promise<string[]> =>

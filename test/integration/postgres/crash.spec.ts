@@ -34,7 +34,7 @@ describeUnlessMissing(canStart.postgres ? [] : ['postgres'], 'a PostgreSQL that 
     await source.transaction(async (manager) => {
       await manager.query('insert into thing (name) values ($1)', [name]);
       const message = newMessage({ key: name.split(':')[0] as string, payload: Buffer.from(name) }, options.buckets);
-      await store.writer.insert(transactionExecutor(manager), [message]);
+      await store.writer.insert(transactionExecutor(manager.queryRunner as never), [message]);
     });
   }
   const things = async (source: DataSource): Promise<Set<string>> =>

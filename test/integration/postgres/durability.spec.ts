@@ -63,7 +63,9 @@ describe.each(['key', 'strict'] as const)('a transaction that does not wait for 
       const durable = async (key: string | null, when: 'before' | 'after' | 'after, moved'): Promise<boolean> => {
         await fixture.application.transaction(async (manager) => {
           if (when === 'before') await manager.query(off);
-          await store.writer.insert(transactionExecutor(manager), [newMessage({ key, bucket: 0 })]);
+          await store.writer.insert(transactionExecutor(manager.queryRunner as never), [
+            newMessage({ key, bucket: 0 }),
+          ]);
           if (when === 'after, moved') await manager.query('set constraints all immediate');
           if (when !== 'before') await manager.query(off);
         });

@@ -70,7 +70,9 @@ describe.each(APPLICATIONS)('%s, with %j', (kind, driver) => {
       );
       const id = (name: string): string => rows[names.indexOf(name)]?.id as string;
       const insert = () =>
-        application.transaction((manager) => harness.store.writer.insert(transactionExecutor(manager), rows));
+        application.transaction((manager) =>
+          harness.store.writer.insert(transactionExecutor(manager.queryRunner as never), rows),
+        );
       await insert();
       const { dispatcher, hooks } = harness.relay({ default: transport }, {}, { dataSource: application });
       await dispatcher.start();

@@ -37,7 +37,9 @@ describe.each(DATABASES)('migrations of a strict order', (kind) => {
     };
     const enqueue = (store: OutboxStore, text: string): Promise<unknown> =>
       db.transaction((manager) =>
-        store.writer.insert(transactionExecutor(manager), [newMessage({ key: 'k', payload: Buffer.from(text) })]),
+        store.writer.insert(transactionExecutor(manager.queryRunner as never), [
+          newMessage({ key: 'k', payload: Buffer.from(text) }),
+        ]),
       );
     const run = (sql: string): Promise<void> => runScript(kind, db, sql);
     const dialect = kind === 'postgres' ? 'postgres' : 'mysql';
