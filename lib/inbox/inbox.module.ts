@@ -70,9 +70,7 @@ function declare(
 /** Nest would give everybody one of them, and run the cleaner of the other. */
 function refuseTwin(modules: ModulesContainer, name: string, token: string): void {
   if ([...modules.values()].filter(({ providers }) => providers.has(token)).length < 2) return;
-  misconfigured(
-    `There are two inboxes named '${name}' in this application.`,
-    'Import InboxModule once, in the root module (every call of forRoot makes another inbox); or give one a name.',
-    'DUPLICATE_INSTANCE',
-  );
+  const hint =
+    'Import InboxModule once, in the root module (every call of forRoot makes another inbox); or give one a name.';
+  misconfigured(`There are two inboxes named '${name}' in this application.`, hint, 'DUPLICATE_INSTANCE');
 }

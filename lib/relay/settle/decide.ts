@@ -83,13 +83,9 @@ function wasNotTried({ suspect, error }: PublishFailure): boolean {
 /** A promise cannot be waited for here: the key of the message, and those behind it, would wait as well. */
 function refused(said: PromiseLike<unknown>): OutboxConfigurationError {
   said.then(undefined, () => undefined); // its failure is nobody's
-  return new OutboxConfigurationError(
-    'INVALID_OPTIONS',
-    'retry.classify returned a Promise, which is not waited for.',
-    {
-      hint: 'Say from the error at once who is to blame, or return undefined.',
-    },
-  );
+  const hint = 'Say from the error at once who is to blame, or return undefined.';
+  const text = 'retry.classify returned a Promise, which is not waited for.';
+  return new OutboxConfigurationError('INVALID_OPTIONS', text, { hint });
 }
 
 /** Milliseconds until a message is too old; less than 0: it is. */

@@ -150,14 +150,9 @@ async function requireCodec(compression: number): Promise<void> {
   try {
     (CompressionCodecs as Record<number, () => unknown>)[compression]!();
   } catch (cause) {
-    throw new OutboxConfigurationError(
-      'MISSING_PEER',
-      'kafka(): the codec of this compression is not registered in kafkajs.',
-      {
-        cause,
-        hint: 'Set CompressionCodecs[CompressionTypes.…] before the application starts, or use gzip.',
-      },
-    );
+    const text = 'kafka(): the codec of this compression is not registered in kafkajs.';
+    const hint = 'Set CompressionCodecs[CompressionTypes.…] before the application starts, or use gzip.';
+    throw new OutboxConfigurationError('MISSING_PEER', text, { cause, hint });
   }
 }
 

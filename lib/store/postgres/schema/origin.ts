@@ -42,11 +42,7 @@ function originStatements({ meta, ready, parked }: TableNames) {
 }
 
 function copied({ ready, meta }: TableNames): OutboxConfigurationError {
-  return new OutboxConfigurationError(
-    'DATABASE_COPIED',
-    `The messages in ${ready} came from another database, with a backup or a copy; what its relay published would be published again.`,
-    {
-      hint: `To publish them, run: delete from ${meta} where name = '${ORIGIN}'. To drop them, empty the tables first. The relay looks again by itself.`,
-    },
-  );
+  const text = `The messages in ${ready} came from another database, with a backup or a copy; what its relay published would be published again.`;
+  const hint = `To publish them, run: delete from ${meta} where name = '${ORIGIN}'. To drop them, empty the tables first. The relay looks again by itself.`;
+  return new OutboxConfigurationError('DATABASE_COPIED', text, { hint });
 }
