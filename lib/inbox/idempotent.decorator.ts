@@ -1,7 +1,7 @@
 import { Inject } from '@nestjs/common';
 import { resolveFactory, row } from '../options/factory-options.js';
 import { aFunction, anything, oneOf, orFunction } from '../options/rules.js';
-import { misconfigured } from '../outbox.errors.js';
+import { OutboxConfigurationError } from '../outbox.errors.js';
 import { isMessage, type InboxMessage } from './identity.js';
 import { concurrency, consumerName } from './inbox.options.js';
 import { getInboxToken, type InboxService } from './inbox.service.js';
@@ -37,7 +37,7 @@ const ROWS = {
  *
  * A handler that acknowledges its message itself would do so before the commit, and not at all for a repetition: use `inbox.once` in it.
  *
- * @throws misconfigured `INVALID_OPTIONS`
+ * @throws OutboxConfigurationError `INVALID_OPTIONS`
  */
 export function Idempotent(options: IdempotentOptions = {}): MethodDecorator {
   return (target, name, descriptor: PropertyDescriptor | undefined) => {
@@ -99,5 +99,6 @@ function refuseTwin(service: InboxService, consumer: string, owner: object): voi
   owners.set(consumer, owner);
 }
 
-const invalid = (problem: string, hint: string): never => misconfigured(`@Idempotent${problem}.`, hint);
+const invalid = (problem: string, hint: string): Error =>
+  new OutboxConfigurationError('INVALID_OPTIONS', `@Idempotent${problem}.`, { hint });
 const NO_MESSAGE = 'Add a parameter with @Received() or @Ctx(), or give message: (…args) => id.';

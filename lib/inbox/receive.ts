@@ -6,7 +6,7 @@ import { KEY_HEADER, TOMBSTONE_HEADER } from '../transports/amqp/names.js';
 import { typeName } from '../options/text-checks.js';
 import { CONTENT_ENCODING, gunzip } from '../payloads/gzip.js';
 import { STANDARD_HEADERS } from '../transports/envelope.js';
-import { misconfigured, OutboxDuplicateMessageError } from '../outbox.errors.js';
+import { OutboxConfigurationError, OutboxDuplicateMessageError } from '../outbox.errors.js';
 
 export interface ReceiveOptions extends Pick<EnqueueOptions, 'tx'> {
   /** Names a transport `inProcess()` of the outbox. Default: the only one. */
@@ -79,4 +79,5 @@ const isOne = (value: unknown): boolean => typeof value === 'string' || Buffer.i
 const isHeader = (value: unknown): boolean =>
   isOne(value) || (Array.isArray(value) && value.length > 0 && value.every(isOne));
 
-const invalid = (problem: string, hint: string): never => misconfigured(`inbox.receive: ${problem}.`, hint);
+const invalid = (problem: string, hint: string): Error =>
+  new OutboxConfigurationError('INVALID_OPTIONS', `inbox.receive: ${problem}.`, { hint });

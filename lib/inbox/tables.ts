@@ -1,5 +1,5 @@
 import { asText, invalid, type OutboxDialect } from '../data-layers/drivers/outbox-sql.js';
-import type { outboxMigrations } from '../data-layers/typeorm/index.js';
+import type { MigrationInterface } from '../data-layers/typeorm/index.js';
 import { checkNames, createSchema, tableNames } from '../store/names.js';
 
 /** The same as `database` of the module's options; the defaults are the same too. */
@@ -99,15 +99,12 @@ const UP: Readonly<Record<OutboxDialect, Make>> = {
   ],
 };
 
-type Migration = ReturnType<typeof outboxMigrations>[number];
-type Runner = Parameters<InstanceType<Migration>['up']>[0];
-
 /** For the `migrations` of a DataSource, beside those of the outbox. Reverting it forgets what was handled. */
-export function inboxMigrations(options: InboxTableOptions = {}): Migration[] {
+export function inboxMigrations(options: InboxTableOptions = {}): (new () => MigrationInterface)[] {
   const { prefix = 'outbox_', schema = '' } = options;
   const run =
     (way: 'up' | 'down') =>
-    async (runner: Runner): Promise<void> => {
+    async (runner: Parameters<MigrationInterface['up']>[0]): Promise<void> => {
       const dialect = runner.connection.options.type === 'postgres' ? 'postgres' : 'mysql';
       for (const text of inboxStatements(dialect, options)[way]) await runner.query(text);
     };
