@@ -21,14 +21,8 @@ const OF_THE_MESSAGE_NOW = [
 /** Rights, keys and rates belong to a queue; a login may have lost all of them. */
 const OF_THE_QUEUE = [
   'AbortError', // of a request that was given up, while others were answered
-  'AccessDenied',
-  'AccessDeniedException',
-  'AuthorizationError',
   'InvalidAddress',
   'OverLimit',
-  'RequestThrottled',
-  'Throttling',
-  'ThrottlingException',
 ];
 /** The application's function, of which SQS knows nothing. */
 export const QUEUE_URL = 'queueUrl';
@@ -130,7 +124,7 @@ function hintOf(reason: string): string | undefined {
 }
 
 function causeOf(reason: string, error: unknown): FailureCause {
-  if (/^kms/i.test(reason)) return DESTINATION;
+  if (isDenied(error) || /^kms|throttl/i.test(reason) || statusOf(error) === 429) return DESTINATION;
   const row = SQS_FAILURES.get(reason);
   if (row !== undefined) return row;
   if (error instanceof EntryRefusal) return error.senderFault ? CAUSE.message : CAUSE.suspicious;

@@ -58,6 +58,8 @@ describe('answers of SQS', () => {
     [403, 'AccessDenied', OURS],
     [400, 'AccessDeniedException', OURS],
     [400, 'RequestThrottled', OURS],
+    [400, 'ThrottledException', OURS],
+    [429, 'NeverHeardOf', OURS],
     [400, 'OverLimit', OURS],
     [400, 'KmsAccessDenied', OURS],
     [400, 'KMS.DisabledException', OURS],
@@ -80,7 +82,7 @@ describe('answers of SQS', () => {
     if ((rest as { blame?: string }).blame === 'message') expect(String(error)).not.toContain('secret');
   });
 
-  it('some taken, some refused, and one of which nothing is said', async () => {
+  it('some taken, without an MD5 that the SDK knows, some refused, and one of which nothing is said', async () => {
     const failed = (Id: string, Code: string, SenderFault: boolean) => ({ Id, Code, SenderFault });
     const Failed = [
       failed('1', 'InvalidMessageContents', true),
@@ -89,8 +91,7 @@ describe('answers of SQS', () => {
       failed('4', 'KmsThrottled', true),
     ];
     answers['SendMessageBatch'] = { body: { Successful: [{ Id: '0' }], Failed } };
-    const client = { ...config(), md5: false };
-    expect(await publish(await open(client), batch(6))).toMatchObject([
+    expect(await publish(await open(), batch(6))).toMatchObject([
       { ok: true },
       { blame: 'message', final: true },
       { blame: 'message' },
@@ -132,8 +133,33 @@ describe('answers of SQS', () => {
     expect(keys.length).toBeGreaterThan(before);
   });
 
-  it("never asks twice, whatever the retries of the application's client, which stays open", async () => {
-    const client = new SQSClient({ ...(config() as object), maxAttempts: 5 });
+  it('a clock that is wrong is set by the answer of SQS, for each new connection and question', async () => {
+    const ahead = 20 * 60_000;
+    const spoken = (date: string): string => date.replace(/(....)(..)(..)T(..)(..)(..)/, '$1-$2-$3T$4:$5:$6');
+    server.prependListener('request', (request, response) => {
+      response.setHeader('date', new Date(Date.now() + ahead).toUTCString());
+      const isLate = Date.parse(spoken(String(request.headers['x-amz-date']))) < Date.now() + ahead / 2;
+      answers['GetQueueUrl'] = isLate ? { status: 403, code: 'InvalidSignatureException' } : URL_OF_QUEUE;
+    });
+    answers['SendMessageBatch'] = { body: { Successful: [{ Id: '0' }] } };
+    expect(await publish(await open(), batch(1))).toEqual([{ ok: true }]);
+    const expected = [{ topic: 'orders', options: {} }];
+    expect(await transport!.findMissing!(expected, AbortSignal.timeout(60_000))).toEqual([]);
+  });
+
+  const EAGER = {
+    acquireInitialRetryToken: () => Promise.resolve(EAGER.token),
+    refreshRetryTokenForRetry: () =>
+      (EAGER.left -= 1) < 0 ? Promise.reject(new Error('enough')) : Promise.resolve(EAGER.token),
+    recordSuccess: () => undefined,
+    token: { getRetryCount: () => 1, getRetryDelay: () => 0 },
+    left: 5,
+  };
+  it.each([
+    ['retries', { maxAttempts: 5 }],
+    ['strategy', { retryStrategy: EAGER }],
+  ])("never asks twice, whatever the %s of the application's client, which stays open", async (_what, settings) => {
+    const client = new SQSClient({ ...(config() as object), ...settings });
     const opened = await open(client);
     answers['SendMessageBatch'] = { status: 500, code: 'InternalError' };
     await publish(opened, batch(10));
