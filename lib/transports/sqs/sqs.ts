@@ -48,7 +48,7 @@ class SqsBroker implements BrokerClient {
     const { settings, queues, envelope } = this;
     let session: SqsSession | undefined;
     const mayWrite = (): boolean => session === undefined || (!session.isOver && events.mayWrite());
-    const requests = await SqsRequests.open(settings.client, settings.maxRequests, mayWrite);
+    const requests = await SqsRequests.open(settings, mayWrite);
     try {
       await prove(requests, signal);
     } catch (error) {
@@ -84,8 +84,7 @@ class SqsBroker implements BrokerClient {
 
   /** Over a client of its own, unless it is the application's. */
   private async beside<Answer>(ask: (requests: SqsRequests) => Promise<Answer>): Promise<Answer> {
-    const { client, maxRequests } = this.settings;
-    const requests = await SqsRequests.open(client, maxRequests);
+    const requests = await SqsRequests.open(this.settings);
     try {
       return await ask(requests);
     } finally {

@@ -133,6 +133,15 @@ describe('answers of SQS', () => {
     expect(keys.length).toBeGreaterThan(before);
   });
 
+  it('the server that gives the URL of a queue takes its messages, also where the environment names it', async () => {
+    const { endpoint, ...client } = configFor(String(config().endpoint));
+    process.env['AWS_ENDPOINT_URL_SQS'] = endpoint;
+    answers['GetQueueUrl'] = { body: { QueueUrl: 'http://127.0.0.1:1/1/orders' } };
+    answers['SendMessageBatch'] = { body: { Successful: [{ Id: '0' }] } };
+    expect(await publish(await open(client), batch(1))).toEqual([{ ok: true }]);
+    delete process.env['AWS_ENDPOINT_URL_SQS'];
+  });
+
   it('a clock that is wrong is set by the answer of SQS, for each new connection and question', async () => {
     const ahead = 20 * 60_000;
     const spoken = (date: string): string => date.replace(/(....)(..)(..)T(..)(..)(..)/, '$1-$2-$3T$4:$5:$6');
