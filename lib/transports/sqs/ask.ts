@@ -29,7 +29,6 @@ export async function findMissing(
   expected: readonly ExpectedMessages[],
   signal: AbortSignal,
 ): Promise<MissingDestination[]> {
-  await prove(requests, signal);
   const answers = await look(requests, queuesOf(queues, expected), [], signal);
   return answers.flatMap(({ queue: { destination }, error }) => {
     if (error === undefined || isDenied(error)) return [];
@@ -45,7 +44,6 @@ export async function diagnose(
   { maxMessageBytes }: SqsSettings,
   signal: AbortSignal,
 ): Promise<Finding[]> {
-  await prove(requests, signal);
   const answers = await look(requests, queuesOf(queues, expected), ['All'], signal);
   return [
     isOk('broker', `SQS answers to '${transport}'.`, { transport }),

@@ -1,5 +1,4 @@
 import { loadPeer } from '../load-peer.js';
-import type { SqsSettings } from './options.js';
 import { guardSockets, type SocketGuard } from './sockets.js';
 
 /**
@@ -64,17 +63,18 @@ export class SqsRequests {
     private readonly mayWrite: () => boolean,
   ) {}
 
-  /** @param client the application's, which stays open; or what one is made of */
+  /** @param given the application's client, which stays open; or what one is made of */
   static async open(
-    { client: given, maxRequests, queueUrl }: SqsSettings,
+    given: SqsClient | SqsClientConfig,
+    maxRequests: number,
+    useQueueUrlAsEndpoint: boolean,
     mayWrite: () => boolean = () => true,
   ): Promise<SqsRequests> {
-    const sdk = (await loadPeer('sqs()', '@aws-sdk/client-sqs', () => import('@aws-sdk/client-sqs'))) as SqsSdk;
+    const load = (): Promise<unknown> => import('@aws-sdk/client-sqs');
+    const sdk = (await loadPeer('sqs()', '@aws-sdk/client-sqs', load)) as SqsSdk;
     if (isSqsClient(given)) return new SqsRequests(sdk, given, false, undefined, mayWrite);
     const guard = guardSockets(given.requestHandler, maxRequests, mayWrite);
     const requestHandler = guard?.requestHandler ?? given.requestHandler;
-    // Whoever gave the URL of a queue takes its messages, too, whatever host the URL names.
-    const useQueueUrlAsEndpoint = queueUrl !== undefined;
     const client = new sdk.SQSClient({ useQueueUrlAsEndpoint, ...given, maxAttempts: 1, requestHandler });
     return new SqsRequests(sdk, client, true, guard, mayWrite);
   }

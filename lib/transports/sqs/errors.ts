@@ -29,14 +29,12 @@ export const QUEUE_URL = 'queueUrl';
 /** Also with the status 400: SQS does not know who asks, or does not believe it. */
 const OF_THE_LOGIN = [
   'ExpiredToken',
-  'ExpiredTokenException',
   'IncompleteSignature',
   'InvalidAccessKeyId',
   'InvalidClientTokenId',
   'InvalidSecurity',
   'InvalidSignatureException',
   'MissingAuthenticationToken',
-  'MissingAuthenticationTokenException',
   'OptInRequired',
   'RequestExpired',
   'RequestTimeTooSkewed',
@@ -125,7 +123,7 @@ function hintOf(reason: string): string | undefined {
 
 function causeOf(reason: string, error: unknown): FailureCause {
   if (isDenied(error) || /^kms|throttl/i.test(reason) || statusOf(error) === 429) return DESTINATION;
-  const row = SQS_FAILURES.get(reason);
+  const row = SQS_FAILURES.get(reason) ?? SQS_FAILURES.get(reason.replace(/Exception$/, ''));
   if (row !== undefined) return row;
   if (error instanceof EntryRefusal) return error.senderFault ? CAUSE.message : CAUSE.suspicious;
   const status = statusOf(error);
