@@ -4,8 +4,15 @@ import type { AddressInfo } from 'node:net';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { OutboxConfigurationError, type OutboxTransport } from '../../../lib/index.js';
 import { sqs, type SqsClientConfig } from '../../../lib/transports/sqs/index.js';
+import { createEnvelope } from '../../../lib/transports/envelope.js';
+import type { Send } from '../../../lib/transports/session/session.js';
+import { SqsRequests } from '../../../lib/transports/sqs/client.js';
+import { resolveSqsOptions } from '../../../lib/transports/sqs/options.js';
+import { Queues } from '../../../lib/transports/sqs/queues.js';
+import { SqsSession } from '../../../lib/transports/sqs/session.js';
 import { contractMessage, publish } from '../../support/publish.js';
 import { configFor } from '../../support/sqs.js';
+import { until } from '../../support/until.js';
 
 interface Answer {
   readonly status?: number;
@@ -189,6 +196,30 @@ describe('answers of SQS', () => {
     expect(results.every((result) => !result.ok && result.blame === 'transport')).toBe(true);
     expect(asked.filter((action) => action === 'SendMessageBatch')).toHaveLength(20);
     expect(connections).toBeLessThanOrEqual(4);
+  });
+
+  it('thousands that wait and are taken back leave the turn to the next one', async () => {
+    const settings = resolveSqsOptions({
+      client: config(),
+      maxRequests: 1,
+      queueUrl: (topic) => `http://sqs/1/${topic}`,
+    });
+    const requests = await SqsRequests.open(settings.client, 1, true);
+    const [queues, envelope] = [new Queues(settings), createEnvelope()];
+    const events = { lost: () => undefined, mayWrite: () => true };
+    const session = new SqsSession({ requests, queues, envelope, settings, events });
+    const sendTo = (topic: string, end = (): void => undefined): Send => {
+      const ends = { taken: end, refused: end, unsendable: end };
+      return { message: contractMessage({ topic }), isSettled: false, ...ends };
+    };
+    const given = Array.from({ length: 20_000 }, (_, n) => sendTo(`q${n}`));
+    answers['SendMessageBatch'] = { body: { Successful: [{ Id: '0' }] } };
+    const taken = new Promise<void>((resolve) => session.send([...given, sendTo('last', resolve)]));
+    await until(() => asked.length > 0);
+    session.takeBack(given);
+    await taken;
+    session.destroy(undefined);
+    expect(asked.length).toBeLessThan(100);
   });
 
   it('a server that nobody listens at: not connected, and nobody is charged', async () => {
