@@ -1,7 +1,7 @@
 import { found, isOk, type Finding } from '../diagnosis.js';
 import type { BrokerQuestion, ExpectedMessages, MissingDestination } from '../transport.js';
 import type { SqsRequests } from './client.js';
-import { isDenied, isMissing, judge, missing, reasonOf } from './errors.js';
+import { isDenied, isMissing, judge, missing, reasonOf, statusOf } from './errors.js';
 import type { SqsSettings } from './options.js';
 import type { Queue, Queues } from './queues.js';
 
@@ -13,11 +13,13 @@ const TOGETHER = 10;
 const PROBE = 'nestjs-outbox';
 
 /** Proves that SQS answers, and knows who asks. It takes no right. @throws what keeps it from that */
-export async function prove(requests: SqsRequests, signal: AbortSignal): Promise<void> {
+export async function prove(requests: SqsRequests, signal: AbortSignal, isLast = false): Promise<void> {
   try {
     await requests.ask('GetQueueUrlCommand', { QueueName: PROBE }, signal);
   } catch (error) {
-    if (!isMissing(error) && !isDenied(error)) throw judge(error).error;
+    if (isMissing(error) || isDenied(error)) return;
+    if (isLast || ![400, 401, 403].includes(statusOf(error))) throw judge(error).error;
+    await prove(requests, signal, true); // by the clock of SQS, which the SDK knows from the refusal
   }
 }
 
@@ -42,7 +44,6 @@ export async function diagnose(
   { maxMessageBytes }: SqsSettings,
   signal: AbortSignal,
 ): Promise<Finding[]> {
-  await prove(requests, signal);
   const answers = await look(requests, queuesOf(queues, expected), ['All'], signal);
   return [
     isOk('broker', `SQS answers to '${transport}'.`, { transport }),

@@ -25,7 +25,7 @@ export interface SqsClientConfig {
   readonly [field: string]: unknown;
 }
 
-type Next = (args: unknown) => Promise<unknown>;
+type Next = (args: unknown) => Promise<{ readonly output: unknown }>;
 type Middleware = (next: Next) => Next;
 /** A command of the SDK, with middleware of its own. */
 interface Command {
@@ -67,6 +67,7 @@ export class SqsRequests {
   static async open(
     given: SqsClient | SqsClientConfig,
     maxRequests: number,
+    useQueueUrlAsEndpoint: boolean,
     mayWrite: () => boolean = () => true,
   ): Promise<SqsRequests> {
     const load = (): Promise<unknown> => import('@aws-sdk/client-sqs');
@@ -74,23 +75,24 @@ export class SqsRequests {
     if (isSqsClient(given)) return new SqsRequests(sdk, given, false, undefined, mayWrite);
     const guard = guardSockets(given.requestHandler, maxRequests, mayWrite);
     const requestHandler = guard?.requestHandler ?? given.requestHandler;
-    const client = new sdk.SQSClient({ ...given, maxAttempts: 1, requestHandler });
+    const client = new sdk.SQSClient({ useQueueUrlAsEndpoint, ...given, maxAttempts: 1, requestHandler });
     return new SqsRequests(sdk, client, true, guard, mayWrite);
   }
 
   /** @throws what SQS or the connection said */
   async ask<Name extends keyof Answers>(name: Name, input: object, signal: AbortSignal): Promise<Answers[Name]> {
     const command = new this.sdk[name](input);
-    let failure: { readonly error: unknown } | undefined;
+    /** How it ended, before the SDK has looked at it. */
+    let told: { readonly answer?: { readonly output: unknown }; readonly error?: unknown } | undefined;
     const { middlewareStack } = command;
     middlewareStack.addRelativeTo(
       (next) => async (args) => {
-        try {
-          return await next(args);
-        } catch (error) {
-          failure ??= { error };
-          throw new Error('Not to be sent again.'); // which the SDK knows no reason to try again
-        }
+        told ??= await next(args).then(
+          (answer) => ({ answer }),
+          (error: unknown) => ({ error }),
+        );
+        if (told.answer !== undefined) return told.answer;
+        throw new Error('Not to be sent again.'); // which the SDK knows no reason to try again
       },
       { relation: 'after', toMiddleware: 'retryMiddleware', name: 'nestjsOutboxOnce' },
     );
@@ -104,7 +106,9 @@ export class SqsRequests {
     try {
       return (await this.client.send(command, { abortSignal: signal })) as Answers[Name];
     } catch (error) {
-      throw failure === undefined ? error : failure.error;
+      // Also where the SDK can make no MD5, or another one: the signature covers the body.
+      if (told?.answer !== undefined) return told.answer.output as Answers[Name];
+      throw told === undefined ? error : told.error;
     }
   }
 

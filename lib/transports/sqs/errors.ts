@@ -21,28 +21,20 @@ const OF_THE_MESSAGE_NOW = [
 /** Rights, keys and rates belong to a queue; a login may have lost all of them. */
 const OF_THE_QUEUE = [
   'AbortError', // of a request that was given up, while others were answered
-  'AccessDenied',
-  'AccessDeniedException',
-  'AuthorizationError',
   'InvalidAddress',
   'OverLimit',
-  'RequestThrottled',
-  'Throttling',
-  'ThrottlingException',
 ];
 /** The application's function, of which SQS knows nothing. */
 export const QUEUE_URL = 'queueUrl';
 /** Also with the status 400: SQS does not know who asks, or does not believe it. */
 const OF_THE_LOGIN = [
   'ExpiredToken',
-  'ExpiredTokenException',
   'IncompleteSignature',
   'InvalidAccessKeyId',
   'InvalidClientTokenId',
   'InvalidSecurity',
   'InvalidSignatureException',
   'MissingAuthenticationToken',
-  'MissingAuthenticationTokenException',
   'OptInRequired',
   'RequestExpired',
   'RequestTimeTooSkewed',
@@ -130,8 +122,8 @@ function hintOf(reason: string): string | undefined {
 }
 
 function causeOf(reason: string, error: unknown): FailureCause {
-  if (/^kms/i.test(reason)) return DESTINATION;
-  const row = SQS_FAILURES.get(reason);
+  if (isDenied(error) || /^kms|throttl/i.test(reason) || statusOf(error) === 429) return DESTINATION;
+  const row = SQS_FAILURES.get(reason) ?? SQS_FAILURES.get(reason.replace(/Exception$/, ''));
   if (row !== undefined) return row;
   if (error instanceof EntryRefusal) return error.senderFault ? CAUSE.message : CAUSE.suspicious;
   const status = statusOf(error);

@@ -97,6 +97,6 @@ export function resolveSqsOptions(options: SqsOptions): SqsSettings {
 /** The value is not shown: it may hold a password. */
 export function isQueueUrl(url: unknown): url is string {
   if (typeof url !== 'string' || !URL.canParse(url)) return false;
-  const { protocol, username, password, pathname } = new URL(url);
-  return /^https?:$/.test(protocol) && username + password === '' && pathname.length > 1;
+  const { protocol, username, password, pathname, search } = new URL(url);
+  return /^https?:$/.test(protocol) && username + password + search === '' && /[^/]$/.test(pathname);
 }

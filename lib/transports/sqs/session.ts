@@ -141,7 +141,7 @@ export class SqsSession implements BrokerSession {
     if (this.underWay.size >= this.parts.settings.maxRequests)
       return void this.waiting.push(() => void this.request(url, all));
     const still = all.filter(({ send }) => this.open.has(send));
-    if (still.length === 0) return this.waiting.shift()?.();
+    if (still.length === 0) return queueMicrotask(() => this.waiting.shift()?.()); // not as deep as there are many
     const request = this.begin();
     for (const { send } of still) this.open.set(send, request);
     const Entries = still.map(({ entry }, n) => ({ Id: String(n), ...entry }));

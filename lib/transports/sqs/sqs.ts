@@ -48,7 +48,8 @@ class SqsBroker implements BrokerClient {
     const { settings, queues, envelope } = this;
     let session: SqsSession | undefined;
     const mayWrite = (): boolean => session === undefined || (!session.isOver && events.mayWrite());
-    const requests = await SqsRequests.open(settings.client, settings.maxRequests, mayWrite);
+    const { client, maxRequests, queueUrl } = settings;
+    const requests = await SqsRequests.open(client, maxRequests, queueUrl !== undefined, mayWrite);
     try {
       await prove(requests, signal);
     } catch (error) {
@@ -67,11 +68,11 @@ class SqsBroker implements BrokerClient {
   }
 
   findMissing(expected: readonly ExpectedMessages[], signal: AbortSignal): Promise<readonly MissingDestination[]> {
-    return this.beside((requests) => findMissing(requests, this.queues, expected, signal));
+    return this.beside(signal, (requests) => findMissing(requests, this.queues, expected, signal));
   }
 
   diagnose(question: BrokerQuestion, signal: AbortSignal): Promise<readonly Finding[]> {
-    return this.beside((requests) => diagnose(requests, this.queues, question, this.settings, signal));
+    return this.beside(signal, (requests) => diagnose(requests, this.queues, question, this.settings, signal));
   }
 
   private queueOf({ topic }: OutboxMessage): Queue | undefined {
@@ -83,10 +84,12 @@ class SqsBroker implements BrokerClient {
   }
 
   /** Over a client of its own, unless it is the application's. */
-  private async beside<Answer>(ask: (requests: SqsRequests) => Promise<Answer>): Promise<Answer> {
-    const { client, maxRequests } = this.settings;
-    const requests = await SqsRequests.open(client, maxRequests);
+  private async beside<T>(signal: AbortSignal, ask: (requests: SqsRequests) => Promise<T>): Promise<T> {
+    const { client, maxRequests, queueUrl } = this.settings;
+    // Where SQS gives the URLs, it takes the messages at the address that was asked, whatever host a URL names.
+    const requests = await SqsRequests.open(client, maxRequests, queueUrl !== undefined);
     try {
+      await prove(requests, signal);
       return await ask(requests);
     } finally {
       requests.end();

@@ -4,8 +4,15 @@ import type { AddressInfo } from 'node:net';
 import { SQSClient } from '@aws-sdk/client-sqs';
 import { OutboxConfigurationError, type OutboxTransport } from '../../../lib/index.js';
 import { sqs, type SqsClientConfig } from '../../../lib/transports/sqs/index.js';
+import { createEnvelope } from '../../../lib/transports/envelope.js';
+import type { Send } from '../../../lib/transports/session/session.js';
+import { SqsRequests } from '../../../lib/transports/sqs/client.js';
+import { resolveSqsOptions } from '../../../lib/transports/sqs/options.js';
+import { Queues } from '../../../lib/transports/sqs/queues.js';
+import { SqsSession } from '../../../lib/transports/sqs/session.js';
 import { contractMessage, publish } from '../../support/publish.js';
 import { configFor } from '../../support/sqs.js';
+import { until } from '../../support/until.js';
 
 interface Answer {
   readonly status?: number;
@@ -58,6 +65,8 @@ describe('answers of SQS', () => {
     [403, 'AccessDenied', OURS],
     [400, 'AccessDeniedException', OURS],
     [400, 'RequestThrottled', OURS],
+    [400, 'ThrottledException', OURS],
+    [429, 'NeverHeardOf', OURS],
     [400, 'OverLimit', OURS],
     [400, 'KmsAccessDenied', OURS],
     [400, 'KMS.DisabledException', OURS],
@@ -80,7 +89,7 @@ describe('answers of SQS', () => {
     if ((rest as { blame?: string }).blame === 'message') expect(String(error)).not.toContain('secret');
   });
 
-  it('some taken, some refused, and one of which nothing is said', async () => {
+  it('some taken, without an MD5 that the SDK knows, some refused, and one of which nothing is said', async () => {
     const failed = (Id: string, Code: string, SenderFault: boolean) => ({ Id, Code, SenderFault });
     const Failed = [
       failed('1', 'InvalidMessageContents', true),
@@ -89,8 +98,7 @@ describe('answers of SQS', () => {
       failed('4', 'KmsThrottled', true),
     ];
     answers['SendMessageBatch'] = { body: { Successful: [{ Id: '0' }], Failed } };
-    const client = { ...config(), md5: false };
-    expect(await publish(await open(client), batch(6))).toMatchObject([
+    expect(await publish(await open(), batch(6))).toMatchObject([
       { ok: true },
       { blame: 'message', final: true },
       { blame: 'message' },
@@ -132,8 +140,42 @@ describe('answers of SQS', () => {
     expect(keys.length).toBeGreaterThan(before);
   });
 
-  it("never asks twice, whatever the retries of the application's client, which stays open", async () => {
-    const client = new SQSClient({ ...(config() as object), maxAttempts: 5 });
+  it('the server that gives the URL of a queue takes its messages, also where the environment names it', async () => {
+    const { endpoint, ...client } = configFor(String(config().endpoint));
+    process.env['AWS_ENDPOINT_URL_SQS'] = endpoint;
+    answers['GetQueueUrl'] = { body: { QueueUrl: 'http://127.0.0.1:1/1/orders' } };
+    answers['SendMessageBatch'] = { body: { Successful: [{ Id: '0' }] } };
+    expect(await publish(await open(client), batch(1))).toEqual([{ ok: true }]);
+    delete process.env['AWS_ENDPOINT_URL_SQS'];
+  });
+
+  it('a clock that is wrong is set by the answer of SQS, for each new connection and question', async () => {
+    const ahead = 20 * 60_000;
+    const spoken = (date: string): string => date.replace(/(....)(..)(..)T(..)(..)(..)/, '$1-$2-$3T$4:$5:$6');
+    server.prependListener('request', (request, response) => {
+      response.setHeader('date', new Date(Date.now() + ahead).toUTCString());
+      const isLate = Date.parse(spoken(String(request.headers['x-amz-date']))) < Date.now() + ahead / 2;
+      answers['GetQueueUrl'] = isLate ? { status: 403, code: 'InvalidSignatureException' } : URL_OF_QUEUE;
+    });
+    answers['SendMessageBatch'] = { body: { Successful: [{ Id: '0' }] } };
+    expect(await publish(await open(), batch(1))).toEqual([{ ok: true }]);
+    const expected = [{ topic: 'orders', options: {} }];
+    expect(await transport!.findMissing!(expected, AbortSignal.timeout(60_000))).toEqual([]);
+  });
+
+  const EAGER = {
+    acquireInitialRetryToken: () => Promise.resolve(EAGER.token),
+    refreshRetryTokenForRetry: () =>
+      (EAGER.left -= 1) < 0 ? Promise.reject(new Error('enough')) : Promise.resolve(EAGER.token),
+    recordSuccess: () => undefined,
+    token: { getRetryCount: () => 1, getRetryDelay: () => 0 },
+    left: 5,
+  };
+  it.each([
+    ['retries', { maxAttempts: 5 }],
+    ['strategy', { retryStrategy: EAGER }],
+  ])("never asks twice, whatever the %s of the application's client, which stays open", async (_what, settings) => {
+    const client = new SQSClient({ ...(config() as object), ...settings });
     const opened = await open(client);
     answers['SendMessageBatch'] = { status: 500, code: 'InternalError' };
     await publish(opened, batch(10));
@@ -154,6 +196,30 @@ describe('answers of SQS', () => {
     expect(results.every((result) => !result.ok && result.blame === 'transport')).toBe(true);
     expect(asked.filter((action) => action === 'SendMessageBatch')).toHaveLength(20);
     expect(connections).toBeLessThanOrEqual(4);
+  });
+
+  it('thousands that wait and are taken back leave the turn to the next one', async () => {
+    const settings = resolveSqsOptions({
+      client: config(),
+      maxRequests: 1,
+      queueUrl: (topic) => `http://sqs/1/${topic}`,
+    });
+    const requests = await SqsRequests.open(settings.client, 1, true);
+    const [queues, envelope] = [new Queues(settings), createEnvelope()];
+    const events = { lost: () => undefined, mayWrite: () => true };
+    const session = new SqsSession({ requests, queues, envelope, settings, events });
+    const sendTo = (topic: string, end = (): void => undefined): Send => {
+      const ends = { taken: end, refused: end, unsendable: end };
+      return { message: contractMessage({ topic }), isSettled: false, ...ends };
+    };
+    const given = Array.from({ length: 20_000 }, (_, n) => sendTo(`q${n}`));
+    answers['SendMessageBatch'] = { body: { Successful: [{ Id: '0' }] } };
+    const taken = new Promise<void>((resolve) => session.send([...given, sendTo('last', resolve)]));
+    await until(() => asked.length > 0);
+    session.takeBack(given);
+    await taken;
+    session.destroy(undefined);
+    expect(asked.length).toBeLessThan(100);
   });
 
   it('a server that nobody listens at: not connected, and nobody is charged', async () => {

@@ -82,6 +82,7 @@ describeWith('sqs', 'what SQS can carry', () => {
     ['retries of the client', { client: { maxAttempts: 3 } }, 'client.maxAttempts cannot be set'],
     ['a client that is none', { client: 'eu-central-1' }, 'client must be the configuration of an SQSClient'],
     ['a prefix that is none', { queuePrefix: 'a.b' }, 'queuePrefix must be'],
+    ['a URL that ends behind the name', { queueUrl: { a: 'https://sqs/1/a.fifo/' } }, 'queueUrl.a must be the URL'],
     ['a URL with a password', { queueUrl: { a: 'https://u:secret@sqs/1/a' } }, 'queueUrl.a must be the URL of a queue'],
     [
       'a limit above that of SQS',
