@@ -248,6 +248,7 @@ const LEAVES = [
 ];
 const CONTRACTS = /^lib\/testing\/(?:store|transport)-contract\//;
 const LEAF_SEAMS = [
+  'consumer/received-message.ts',
   'data-layers/find.ts',
   'data-layers/tables/index.ts',
   'doctor/unreached.ts',

@@ -23,7 +23,7 @@ const CREDENTIALS = [
 ];
 /** Of what is packed: it was 2,545 files and 12.2 MB before it was bundled; it only falls. */
 const MOST_FILES = 240;
-const MOST_BYTES = 2_605_000;
+const MOST_BYTES = 2_600_000;
 /** What nobody has who installed the package. In the pages a folder counts too; their own files begin with `src/`. */
 const ELSEWHERE = /\b(lib|test|bench|sample|tools|docs\/internals)\/[\w./-]*\.\w+|sourceMappingURL/;
 const ELSEWHERE_IN_PAGES =

@@ -4,7 +4,8 @@ import { aFunction, anything, oneOf, orFunction } from '../options/rules.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import { isMessage, type InboxMessage } from './identity.js';
 import { concurrency, consumerName } from './inbox.options.js';
-import { getInboxToken, type InboxService } from './inbox.service.js';
+import type { InboxService } from './inbox.service.js';
+import { getInboxToken } from './inbox.tokens.js';
 import type { OnceOptions } from './once.js';
 
 export interface IdempotentOptions extends Pick<OnceOptions, 'onConcurrent'> {

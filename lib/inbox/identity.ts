@@ -1,4 +1,4 @@
-import { receivedMessage, type BrokerContext } from '../consumer/index.js';
+import { receivedMessage, type BrokerContext } from '../consumer/received-message.js';
 import { KEY_HEADER } from '../transports/amqp/names.js';
 import { parseUuidV7 } from '../message/uuid-v7.js';
 import { refuse } from '../options/refuse.js';

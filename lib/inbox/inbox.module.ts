@@ -7,7 +7,8 @@ import { cleanerOf, InboxCleaner } from './cleaner.js';
 import { misconfigured } from '../outbox.errors.js';
 import { DEFAULT_NAME } from '../outbox.tokens.js';
 import type { InboxAsyncOptions, InboxExtras, InboxOptions } from './inbox.options.js';
-import { getInboxToken, serviceOf } from './inbox.service.js';
+import { serviceOf } from './inbox.service.js';
+import { getInboxToken } from './inbox.tokens.js';
 import type { OpenedInbox } from './lifecycle.js';
 
 /** Import it once per inbox, in the root module. It needs no `OutboxModule`; beside one it has its data layer and schema. */

@@ -1,7 +1,5 @@
-import { Inject } from '@nestjs/common';
 import type { ReceivedMessage } from '../consumer/index.js';
 import type { OutboxTransaction } from '../outbox-data-layer.js';
-import { DEFAULT_NAME } from '../outbox.tokens.js';
 import type { Session } from '../transaction/data-layer.js';
 import type { InboxCounts } from './counts.js';
 import type { InboxMessage } from './identity.js';
@@ -71,13 +69,3 @@ export class InboxService {
 }
 
 export const serviceOf = (runtime: InboxRuntime): InboxService => Object.assign(new InboxService(), { runtime });
-
-/** The token of an inbox: the class itself for the default one, a string for a named one. */
-export function getInboxToken(name: string = DEFAULT_NAME): typeof InboxService | string {
-  return name === DEFAULT_NAME ? InboxService : `Inbox(${name})`;
-}
-
-/** Injects an inbox by name: `@InjectInbox('reports') private readonly inbox: InboxService`. */
-export function InjectInbox(name: string = DEFAULT_NAME): PropertyDecorator & ParameterDecorator {
-  return Inject(getInboxToken(name));
-}

@@ -1,6 +1,7 @@
 // The consumer's side: an effect happens once for each message, in the consumer's own transaction.
 export { InboxModule } from './inbox.module.js';
-export { getInboxToken, InboxService, InjectInbox } from './inbox.service.js';
+export { InboxService } from './inbox.service.js';
+export { getInboxToken, InjectInbox } from './inbox.tokens.js';
 export type { OnceOptions, OnceOutcome } from './once.js';
 export type { InboxCounts } from './counts.js';
 export type { InboxAge, InboxStats } from './remembered.js';

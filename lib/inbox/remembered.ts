@@ -18,10 +18,7 @@ export interface InboxAge {
 export async function statsOf({ connection, tables }: InboxRuntime): Promise<InboxStats[]> {
   const text = `select consumer, count(*), sum(duplicates) from ${tables.inbox} group by consumer order by consumer`;
   const { rows } = await connection().run(statement(undefined, text).bind());
-  return rows.map(([name, ...counts]) => {
-    const [messages = 0, duplicates = 0] = counts.map(Number);
-    return { consumer: String(name), messages, duplicates };
-  });
+  return rows.map(([name, all, again]) => ({ consumer: String(name), messages: Number(all), duplicates: Number(again) }));
 }
 
 /** By the indexes of the two tables: it counts nothing. */
