@@ -18,7 +18,7 @@ export interface InboxAge {
 export async function statsOf({ connection, tables }: InboxRuntime): Promise<InboxStats[]> {
   const text = `select consumer, count(*), sum(duplicates) from ${tables.inbox} group by consumer order by consumer`;
   const { rows } = await connection().run(statement(undefined, text).bind());
-  return rows.map(([name, all, again]) => ({ consumer: String(name), messages: Number(all), duplicates: Number(again) }));
+  return rows.map((row) => ({ consumer: String(row[0]), messages: Number(row[1]), duplicates: Number(row[2]) }));
 }
 
 /** By the indexes of the two tables: it counts nothing. */
