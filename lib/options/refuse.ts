@@ -10,13 +10,8 @@ export function refuseUnknown(given: object, known: readonly string[], subject: 
   }
 }
 
-export function refuse(
-  subject: string,
-  problem: string,
-  code: OutboxErrorCode = 'INVALID_MESSAGE',
-  hint?: string,
-): never {
-  throw new OutboxMessageError(code, `${subject}: ${problem}.`, hint === undefined ? {} : { hint });
+export function refuse(subject: string, what: string, code: OutboxErrorCode = 'INVALID_MESSAGE', hint?: string): never {
+  throw new OutboxMessageError(code, `${subject}: ${what}.`, hint === undefined ? {} : { hint });
 }
 
 /** The one way out for what a function of the application throws over what it was given, which the caller gets as the cause. */

@@ -32,9 +32,7 @@ export class InProcessHandlers {
 
   of(type: string, version: number): readonly InProcessHandler[] {
     for (const look of this.sources) look();
-    return (this.byType.get(type) ?? []).filter(
-      (handler) => handler.version === undefined || handler.version === version,
-    );
+    return (this.byType.get(type) ?? []).filter((handler) => overlap(handler.version, version));
   }
 }
 
