@@ -43,8 +43,7 @@ export function collectHeaders(sources: readonly (HeadersInput | undefined)[], s
 export function refuseOwned(given: object, { asGiven }: EncodedPayload, { headers = [] }: Serializer, subject: string) {
   const name = asGiven ? undefined : headers.find((one) => Object.hasOwn(given, one));
   if (name === undefined) return;
-  const text = `the header ${name} is set by the serializer alone`;
-  refuse(subject, text, 'INVALID_MESSAGE', 'Leave it out, or give bytes.');
+  refuse(subject, `the header ${name} is set by the serializer alone`, undefined, 'Leave it out, or give bytes.');
 }
 
 function encode(headers: MessageHeaders, subject: string): EncodedHeaders {

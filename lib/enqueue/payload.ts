@@ -57,8 +57,7 @@ function serialized({ payload, subject, type, version }: PayloadDraft, serialize
   const { bytes, headers }: Partial<SerializedPayload> = types.isUint8Array(given) ? { bytes: given } : Object(given);
   if (!types.isUint8Array(bytes))
     refused(subject, `payload: the serializer returned ${typeName(given)}, not a Uint8Array`);
-  const stray = Object.keys(headers ?? {}).find((name) => serializer.headers?.includes(name) !== true);
-  if (stray !== undefined)
+  if (Object.keys(headers ?? {}).some((name) => serializer.headers?.includes(name) !== true))
     refused(subject, 'payload: the serializer gave a header that its property `headers` does not name');
   // One that is not ours may use its buffer again for the next payload, before this one is sent.
   return { bytes: serializer === jsonSerializer ? bufferOf(bytes) : Buffer.from(bytes), headers };

@@ -36,14 +36,12 @@ export interface Serializer extends PayloadDeserializer {
 
 /** @returns the first that reads the content type; `undefined`: nobody does, and the bytes stay what they are */
 export function deserializerFor(
-  deserializers: readonly PayloadDeserializer[],
-  contentType: string,
+  readers: readonly PayloadDeserializer[],
+  type: string,
 ): PayloadDeserializer | undefined {
-  const wanted = mediaType(contentType);
+  const wanted = mediaType(type);
   // An event may give its JSON a name of its own, such as `application/vnd.shop.order+json`.
-  return deserializers.find(
-    (one) => mediaType(one.contentType) === wanted || (isJson(one.contentType) && isJson(wanted)),
-  );
+  return readers.find(({ contentType: own }) => mediaType(own) === wanted || (isJson(own) && isJson(wanted)));
 }
 
 /** Without parameters: `Text/CSV; charset=utf-8` is `text/csv`. */

@@ -3,11 +3,9 @@ import { errorCopy } from '../observe/redact/error-text.js';
 import { OutboxMessageError, type OutboxErrorCode } from '../outbox.errors.js';
 
 export function refuseUnknown(given: object, known: readonly string[], subject: string): void {
-  for (const name of Object.keys(given)) {
-    if (known.includes(name)) continue;
-    const hint = meantHint(name, known);
-    throw new OutboxMessageError('INVALID_MESSAGE', `${subject}: unknown field '${name.slice(0, 100)}'.`, { hint });
-  }
+  for (const name of Object.keys(given))
+    if (!known.includes(name))
+      refuse(subject, `unknown field '${name.slice(0, 100)}'`, undefined, meantHint(name, known));
 }
 
 export function refuse(subject: string, what: string, code: OutboxErrorCode = 'INVALID_MESSAGE', hint?: string): never {
