@@ -67,6 +67,15 @@ describe('the checker of the chaos runs', () => {
     });
   });
 
+  it('duplicates: explained for as long as the relay had not written the receipt, and no longer than it may take', () => {
+    const killedAt = (time: number, receipt: unknown[]) =>
+      judge(...fault('relay-kill', [1], time, time + SECOND), receipt, ...CLEAN, sight(32 * SECOND, 3, uid(1, 1)));
+    const late = ['r', 1, 0, 2.5 * SECOND, 1.5 * SECOND];
+    expect(killedAt(10 * SECOND, late)).toMatchObject({ duplicates: 1, broken: [] });
+    expect(killedAt(20 * SECOND, late)).toMatchObject({ unexplainedDuplicates: 1 });
+    expect(killedAt(10 * SECOND, ['r', 1, 0, 6 * SECOND, 3 * SECOND])).toMatchObject({ unexplainedDuplicates: 1 });
+  });
+
   it('duplicates: never of what was published in a calm', () => {
     const copy = sight(12 * SECOND, 3, uid(1, 1));
     expect(judge(['calm', 0, 20 * SECOND], ...CLEAN, copy)).toMatchObject({ calmDuplicates: 1 });

@@ -28,6 +28,7 @@ import { clockSince } from './settings.js';
  *   ["o", run, owner]                                  the name under which a relay holds leases
  *   ["l", time, transport, bucket, owner or null, epoch]   a lease changed hands, as the database logged it
  *   ["p", run, transport, [bucket, time, …]]           publishes began; the first of each bucket in 50 ms
+ *   ["r", run, transport, time, since]                 all that it began to publish before then has its receipt, in the database, too
  *   ["d", run, time, transport, uid, error]            the dead-letter hook was called
  *   ["m", run, time, MB, descriptors, longest event-loop delay in ms]
  *   ["h", run, time, status, [reason, …]]              what its health answered

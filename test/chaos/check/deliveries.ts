@@ -2,10 +2,12 @@ import type { Timing } from './bounds.js';
 import type { Failovers } from './failovers.js';
 import type { FaultLog, FaultSpan } from './faults.js';
 import { LATER, POISON, type Ledger } from './ledger.js';
+import type { Receipts } from './receipts.js';
 import type { Violations } from './violations.js';
 
-/** Microseconds from a delivery within which a healthy relay has written its receipt down. */
+/** Microseconds from a delivery within which any relay has written its receipt down, and in which it must have. */
 const SETTLE = 3_000_000;
+const SLOWEST_SETTLE = 15_000_000;
 /** After a fault healed, for what was under way to time out and to be done again. */
 const AFTERMATH = 6_000_000;
 
@@ -38,6 +40,7 @@ export class Deliveries {
     private readonly ledger: Ledger,
     private readonly faults: FaultLog,
     private readonly failovers: Failovers,
+    private readonly receipts: Receipts,
     private readonly broken: Violations,
   ) {}
 
@@ -81,19 +84,20 @@ export class Deliveries {
    * its receipt down; or by one at the relay that sent this copy, which held it back.
    */
   private copy(entry: number, uid: number, time: number, run: number): void {
-    const { ledger, faults, broken } = this;
+    const { ledger, faults, receipts, broken } = this;
     this.duplicates += 1;
     const [beforeAt, beforeRun] = [ledger.seenAt.get(entry), ledger.seenFrom.get(entry)];
     if (ledger.endedOf(entry) < (this.newest.get(placeOf(ledger, entry)) ?? -1)) this.staleDuplicates += 1;
     const transport = ledger.transport.get(entry);
     const text = `${uid} on transport ${transport}, relay ${beforeRun} at ${beforeAt}, relay ${run} at ${time}`;
-    const [since, until] = [beforeAt - AFTERMATH, beforeAt + SETTLE];
+    const slow = Math.min(receipts.by(beforeRun, transport, beforeAt), beforeAt + SLOWEST_SETTLE);
+    const [since, until] = [beforeAt - AFTERMATH, Math.max(beforeAt + SETTLE, slow)];
     const before = faults.between(since, until, isFailover) ?? faults.touching(beforeRun, since, until);
     const fault = before ?? faults.touching(run, time - AFTERMATH, time);
     if (fault === undefined) broken.add('unexplainedDuplicates', text);
     else this.attribute(fault, before === undefined ? run : beforeRun, transport);
     // Until its receipt was written down, too.
-    if (faults.isCalm(beforeAt) && faults.isCalm(beforeAt + SETTLE)) broken.add('calmDuplicates', text);
+    if (faults.isCalm(beforeAt) && faults.isCalm(until)) broken.add('calmDuplicates', text);
   }
 
   private attribute(fault: FaultSpan, run: number, transport: number): void {

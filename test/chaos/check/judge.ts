@@ -8,6 +8,7 @@ import { Lives } from './lives.js';
 import { countOrderedOverlaps, judgeOrder, type Ordering } from './order.js';
 import { haltedNeighbours } from './neighbours.js';
 import { EVIDENCE, PROMISED_ZERO } from './promises.js';
+import { Receipts } from './receipts.js';
 import { Recoveries } from './recoveries.js';
 import { Resources, type ResourceLimits } from './resources.js';
 import { Standstills } from './standstills.js';
@@ -51,7 +52,8 @@ export class Judge {
   private readonly standstills = new Standstills();
   private readonly recoveries = new Recoveries(this.faults, this.lives, this.leases);
   private readonly failovers = new Failovers(this.faults, this.broken);
-  private readonly deliveries = new Deliveries(this.ledger, this.faults, this.failovers, this.broken);
+  private readonly receipts = new Receipts();
+  private readonly deliveries = new Deliveries(this.ledger, this.faults, this.failovers, this.receipts, this.broken);
   private meta: Meta | undefined;
   private readonly seen = new Set<string>();
   private readonly figures = { relayRuns: 0, startFailures: 0, businessFailures: 0, conflicts: 0 };
@@ -99,6 +101,7 @@ export class Judge {
       for (let i = 1; i < line[3].length; i += 2) this.resources.published(line[1], line[3][i]);
       this.publish(line);
     },
+    r: ([, run, transport, time, since]) => this.receipts.written(run, transport, time, since),
     d: ([, run, , transport, uid]) => this.told(run, transport, uid),
     b: ([, , time, error]) => {
       this.figures.businessFailures += 1;

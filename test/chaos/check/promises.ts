@@ -1,4 +1,4 @@
-/** What every run writes down: commits and their ends, sightings, owners, leases, publishes, health, what stands, resources, the search for secrets. */
+/** What every run writes down: commits and their ends, sightings, owners, leases, publishes, receipts, health, what stands, resources, the search for secrets. */
 export const EVIDENCE = [
   'c',
   'q',
@@ -9,6 +9,7 @@ export const EVIDENCE = [
   'o',
   'l',
   'p',
+  'r',
   'm',
   'h',
   'w',

@@ -9,6 +9,7 @@ import { clockSince, readSettings, tell, TRANSPORTS, type Order, type RelaySetti
 import { uidIn } from '../workload.js';
 import { given, openLayer } from './layer.js';
 import { outboxOptions } from './options.js';
+import { Receipts } from './receipts.js';
 import { shiftClock } from './shift-clock.js';
 import { withoutFullScan } from './without-full-scan.js';
 
@@ -18,12 +19,10 @@ const settings = readSettings<RelaySettings>();
 const now = clockSince(settings.origin);
 const part = new Part(settings.part, () => flushPublishes());
 
-interface Publishes {
-  readonly first: number;
-  last: number;
-}
 /** When the first and the last publish of a bucket began since the last flush: between the two it may have been frozen. */
-const publishes: Map<number, Publishes>[] = TRANSPORTS.map(() => new Map());
+const publishes = TRANSPORTS.map(() => new Map<number, { readonly first: number; readonly last: number }>());
+const receipts = TRANSPORTS.map(() => new Receipts());
+const indexOf = (name: string): number => TRANSPORTS.indexOf(name as (typeof TRANSPORTS)[number]);
 
 function flushPublishes(): void {
   publishes.forEach((buckets, transport) => {
@@ -32,20 +31,19 @@ function flushPublishes(): void {
     );
     if (starts.length > 0) part.add(['p', settings.run, transport, starts]);
     buckets.clear();
+    const time = now();
+    const since = receipts[transport]!.news(time);
+    if (since !== undefined) part.add(['r', settings.run, transport, time, since]);
   });
 }
 
 function traced(transport: OutboxTransport, index: number): OutboxTransport {
   const publish = transport.publish.bind(transport);
-  const buckets = publishes[index] as Map<number, Publishes>;
   transport.publish = (batch, context) => {
     const time = now();
-    for (const { bucket } of batch) {
-      const seen = buckets.get(bucket);
-      if (seen === undefined) buckets.set(bucket, { first: time, last: time });
-      else seen.last = time;
-    }
-    return publish(batch, context);
+    const buckets = publishes[index]!;
+    for (const { bucket } of batch) buckets.set(bucket, { first: buckets.get(bucket)?.first ?? time, last: time });
+    return receipts[index]!.follow(time, publish, batch, context);
   };
   return transport;
 }
@@ -54,21 +52,21 @@ function tracedOptions(): OutboxOptions {
   const options = outboxOptions(settings);
   const transports = Object.entries(options.transports).map(([name, definition]) => {
     const { create } = definition as { create: (...dependencies: unknown[]) => Promise<OutboxTransport> };
-    const index = TRANSPORTS.indexOf(name as (typeof TRANSPORTS)[number]);
-    return [name, { ...(definition as object), create: async () => traced(await create(), index) }];
+    return [name, { ...(definition as object), create: async () => traced(await create(), indexOf(name)) }];
   });
   return {
     ...options,
     transports: Object.fromEntries(transports) as OutboxOptions['transports'],
     deadLetter: ({ message, transport, error }) => {
       const uid = message.payload === null ? undefined : uidIn(message.payload);
-      part.add(['d', settings.run, now(), TRANSPORTS.indexOf(transport as 'alpha'), uid ?? -1, error]);
+      part.add(['d', settings.run, now(), indexOf(transport), uid ?? -1, error]);
       part.flush(); // before the outbox is told that it was told
     },
   };
 }
 
 function watch(outbox: OutboxService): void {
+  outbox.events.on('published', ({ transport, ids }) => receipts[indexOf(transport)]?.written(ids));
   let owner: string | undefined;
   outbox.events.on('leasesAcquired', ({ runId }) => {
     if (runId === owner || runId === undefined) return;
