@@ -23,3 +23,37 @@ export function withVersionLines(page, lines) {
   if (from === -1 || to < from) throw new Error('The page has no place for the versions.');
   return `${page.slice(0, from + BEGIN.length)}\n\n${lines.map((line) => `- ${line}`).join('\n')}\n\n${page.slice(to)}`;
 }
+
+const HEAD = `# What was run of each data layer and each broker
+
+Written by \`npm run matrix\`. Numbers are tests that passed on a real server; none failed, and none was skipped.
+`;
+const chaosOf = ({ chaos = '-' }) => chaos;
+
+/** A page: data layers by database, and brokers, each with what passed of it in its last clean run. */
+export function roleTables(cells, results) {
+  const clean = cells.filter(({ name }) => results[name]?.failed === 0 && results[name].roles !== undefined);
+  const rowsOf = (of, roles, more = () => []) =>
+    clean
+      .filter((cell) => cell.of === of)
+      .flatMap((cell) => {
+        const { product, version, date, commit, roles: found } = results[cell.name];
+        return Object.entries(found).map(([database, counts]) =>
+          [`${product} ${version}`, ...(database === '' ? [] : [database]), ...roles.map((role) => counts[role] ?? '-')]
+            .concat(more(cell), [date, `\`${commit}\``])
+            .join(' | '),
+        );
+      });
+  const table = (head, rows) =>
+    [head, head.map(() => '---'), ...rows.map((row) => [row])].map((row) => `| ${row.join(' | ')} |`).join('\n');
+  const [layer, broker] = [
+    ['enqueue', 'relay', 'inbox'],
+    ['contract', 'faults'],
+  ];
+  const layers = table(['data layer', 'database', ...layer, 'date', 'commit'], rowsOf('data layer', layer));
+  const brokers = table(
+    ['broker', 'contract', 'faults and options', 'chaos', 'date', 'commit'],
+    rowsOf('broker', broker, (cell) => [chaosOf(cell)]),
+  );
+  return `${HEAD}\n${layers}\n\n${brokers}\n\nChaos: [results.md](../chaos/results.md).\n`;
+}

@@ -5,15 +5,17 @@
 //   npm run matrix -- --write             only writes the lists of versions in the pages again
 //   npm run matrix -- node --maxWorkers=1    other options are Jest's
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { versionLines, withVersionLines } from './matrix-pages.mjs';
+import { roleTables, versionLines, withVersionLines } from './matrix-pages.mjs';
 import { subjectOf } from './matrix-subjects.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const RESULTS = join(root, 'test', 'matrix', 'results.json');
 const PAGES = ['docs/versions.md'];
+const ROLES = 'test/matrix/README.md';
 /** Of one cell. */
 const LIMIT = 30 * 60_000;
 const CLOSING = /^(\d+) passed, (\d+) failed, (\d+) skipped$/m;
@@ -60,19 +62,25 @@ async function runCell(cell) {
   try {
     console.log(`=== ${cell.name}: ${cell.product} ${subject.version}`);
     const variables = { ...subject.variables, ...cell.variables };
-    return { version: subject.version, ...(await runTests({ ...subject, variables }, suites[cell.suite])) };
+    const outcome = await runTests({ ...subject, variables }, suites[cell.suite], cell.of !== undefined);
+    return { version: subject.version, ...outcome };
   } finally {
     await subject.stop?.();
   }
 }
 
-async function runTests({ node = process.execPath, variables = {} }, specs) {
-  const env = { ...process.env, ...variables, PATH: `${dirname(node)}:${process.env.PATH}` };
-  const output = await outputOf(node, [join(root, 'tools', 'test.mjs'), ...jestOptions, ...specs], env);
+async function runTests({ node = process.execPath, variables = {} }, specs, byRole) {
+  const scratch = mkdtempSync(join(tmpdir(), 'outbox-matrix-'));
+  const OUTBOX_MATRIX_ROLES = join(scratch, 'roles.json');
+  const env = { ...process.env, OUTBOX_MATRIX_ROLES, ...variables, PATH: `${dirname(node)}:${process.env.PATH}` };
+  const reporters = byRole ? ['--reporters=default', `--reporters=${join(root, 'test', 'matrix', 'roles.mjs')}`] : [];
+  const output = await outputOf(node, [join(root, 'tools', 'test.mjs'), ...reporters, ...jestOptions, ...specs], env);
+  const roles = existsSync(OUTBOX_MATRIX_ROLES) ? { roles: JSON.parse(readFileSync(OUTBOX_MATRIX_ROLES, 'utf8')) } : {};
+  rmSync(scratch, { recursive: true });
   const closing = CLOSING.exec(output);
   if (closing === null) return { passed: 0, failed: 1, skipped: 0 };
   const [passed, failed, skipped] = closing.slice(1).map(Number);
-  return { passed, failed, skipped };
+  return { passed, failed, skipped, ...roles };
 }
 
 /** Its end. */
@@ -104,7 +112,7 @@ function keep(cell, outcome) {
 /** What was tested. The files that this program writes do not count. */
 function commit() {
   const git = (...args) => spawnSync('git', args, { cwd: root, encoding: 'utf8' }).stdout?.trim() ?? '';
-  const written = ['test/matrix/results.json', ...PAGES].map((file) => `:!${file}`);
+  const written = ['test/matrix/results.json', 'docs/internals/runs.md', ROLES, ...PAGES].map((file) => `:!${file}`);
   const changed = git('status', '--porcelain', '--untracked-files=no', '--', '.', ...written);
   const hash = git('rev-parse', '--short=12', 'HEAD');
   return changed === '' ? hash : `${hash} and changes`;
@@ -116,6 +124,7 @@ function readResults() {
 
 function writePages() {
   const lines = versionLines(readResults());
+  writeFileSync(join(root, ROLES), roleTables(cells, readResults()));
   for (const page of PAGES) {
     const path = join(root, page);
     writeFileSync(path, withVersionLines(readFileSync(path, 'utf8'), lines));

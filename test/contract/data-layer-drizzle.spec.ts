@@ -6,8 +6,8 @@ import { integer, pgTable } from 'drizzle-orm/pg-core';
 import { createPool } from 'mysql2/promise';
 import { Pool } from 'pg';
 import { drizzleLayer } from 'nestjs-outbox/drizzle';
-import { describeDataLayerContract } from 'nestjs-outbox/testing';
 import { dataLayerHarness, unshaken } from '../support/data-layer.js';
+import { describeDataLayer } from '../support/data-layer-relay.js';
 import { describeWith } from '../support/services.js';
 
 const ofPostgres = pgTable('contract_row', { id: integer().primaryKey() });
@@ -45,10 +45,10 @@ const execute = ({ outside }: { outside: object }, text: string): Promise<unknow
   (outside as { execute(query: object): Promise<unknown> }).execute(sql.raw(text));
 
 describeWith('postgres', 'Drizzle', () => {
-  describeDataLayerContract('Drizzle on PostgreSQL', dataLayerHarness('postgres', openPostgres, execute));
+  describeDataLayer('Drizzle on PostgreSQL', dataLayerHarness('postgres', openPostgres, execute));
 });
 describe.each(['mariadb', 'mysql'] as const)('%s', (kind) => {
   describeWith(kind, kind, () => {
-    describeDataLayerContract(`Drizzle on ${kind}`, dataLayerHarness(kind, openMysql, execute));
+    describeDataLayer(`Drizzle on ${kind}`, dataLayerHarness(kind, openMysql, execute));
   });
 });

@@ -1,10 +1,10 @@
 import { knex, type Knex } from 'knex';
 import { knexLayer } from 'nestjs-outbox/knex';
-import { describeDataLayerContract } from 'nestjs-outbox/testing';
 import type { OutboxDataLayer } from '../../lib/outbox-data-layer.js';
 import type { DataLayer } from '../../lib/transaction/data-layer.js';
 import { createTestDatabase } from '../support/databases.js';
 import { dataLayerHarness } from '../support/data-layer.js';
+import { describeDataLayer } from '../support/data-layer-relay.js';
 import { describeWith } from '../support/services.js';
 
 const openWith = (client: string) => async (connection: string, max: number) => {
@@ -48,10 +48,10 @@ describeWith('postgres', 'Knex', () => {
     await database.drop();
   });
 
-  describeDataLayerContract('Knex on PostgreSQL', dataLayerHarness('postgres', openWith('pg'), execute));
+  describeDataLayer('Knex on PostgreSQL', dataLayerHarness('postgres', openWith('pg'), execute));
 });
 describe.each(['mariadb', 'mysql'] as const)('%s', (kind) => {
   describeWith(kind, kind, () => {
-    describeDataLayerContract(`Knex on ${kind}`, dataLayerHarness(kind, openWith('mysql2'), execute));
+    describeDataLayer(`Knex on ${kind}`, dataLayerHarness(kind, openWith('mysql2'), execute));
   });
 });

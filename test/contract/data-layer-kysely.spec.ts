@@ -2,11 +2,11 @@ import { CompiledQuery, Kysely, MysqlDialect, PostgresDialect, type Transaction 
 import { createPool } from 'mysql2';
 import { Pool } from 'pg';
 import { kyselyLayer } from 'nestjs-outbox/kysely';
-import { describeDataLayerContract } from 'nestjs-outbox/testing';
 import type { OutboxDataLayer } from '../../lib/outbox-data-layer.js';
 import type { DataLayer } from '../../lib/transaction/data-layer.js';
 import { createTestDatabase } from '../support/databases.js';
 import { dataLayerHarness, unshaken } from '../support/data-layer.js';
+import { describeDataLayer } from '../support/data-layer-relay.js';
 import { describeWith } from '../support/services.js';
 
 interface Rows {
@@ -57,10 +57,10 @@ describeWith('postgres', 'Kysely', () => {
     await database.drop();
   });
 
-  describeDataLayerContract('Kysely on PostgreSQL', dataLayerHarness('postgres', openPostgres, execute));
+  describeDataLayer('Kysely on PostgreSQL', dataLayerHarness('postgres', openPostgres, execute));
 });
 describe.each(['mariadb', 'mysql'] as const)('%s', (kind) => {
   describeWith(kind, kind, () => {
-    describeDataLayerContract(`Kysely on ${kind}`, dataLayerHarness(kind, openMysql, execute));
+    describeDataLayer(`Kysely on ${kind}`, dataLayerHarness(kind, openMysql, execute));
   });
 });

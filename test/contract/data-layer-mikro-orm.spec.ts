@@ -2,9 +2,9 @@ import { EntitySchema } from '@mikro-orm/core';
 import { MikroORM as MysqlOrm } from '@mikro-orm/mysql';
 import { MikroORM as PostgresOrm, type EntityManager } from '@mikro-orm/postgresql';
 import { mikroOrmLayer } from 'nestjs-outbox/mikro-orm';
-import { describeDataLayerContract } from 'nestjs-outbox/testing';
 import { createTestDatabase } from '../support/databases.js';
 import { dataLayerHarness } from '../support/data-layer.js';
+import { describeDataLayer } from '../support/data-layer-relay.js';
 import { describeWith } from '../support/services.js';
 
 const ContractRow = new EntitySchema<{ id: number }>({
@@ -69,10 +69,10 @@ describeWith('postgres', 'MikroORM', () => {
     await database.drop();
   });
 
-  describeDataLayerContract('MikroORM on PostgreSQL', dataLayerHarness('postgres', openWith(PostgresOrm), execute));
+  describeDataLayer('MikroORM on PostgreSQL', dataLayerHarness('postgres', openWith(PostgresOrm), execute));
 });
 describe.each(['mariadb', 'mysql'] as const)('%s', (kind) => {
   describeWith(kind, kind, () => {
-    describeDataLayerContract(`MikroORM on ${kind}`, dataLayerHarness(kind, openWith(MysqlOrm), execute));
+    describeDataLayer(`MikroORM on ${kind}`, dataLayerHarness(kind, openWith(MysqlOrm), execute));
   });
 });

@@ -1,7 +1,7 @@
 import { createPool, type Pool, type PoolConnection, type RowDataPacket } from 'mysql2/promise';
 import { mysql2Layer } from 'nestjs-outbox/mysql2';
-import { describeDataLayerContract } from 'nestjs-outbox/testing';
 import { dataLayerHarness } from '../support/data-layer.js';
+import { describeDataLayer } from '../support/data-layer-relay.js';
 import { describeWith } from '../support/services.js';
 
 async function open(uri: string, connectionLimit: number) {
@@ -32,7 +32,7 @@ async function open(uri: string, connectionLimit: number) {
 
 describe.each(['mariadb', 'mysql'] as const)('%s', (kind) => {
   describeWith(kind, kind, () => {
-    describeDataLayerContract(
+    describeDataLayer(
       `mysql2 on ${kind}`,
       dataLayerHarness(kind, open, ({ outside }, sql) => (outside as Pool).query(sql)),
     );

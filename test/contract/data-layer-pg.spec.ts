@@ -1,7 +1,7 @@
 import { Pool, type PoolClient } from 'pg';
 import { pgLayer } from 'nestjs-outbox/pg';
-import { describeDataLayerContract } from 'nestjs-outbox/testing';
 import { dataLayerHarness, unshaken } from '../support/data-layer.js';
+import { describeDataLayer } from '../support/data-layer-relay.js';
 import { describeWith } from '../support/services.js';
 
 async function open(connectionString: string, max: number) {
@@ -30,7 +30,7 @@ async function open(connectionString: string, max: number) {
 }
 
 describeWith('postgres', 'pg', () => {
-  describeDataLayerContract(
+  describeDataLayer(
     'pg on PostgreSQL',
     dataLayerHarness('postgres', open, ({ outside }, sql) => (outside as Pool).query(sql)),
   );

@@ -3,8 +3,8 @@ import { PrismaPg } from '@prisma/adapter-pg';
 import { createPool } from 'mariadb';
 import { Pool } from 'pg';
 import { prismaLayer } from 'nestjs-outbox/prisma';
-import { describeDataLayerContract } from 'nestjs-outbox/testing';
 import { dataLayerHarness, unshaken } from '../support/data-layer.js';
+import { describeDataLayer } from '../support/data-layer-relay.js';
 import { MysqlPrismaClient, PrismaClient, type Client, type Transaction } from '../support/prisma/client.js';
 import { describeWith } from '../support/services.js';
 
@@ -42,10 +42,10 @@ async function opened(prisma: Client, pool: Pool | ReturnType<typeof createPool>
 const create = ({ outside }: { outside: object }, sql: string) => (outside as Client).$executeRawUnsafe(sql);
 
 describeWith('postgres', 'Prisma', () => {
-  describeDataLayerContract('Prisma on PostgreSQL', dataLayerHarness('postgres', openPostgres, create));
+  describeDataLayer('Prisma on PostgreSQL', dataLayerHarness('postgres', openPostgres, create));
 });
 describe.each(['mariadb', 'mysql'] as const)('%s', (kind) => {
   describeWith(kind, kind, () => {
-    describeDataLayerContract(`Prisma on ${kind}`, dataLayerHarness(kind, openMysql, create));
+    describeDataLayer(`Prisma on ${kind}`, dataLayerHarness(kind, openMysql, create));
   });
 });

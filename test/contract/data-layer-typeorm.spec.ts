@@ -1,7 +1,7 @@
 import { DataSource, type EntityManager } from 'typeorm';
 import { typeOrmLayer } from 'nestjs-outbox/typeorm';
-import { describeDataLayerContract } from 'nestjs-outbox/testing';
 import { dataLayerHarness } from '../support/data-layer.js';
+import { describeDataLayer } from '../support/data-layer-relay.js';
 import { DATABASES, describeWith, type DatabaseKind } from '../support/services.js';
 
 const openOn = (kind: DatabaseKind) => async (url: string, poolSize: number) => {
@@ -19,6 +19,6 @@ const openOn = (kind: DatabaseKind) => async (url: string, poolSize: number) => 
 describe.each(DATABASES)('%s', (kind) => {
   describeWith(kind, kind, () => {
     const create = ({ outside }: { outside: object }, sql: string) => (outside as EntityManager).query(sql);
-    describeDataLayerContract(`TypeORM on ${kind}`, dataLayerHarness(kind, openOn(kind), create));
+    describeDataLayer(`TypeORM on ${kind}`, dataLayerHarness(kind, openOn(kind), create));
   });
 });

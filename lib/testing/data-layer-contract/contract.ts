@@ -29,7 +29,7 @@ export function describeDataLayerContract<Tx extends object>(
     describeRefusals(suite);
     describeFailures(suite);
     describeLoad(suite);
-    describeInbox(suite);
+    describe('inbox', () => describeInbox(suite));
   });
 }
 
