@@ -1,6 +1,7 @@
 // npm start [-- <sample>] [-- arguments]: builds what is needed, finds or starts the servers, runs one sample.
 //   npm start                            01-quick-start
 //   npm start -- 02-kafka                another one
+//   npm start -- 11-brokers redis        the one of several brokers, with this one
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
@@ -13,6 +14,8 @@ const root = dirname(here);
 
 /** What a sample may take to end after a signal. */
 const LAST_WORDS = 60_000;
+/** Of which 11-brokers takes the one that is named. */
+const BROKERS = ['nats', 'redis', 'sqs', 'mqtt'];
 /** What each sample needs, and the variable in which it looks for it. */
 const NEEDS = {
   '01-quick-start': { DATABASE_URL: 'postgres' },
@@ -25,6 +28,7 @@ const NEEDS = {
   '08-drizzle': { DATABASE_URL: 'postgres' },
   '09-inbox': { DATABASE_URL: 'postgres', RABBITMQ_URL: 'rabbitmq' },
   '10-avro-protobuf': { DATABASE_URL: 'postgres' },
+  '11-brokers': { DATABASE_URL: 'postgres', BROKER_URL: BROKERS.find((name) => name === process.argv[3]) ?? 'nats' },
 };
 
 process.chdir(root);
