@@ -14,8 +14,6 @@ const root = dirname(here);
 
 /** What a sample may take to end after a signal. */
 const LAST_WORDS = 60_000;
-/** Of which 11-brokers takes the one that is named. */
-const BROKERS = ['nats', 'redis', 'sqs', 'mqtt'];
 /** What each sample needs, and the variable in which it looks for it. */
 const NEEDS = {
   '01-quick-start': { DATABASE_URL: 'postgres' },
@@ -28,7 +26,7 @@ const NEEDS = {
   '08-drizzle': { DATABASE_URL: 'postgres' },
   '09-inbox': { DATABASE_URL: 'postgres', RABBITMQ_URL: 'rabbitmq' },
   '10-avro-protobuf': { DATABASE_URL: 'postgres' },
-  '11-brokers': { DATABASE_URL: 'postgres', BROKER_URL: BROKERS.find((name) => name === process.argv[3]) ?? 'nats' },
+  '11-brokers': { DATABASE_URL: 'postgres', BROKER_URL: process.argv[3] ?? 'nats' },
 };
 
 process.chdir(root);
@@ -121,7 +119,9 @@ async function server(kind) {
     return keep(await startEmbeddedPostgres({ password: true }));
   }
   const { provide } = await import('../tools/services/provide.mjs');
-  const { [kind]: service } = await import(`../tools/services/${kind}.mjs`);
+  const { SERVICES } = await import('../tools/services/all.mjs');
+  const service = SERVICES.find(({ name }) => name === kind);
+  if (service === undefined) throw new Error(`There is no server called ${kind}.`);
   const found = await provide(service);
   if (found.url === undefined) {
     const variables = Object.entries(NEEDS).flatMap(([, needs]) => Object.entries(needs));

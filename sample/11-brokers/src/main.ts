@@ -1,6 +1,7 @@
 import 'reflect-metadata';
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
+import { readdirSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { INestApplicationContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
@@ -8,20 +9,15 @@ import { OutboxService } from 'nestjs-outbox';
 import { DataSource } from 'typeorm';
 import { AppModule } from './app.module.js';
 import { Billing } from './billing.js';
-import type { Broker, Open } from './brokers/broker.js';
+import type { Broker, Open } from './broker.js';
 import { Invoice, Order } from './entities.js';
 import { OrderPlaced } from './order-placed.event.js';
 
 const PATIENCE = 120_000;
 const CUSTOMERS = ['Ada', 'Grace', 'Hedy', 'Joan'];
 const NUMBERS = [1, 2, 3, 4, 5, 6, 7, 8];
-/** An application has one of them, and its client alone. */
-const BROKERS: Readonly<Record<string, () => Promise<{ open: Open }>>> = {
-  nats: () => import('./brokers/nats.js'),
-  redis: () => import('./brokers/redis.js'),
-  sqs: () => import('./brokers/sqs.js'),
-  mqtt: () => import('./brokers/mqtt.js'),
-};
+/** A file for each. An application has one of them, and its client alone. */
+const BROKERS = readdirSync(new URL('brokers', import.meta.url)).map((file) => file.replace('.js', ''));
 
 /** @returns the exit code: 0 if each order has one invoice, in the order of its customer */
 export async function main([name = 'nats']: readonly string[], interruption: AbortSignal): Promise<number> {
@@ -45,9 +41,8 @@ export async function main([name = 'nats']: readonly string[], interruption: Abo
 }
 
 async function open(name: string, address: string, prefix: string): Promise<Broker> {
-  const load = BROKERS[name];
-  if (load === undefined) throw new Error(`This sample knows ${Object.keys(BROKERS).join(', ')}, and not ${name}.`);
-  const { open: connect } = await load();
+  if (!BROKERS.includes(name)) throw new Error(`This sample knows ${BROKERS.join(', ')}, and not ${name}.`);
+  const { open: connect } = (await import(`./brokers/${name}.js`)) as { open: Open };
   return connect(address, prefix).catch((error: Error & { code?: string }) => {
     const shown = address.replace(/\/\/.*@/, '//');
     throw new Error(`No ${name} answers at ${shown}, which BROKER_URL names: ${error.message || error.code}.`);

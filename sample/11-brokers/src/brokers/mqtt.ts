@@ -1,6 +1,6 @@
 import { connectAsync } from 'mqtt';
 import { mqtt } from 'nestjs-outbox/mqtt';
-import type { Broker } from './broker.js';
+import type { Broker } from '../broker.js';
 
 /** A session that outlives its connection, and gets one message at a time. */
 export async function open(url: string, prefix: string): Promise<Broker> {

@@ -1,7 +1,7 @@
 import { jetstream, jetstreamManager } from '@nats-io/jetstream';
 import { connect } from '@nats-io/transport-node';
 import { nats } from 'nestjs-outbox/nats';
-import type { Broker } from './broker.js';
+import type { Broker } from '../broker.js';
 
 /** A stream of one subject, with a consumer that has one message at a time. */
 export async function open(url: string, prefix: string): Promise<Broker> {

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { Redis } from 'ioredis';
 import { redis } from 'nestjs-outbox/redis';
-import { asking, type Broker } from './broker.js';
+import { asking, type Broker } from '../broker.js';
 
 type Found = [stream: string, entries: [entry: string, fields: string[]][]][] | null;
 

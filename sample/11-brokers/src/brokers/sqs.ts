@@ -1,6 +1,6 @@
 import * as aws from '@aws-sdk/client-sqs';
 import { sqs } from 'nestjs-outbox/sqs';
-import { asking, type Broker } from './broker.js';
+import { asking, type Broker } from '../broker.js';
 
 /** A FIFO queue. ElasticMQ checks no credentials. */
 export async function open(endpoint: string, prefix: string): Promise<Broker> {
