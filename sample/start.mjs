@@ -1,6 +1,7 @@
 // npm start [-- <sample>] [-- arguments]: builds what is needed, finds or starts the servers, runs one sample.
 //   npm start                            01-quick-start
 //   npm start -- 02-kafka                another one
+//   npm start -- 11-brokers redis        the one of several brokers, with this one
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
@@ -25,6 +26,7 @@ const NEEDS = {
   '08-drizzle': { DATABASE_URL: 'postgres' },
   '09-inbox': { DATABASE_URL: 'postgres', RABBITMQ_URL: 'rabbitmq' },
   '10-avro-protobuf': { DATABASE_URL: 'postgres' },
+  '11-brokers': { DATABASE_URL: 'postgres', BROKER_URL: process.argv[3] ?? 'nats' },
 };
 
 process.chdir(root);
@@ -117,7 +119,9 @@ async function server(kind) {
     return keep(await startEmbeddedPostgres({ password: true }));
   }
   const { provide } = await import('../tools/services/provide.mjs');
-  const { [kind]: service } = await import(`../tools/services/${kind}.mjs`);
+  const { SERVICES } = await import('../tools/services/all.mjs');
+  const service = SERVICES.find(({ name }) => name === kind);
+  if (service === undefined) throw new Error(`There is no server called ${kind}.`);
   const found = await provide(service);
   if (found.url === undefined) {
     const variables = Object.entries(NEEDS).flatMap(([, needs]) => Object.entries(needs));

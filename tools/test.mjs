@@ -14,21 +14,12 @@ import { fileURLToPath } from 'node:url';
 import { stripVTControlCharacters } from 'node:util';
 import { again } from './again.mjs';
 import { noteRun } from './runs.mjs';
-import { kafka } from './services/kafka.mjs';
-import { mariadb } from './services/mariadb.mjs';
-import { mqtt } from './services/mqtt.mjs';
-import { mysql } from './services/mysql.mjs';
-import { nats } from './services/nats.mjs';
-import { postgres } from './services/postgres.mjs';
+import { SERVICES } from './services/all.mjs';
 import { provide } from './services/provide.mjs';
-import { rabbitmq } from './services/rabbitmq.mjs';
-import { redis } from './services/redis.mjs';
-import { sqs } from './services/sqs.mjs';
 import { keepTimes, tellTimes } from './test-times.mjs';
 import { filesOf, specsOf } from './tiers.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
-const SERVICES = [postgres, mariadb, mysql, rabbitmq, kafka, redis, mqtt, nats, sqs];
 const { tier, args } = asked(process.argv.slice(2));
 const MINUTE = 60_000;
 const LIMIT = Number.parseFloat(process.env.OUTBOX_TEST_TIMEOUT ?? (tier === 'all' ? '120' : '40')) * MINUTE;
@@ -60,7 +51,7 @@ function asked(words) {
 }
 
 async function bringUp() {
-  const services = tier === 'fast' ? [postgres] : SERVICES;
+  const services = tier === 'fast' ? SERVICES.filter(({ name }) => name === 'postgres') : SERVICES;
   for (const { variable } of SERVICES.filter((service) => !services.includes(service))) delete process.env[variable];
   const found = await Promise.allSettled(services.map((service) => provide(service)));
   for (const [index, service] of services.entries()) {

@@ -5,7 +5,7 @@
 // Lines are lines of files: blanks and comments count. What runs for each message is measured by test/nest/path.spec.ts, on a database
 // and a broker: `OUTBOX_PATH=1 npm test -- test/nest/path.spec.ts` prints the files.
 import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join, posix, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import ts from 'typescript';
@@ -19,16 +19,21 @@ const SHARED = /^lib\/data-layers\/(?:drivers|library)\//;
 /** What makes, upgrades and drops tables through any of them, and writes it for each migrator. */
 const TABLES = /^lib\/data-layers\/tables\//;
 const LAYER = /^lib\/data-layers\/(?!typeorm\/|drivers\/|library\/|tables\/)[\w-]+\/.*\.ts$/;
-/** Brokers beside Kafka and RabbitMQ, and what they share: an application has one of them. */
-const BROKERS = /^lib\/transports\/(?:session|nats|redis|sqs|mqtt)\//;
+/** Brokers beside Kafka and RabbitMQ, and what they share, `session`: an application has one of them. */
+const SESSIONS = readdirSync(join(root, 'lib/transports')).filter((name) =>
+  existsSync(join(root, 'lib/transports', name, 'session.ts')),
+);
+const NAMES = SESSIONS.filter((name) => name !== 'session').join('|');
+const BROKERS = new RegExp(`^lib/transports/(?:${SESSIONS.join('|')})/`);
 /** The consumer's side, which an application may do without: so it has one, too. */
 const INBOX = /^lib\/inbox\//;
 /** Idioms of Nest, which an application has or has not. */
 const IDIOMS = /^lib\/(?:cqrs|event-emitter|observable)\//;
 /** What an application may do with the content of its messages: checks, older versions, compression. */
 const PAYLOADS = /^lib\/payloads\//;
-const TESTS_OF_LEAVES =
-  /^test\/(?:(?:nest|unit|integration|processes)\/(?:inbox|idioms|payloads|nats|redis|sqs|mqtt|session)|contract\/transport-(?:nats|redis|sqs|mqtt)|(?:support|chaos\/\w+)\/[\w-]*(?:nats|redis|sqs|mqtt)|chaos\/processes\/(?:layer|inbox)|contract\/data-layer|integration\/data-layers\/|support\/(?:data-layer|prisma)|package\/(?:without-typeorm|fixtures\/src\/subpaths)|types\/payloads)/;
+const TESTS_OF_LEAVES = new RegExp(
+  `^test/(?:(?:nest|unit|integration|processes)/(?:inbox|idioms|payloads|${NAMES}|session)|contract/transport-(?:${NAMES})|(?:support|chaos/\\w+)/[\\w-]*(?:${NAMES})|chaos/processes/(?:layer|inbox)|contract/data-layer|integration/data-layers/|support/(?:data-layer|prisma)|package/(?:without-typeorm|fixtures/src/subpaths)|types/payloads)`,
+);
 /** What a user imports too: a test that does so does not reach into the house. */
 const ENTRIES = Object.values(JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).exports)
   .map((targets) => targets.import?.default.replace('./dist/esm/', 'lib/'))
@@ -167,7 +172,9 @@ const FIGURES = {
     of: () =>
       words(
         within(
-          /^(?:README\.md|docs\/(?!design\.md|data-layers\.md|inbox\.md|nest-idioms\.md|payloads\.md|requirements)(?:transports\/(?!nats|redis|sqs|mqtt))?[\w-]+\.md)$/,
+          new RegExp(
+            `^(?:README\\.md|docs/(?!design\\.md|data-layers\\.md|inbox\\.md|nest-idioms\\.md|payloads\\.md|requirements)(?:transports/(?!${NAMES}))?[\\w-]+\\.md)$`,
+          ),
         ),
       ),
   },
@@ -177,7 +184,7 @@ const FIGURES = {
     of: () =>
       Math.max(
         ...within(
-          /^docs\/(?:data-layers(?:\/[\w-]+)?|inbox|nest-idioms|payloads|transports\/(?:nats|redis|sqs|mqtt))\.md$/,
+          new RegExp(`^docs/(?:data-layers(?:/[\\w-]+)?|inbox|nest-idioms|payloads|transports/(?:${NAMES}))\\.md$`),
         ).map((file) => words([file])),
       ),
   },

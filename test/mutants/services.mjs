@@ -1,19 +1,12 @@
-import { kafka } from '../../tools/services/kafka.mjs';
-import { mariadb } from '../../tools/services/mariadb.mjs';
-import { mqtt } from '../../tools/services/mqtt.mjs';
-import { mysql } from '../../tools/services/mysql.mjs';
-import { nats } from '../../tools/services/nats.mjs';
-import { postgres } from '../../tools/services/postgres.mjs';
+import { SERVICES } from '../../tools/services/all.mjs';
 import { provide } from '../../tools/services/provide.mjs';
-import { rabbitmq } from '../../tools/services/rabbitmq.mjs';
-import { redis } from '../../tools/services/redis.mjs';
 
 /** What the contracts run on: a test that is skipped convicts nobody. */
 export class Services {
   started = [];
 
   async bringUp() {
-    for (const service of [postgres, mariadb, mysql, rabbitmq, kafka, redis, mqtt, nats]) {
+    for (const service of SERVICES) {
       const { url, missing, stop } = await provide(service);
       if (url === undefined) throw new Error(`There is no ${service.name}: ${missing.join('; ')}`);
       process.env[service.variable] = url;

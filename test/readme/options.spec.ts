@@ -1,6 +1,15 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { documents } from './documents.js';
 import { commentsOf, optionRows, optionsOfTheCode, optionsOfThePage } from './options-table.js';
 
+/** Those of each transport, and those of its messages. */
+function ofBrokers(): [file: string, name: string, count: number][] {
+  const files = readdirSync('lib/transports').map((name) => `lib/transports/${name}/options.ts`);
+  return files.filter(existsSync).flatMap((file) => {
+    const names = readFileSync(file, 'utf8').matchAll(/^export interface ((?!\w+Connection)\w+Options) /gm);
+    return [...names].map(([, name = '']): [string, string, number] => [file, name, 4]);
+  });
+}
 const SENTENCE = /^[A-Z].*\.$/;
 
 describe('the page of options', () => {
@@ -30,13 +39,7 @@ describe('the page of options', () => {
   });
 
   it.each([
-    ['lib/transports/kafka/options.ts', 'KafkaOptions', 16],
-    ['lib/transports/rabbitmq/options.ts', 'RabbitMqOptions', 19],
-    ['lib/transports/nats/options.ts', 'NatsOptions', 7],
-    ['lib/transports/redis/options.ts', 'RedisOptions', 9],
-    ['lib/transports/sqs/options.ts', 'SqsOptions', 7],
-    ['lib/transports/mqtt/options.ts', 'MqttOptions', 11],
-    ['lib/transports/mqtt/options.ts', 'MqttMessageOptions', 4],
+    ...ofBrokers(),
     ['lib/transports/nest-client/client-proxy.ts', 'ClientProxyOptions', 5],
     ['lib/transports/in-process/in-process.ts', 'InProcessOptions', 1],
     ['lib/enqueue/events/event-metadata.ts', 'OutboxEventOptions', 11],

@@ -25,13 +25,14 @@ const OPTIONS: ts.CompilerOptions = {
 };
 
 function ownNames(): Record<string, string[]> {
-  const { paths } = (
-    JSON.parse(readFileSync(join(ROOT, 'tsconfig.json'), 'utf8')) as {
-      compilerOptions: { paths: Record<string, string[]> };
-    }
-  ).compilerOptions;
+  const { exports } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
+    exports: Record<string, string | { require: { types: string } }>;
+  };
+  const sourceOf = (types: string): string => join(ROOT, types.replace('dist/cjs', 'lib').replace('.d.ts', '.ts'));
   return Object.fromEntries(
-    Object.entries(paths).map(([name, files]) => [name, files.map((file) => join(ROOT, file))]),
+    Object.entries(exports).flatMap(([path, target]) =>
+      typeof target === 'string' ? [] : [[`nestjs-outbox${path.slice(1)}`, [sourceOf(target.require.types)]]],
+    ),
   );
 }
 

@@ -9,7 +9,8 @@ export const DATABASES = ['postgres', 'mariadb', 'mysql'] as const;
 export const MYSQL_FAMILY = ['mariadb', 'mysql'] as const;
 export type DatabaseKind = (typeof DATABASES)[number];
 export const dialectOf = (kind: DatabaseKind): 'postgres' | 'mysql' => (kind === 'postgres' ? 'postgres' : 'mysql');
-export type Service = DatabaseKind | 'rabbitmq' | 'kafka' | 'redis' | 'mqtt' | 'nats' | 'sqs';
+export const BROKERS = ['rabbitmq', 'kafka', 'redis', 'mqtt', 'nats', 'sqs'] as const;
+export type Service = DatabaseKind | (typeof BROKERS)[number];
 /** What a test starts by itself, where it is installed; `mount`: where it may. */
 export type Program = 'pgbouncer' | 'debezium' | 'mount' | 'promtool' | 'prometheus';
 

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { BROKERS } from '../../support/services.js';
 
 interface Tiers {
   tierOf(name: string, source: string): string;
@@ -8,7 +9,7 @@ interface Tiers {
 }
 
 const ROOT = process.cwd();
-const BROKERS = /\b(?:rabbitmq|kafka|redis|mqtt|nats|sqs)\b/;
+const BROKER = new RegExp(`\\b(?:${BROKERS.join('|')})\\b`);
 /** What the tests of a file need, where they need servers: the first argument of `describeWith` and its like. */
 const NEEDS = /^(?:for .*\n)? {0,2}describe(?:With|OnEach|OnFewer)\(\s*(\[[^\]]*\]|'[^']*'|\w+)/gm;
 
@@ -41,7 +42,7 @@ describe('the tier of a file of tests', () => {
   it('is fast for no file that has nothing to run without a broker', () => {
     const needy = (file: string): boolean => {
       const needs = [...readFileSync(join(ROOT, file), 'utf8').matchAll(NEEDS)].map(([, need]) => need as string);
-      return needs.length > 0 && needs.every((need) => BROKERS.test(need));
+      return needs.length > 0 && needs.every((need) => BROKER.test(need));
     };
     expect(needy('test/readme/nest-consumer.spec.ts')).toBe(true);
     expect(tiers.filesOf('fast', ROOT).filter(needy)).toEqual([]);
