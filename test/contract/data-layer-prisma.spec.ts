@@ -13,7 +13,7 @@ const PATIENCE = { maxWait: 300_000, timeout: 300_000 };
 
 function openPostgres(connectionString: string, max: number) {
   const pool = unshaken(new Pool({ connectionString, max }));
-  return opened(new PrismaClient({ adapter: new PrismaPg(pool) }), pool);
+  return opened(new PrismaClient({ adapter: new PrismaPg(pool), transactionOptions: PATIENCE }), pool);
 }
 function openMysql(url: string, connectionLimit: number) {
   const { hostname: host, port, username: user, password, pathname } = new URL(url);
@@ -22,14 +22,14 @@ function openMysql(url: string, connectionLimit: number) {
   // The payloads of the contract hold backslashes and quotes: a driver that escapes them by itself would let them out.
   const session = { sessionVariables: { sql_mode: 'STRICT_TRANS_TABLES,NO_BACKSLASH_ESCAPES' } };
   const pool = createPool({ ...given, ...patience, ...session, allowPublicKeyRetrieval: true });
-  return opened(new MysqlPrismaClient({ adapter: new PrismaMariaDb(pool) }), pool);
+  return opened(new MysqlPrismaClient({ adapter: new PrismaMariaDb(pool), transactionOptions: PATIENCE }), pool);
 }
 
 async function opened(prisma: Client, pool: Pool | ReturnType<typeof createPool>) {
   return {
     dataLayer: prismaLayer(prisma, pool),
     outside: prisma,
-    transaction: <T>(work: (tx: Transaction) => Promise<T>) => prisma.$transaction(work, PATIENCE),
+    transaction: <T>(work: (tx: Transaction) => Promise<T>) => prisma.$transaction(work),
     insert: (tx: Transaction, id: number) => tx.contractRow.create({ data: { id } }),
     rows: async () => (await prisma.contractRow.findMany()).map(({ id }) => id),
     async close() {

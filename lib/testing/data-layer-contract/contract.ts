@@ -69,6 +69,19 @@ function describeEnds<Tx extends object>(suite: Suite<Tx>): void {
     await run.assertOnly(app, [row], []);
   });
 
+  it('writes with outbox.with(tx) what is committed and taken back with the transaction', async () => {
+    const { app } = suite;
+    const [committed, back] = [run.row(), run.row()];
+    const write = async (tx: Tx, row: number): Promise<void> => {
+      await app.insert(tx, row);
+      await app.outbox.with(tx).enqueue(messageOf(row));
+    };
+    await app.transaction((tx) => write(tx, committed));
+    const failed = app.transaction((tx) => write(tx, back).then(() => Promise.reject(thrown)));
+    await assert.rejects(failed, { message: thrown.message });
+    await run.assertOnly(app, [committed, back], [committed]);
+  });
+
   it('keeps the bytes of a payload', async () => {
     const { app } = suite;
     const bytes = `"${String.fromCodePoint(...Array.from({ length: 94 }, (_, n) => n + 0xa0))}\\u0000'\`;$1?"`;
@@ -173,8 +186,10 @@ function describeRefusals<Tx extends object>(suite: Suite<Tx>): void {
   it('refuses what is no transaction, and writes nothing', async () => {
     const { app } = suite;
     const row = run.row();
-    for (const handle of [app.outside, {}, app.outbox] as Tx[])
+    for (const handle of [app.outside, {}, app.outbox] as Tx[]) {
       await assert.rejects(app.outbox.enqueue(messageOf(row), { tx: handle }), REFUSED);
+      await assert.rejects(app.outbox.with(handle).enqueue(messageOf(row)), REFUSED);
+    }
     await assert.rejects(app.outbox.enqueue(messageOf(row)), REFUSED);
     await run.assertOnly(app, [row], []);
   });

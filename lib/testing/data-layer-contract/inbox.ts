@@ -34,6 +34,21 @@ export function describeInbox<Tx extends object>(suite: Suite<Tx>): void {
     await run.assertOnly(app, [own, given], [own, given]);
   });
 
+  it('has the effect of a handler with @Idempotent once, in a transaction that is around it', async () => {
+    const { app } = suite;
+    const row = run.row();
+    const message = { id: uuidV7(), type: 'contract.row', contentType: 'application/json', encryptionKeyId: null };
+    const effect = async (): Promise<void> => {
+      await app.insert(app.inbox.tx, row);
+      await app.outbox.enqueue(messageOf(row));
+    };
+    const failed = app.handle(message, () => effect().then(() => Promise.reject(thrown)));
+    await assert.rejects(failed, { message: thrown.message });
+    await run.assertOnly(app, [row], []);
+    for (const _ of [1, 2, 3]) await app.handle(message, effect);
+    await run.assertOnly(app, [row], [row]);
+  });
+
   it('takes a message whose effect failed for one that never came, also where the failure is swallowed', async () => {
     const { app } = suite;
     const [row, id] = [run.row(), uuidV7()];

@@ -4,17 +4,19 @@ import { EventEmitter } from 'node:events';
 import { NestFactory } from '@nestjs/core';
 import { OutboxDispatcher, OutboxModule, OutboxService } from '../../index.js';
 import { RecordingTransport } from '../recording-transport.js';
-import { InboxModule, InboxService, type OnceOutcome } from '../../inbox/index.js';
+import { Idempotent, InboxModule, InboxService, type OnceOutcome } from '../../inbox/index.js';
 import type { DataLayerHarness, OpenedDataLayer } from './harness.js';
 
 /** An application with an outbox: each of its rows is committed with a message, which has the row's id for its payload. */
 export interface Application<Tx extends object> extends OpenedDataLayer<Tx> {
-  readonly outbox: Pick<OutboxService, 'enqueueOutsideTransaction' | 'with'> & {
+  readonly outbox: Pick<OutboxService, 'enqueueOutsideTransaction'> & {
     enqueue(message: object, options?: { tx?: Tx }): Promise<string>;
+    with(tx: Tx): { enqueue(message: object): Promise<string> };
     transaction<T>(work: (tx: Tx) => Promise<T>, options?: object): Promise<T>;
     bind<T>(tx: Tx, work: () => T): T;
   };
   readonly inbox: {
+    readonly tx: Tx;
     once<T>(message: string | object, work: (tx: Tx) => T | Promise<T>): Promise<OnceOutcome<T>>;
     once<T>(
       message: string | object,
@@ -22,6 +24,8 @@ export interface Application<Tx extends object> extends OpenedDataLayer<Tx> {
       work: (tx: Tx) => T | Promise<T>,
     ): Promise<OnceOutcome<T>>;
   };
+  /** Calls a handler that has `@Idempotent()`. */
+  handle(message: object, effect: () => Promise<unknown>): Promise<void>;
   /** Runs it as another delivery: not in the transaction around this call. */
   apart<T>(work: () => T): T;
   /** Ids of messages that were told of as committed. */
@@ -34,6 +38,12 @@ export interface Application<Tx extends object> extends OpenedDataLayer<Tx> {
   published(): Promise<readonly unknown[]>;
 }
 
+class Handler {
+  @Idempotent()
+  async handle(_message: object, effect: () => Promise<unknown>): Promise<void> {
+    await effect();
+  }
+}
 const APART = new AsyncResource('another delivery');
 
 /** Milliseconds. */
@@ -65,7 +75,8 @@ export class DataLayerRun<Tx extends object> {
       database: { setup: 'create' },
       logLevel: 'silent',
     });
-    const declared = { module: class ContractModule {}, imports: [outboxModule, InboxModule.forRoot()] };
+    const imports = [outboxModule, InboxModule.forRoot()];
+    const declared = { module: class ContractModule {}, imports, providers: [Handler] };
     const app = await NestFactory.createApplicationContext(declared, { logger: false, abortOnError: false });
     this.toClose.push(() => app.close());
     const outbox = app.get(OutboxService) as unknown as Application<Tx>['outbox'] & OutboxService;
@@ -78,6 +89,7 @@ export class DataLayerRun<Tx extends object> {
     return Object.assign(Object.create(opened) as OpenedDataLayer<Tx>, {
       outbox,
       apart: <T>(work: () => T) => APART.runInAsyncScope(work),
+      handle: (message: object, effect: () => Promise<unknown>) => app.get(Handler).handle(message, effect),
       inbox: app.get(InboxService) as unknown as Application<Tx>['inbox'],
       told,
       events,

@@ -65,6 +65,7 @@ export interface Client extends Transaction {
 const clientOf = (provider: 'postgresql' | 'mysql') =>
   runtime.getPrismaClient(configOf(provider) as never) as unknown as new (options: {
     adapter: PrismaPg | PrismaMariaDb;
+    transactionOptions?: object;
   }) => Client;
 
 export const PrismaClient = clientOf('postgresql');
