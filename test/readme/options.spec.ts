@@ -40,6 +40,8 @@ describe('the page of options', () => {
 
   it.each([
     ...ofBrokers(),
+    ['lib/transports/kafka/options.ts', 'KafkaOptions', 16],
+    ['lib/transports/rabbitmq/options.ts', 'RabbitMqOptions', 19],
     ['lib/transports/nest-client/client-proxy.ts', 'ClientProxyOptions', 5],
     ['lib/transports/in-process/in-process.ts', 'InProcessOptions', 1],
     ['lib/enqueue/events/event-metadata.ts', 'OutboxEventOptions', 11],
