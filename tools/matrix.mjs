@@ -74,7 +74,7 @@ async function runTests({ node = process.execPath, variables = {} }, specs, byRo
   const OUTBOX_MATRIX_ROLES = join(scratch, 'roles.json');
   const env = { ...process.env, OUTBOX_MATRIX_ROLES, ...variables, PATH: `${dirname(node)}:${process.env.PATH}` };
   const reporters = byRole ? ['--reporters=default', `--reporters=${join(root, 'test', 'matrix', 'roles.mjs')}`] : [];
-  const output = await outputOf(node, [join(root, 'tools', 'test.mjs'), ...reporters, ...jestOptions, ...specs], env);
+  const output = await outputOf(node, [join(root, 'tools', 'test.mjs'), ...jestOptions, ...specs, ...reporters], env);
   const roles = existsSync(OUTBOX_MATRIX_ROLES) ? { roles: JSON.parse(readFileSync(OUTBOX_MATRIX_ROLES, 'utf8')) } : {};
   rmSync(scratch, { recursive: true });
   const closing = CLOSING.exec(output);
