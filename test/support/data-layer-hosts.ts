@@ -2,15 +2,23 @@ import type { TransactionalAdapter } from '@nestjs-cls/transactional';
 import { TransactionalAdapterDrizzleOrm } from '@nestjs-cls/transactional-adapter-drizzle-orm';
 import { TransactionalAdapterPrisma } from '@nestjs-cls/transactional-adapter-prisma';
 import { TransactionalAdapterTypeOrm } from '@nestjs-cls/transactional-adapter-typeorm';
+import { EntitySchema } from '@mikro-orm/core';
+import { MikroORM as MysqlOrm } from '@mikro-orm/mysql';
+import { MikroORM as PostgresOrm, type EntityManager as MikroManager } from '@mikro-orm/postgresql';
+import { PrismaMariaDb } from '@prisma/adapter-mariadb';
 import { PrismaPg } from '@prisma/adapter-pg';
 import { sql } from 'drizzle-orm';
+import { drizzle as drizzleOnMysql } from 'drizzle-orm/mysql2';
 import { drizzle } from 'drizzle-orm/node-postgres';
 import { knex, type Knex } from 'knex';
-import { CompiledQuery, Kysely, PostgresDialect, type Transaction as KyselyTransaction } from 'kysely';
+import { CompiledQuery, Kysely, MysqlDialect, PostgresDialect, type Transaction as KyselyTransaction } from 'kysely';
+import { createPool as createMariadbPool } from 'mariadb';
+import { createPool as createCorePool } from 'mysql2';
 import { createPool, type PoolConnection } from 'mysql2/promise';
 import { drizzleLayer } from 'nestjs-outbox/drizzle';
 import { knexLayer } from 'nestjs-outbox/knex';
 import { kyselyLayer } from 'nestjs-outbox/kysely';
+import { mikroOrmLayer } from 'nestjs-outbox/mikro-orm';
 import { mysql2Layer } from 'nestjs-outbox/mysql2';
 import { pgLayer } from 'nestjs-outbox/pg';
 import { prismaLayer } from 'nestjs-outbox/prisma';
@@ -20,7 +28,8 @@ import { DataSource, type EntityManager } from 'typeorm';
 import type { OutboxDataLayer } from '../../lib/index.js';
 import { unshaken } from './data-layer.js';
 import type { TestDatabase } from './databases.js';
-import { PrismaClient, type Transaction as PrismaTransaction } from './prisma/client.js';
+import { MysqlPrismaClient, PrismaClient, type Transaction as PrismaTransaction } from './prisma/client.js';
+import { DATABASES, type DatabaseKind } from './services.js';
 
 /** The injection token of the library's own object. */
 export const DB = Symbol('db');
@@ -91,9 +100,26 @@ export async function typeOrmHost({ options }: TestDatabase): Promise<Hosted & {
   };
 }
 
-export async function prismaHost({ url }: TestDatabase): Promise<Hosted> {
-  const pool = unshaken(new Pool({ connectionString: url }));
-  const db = new PrismaClient({ adapter: new PrismaPg(pool) });
+function prismaOn({ kind, url }: TestDatabase) {
+  if (kind === 'postgres') {
+    const pool = unshaken(new Pool({ connectionString: url }));
+    return { pool, db: new PrismaClient({ adapter: new PrismaPg(pool) }) };
+  }
+  const { hostname: host, port, username: user, password, pathname } = new URL(url);
+  const given = {
+    host,
+    port: Number(port),
+    user,
+    password,
+    database: pathname.slice(1),
+    allowPublicKeyRetrieval: true,
+  };
+  const pool = createMariadbPool(given);
+  return { pool, db: new MysqlPrismaClient({ adapter: new PrismaMariaDb(pool) }) };
+}
+
+export async function prismaHost(database: TestDatabase): Promise<Hosted> {
+  const { pool, db } = prismaOn(database);
   return {
     dataLayer: prismaLayer(db, pool),
     db,
@@ -107,38 +133,65 @@ export async function prismaHost({ url }: TestDatabase): Promise<Hosted> {
   };
 }
 
-export async function drizzleHost({ url }: TestDatabase): Promise<Hosted> {
-  const pool = unshaken(new Pool({ connectionString: url }));
-  const db = drizzle(pool);
+export async function drizzleHost({ kind, url }: TestDatabase): Promise<Hosted> {
+  const onMysql = () =>
+    drizzleOnMysql(createPool(url)) as object as ReturnType<typeof drizzle<Record<string, never>, Pool>>;
+  const db = kind === 'postgres' ? drizzle(unshaken(new Pool({ connectionString: url }))) : onMysql();
   return {
     dataLayer: drizzleLayer(db),
     db,
     adapter: new TransactionalAdapterDrizzleOrm({ drizzleInstanceToken: DB }),
     run: async (tx, statement) => (tx as typeof db).execute(sql.raw(statement)),
-    close: () => pool.end(),
+    close: () => db.$client.end(),
   };
 }
 
-export const knexHost =
-  (client: 'pg' | 'mysql2') =>
-  async ({ url }: TestDatabase): Promise<Hosted> => {
-    const db = knex({ client, connection: url });
-    return {
-      dataLayer: knexLayer(db),
+export async function knexHost({ kind, url }: TestDatabase): Promise<Hosted> {
+  const db = knex({ client: kind === 'postgres' ? 'pg' : 'mysql2', connection: url });
+  return {
+    dataLayer: knexLayer(db),
+    db,
+    adapter: ownAdapter<Knex>(
       db,
-      adapter: ownAdapter<Knex>(
-        db,
-        (work) => db.transaction(work),
-        (trx, work) => trx.transaction(work),
-      ),
-      run: async (tx, statement) => (tx as Knex).raw(statement),
-      close: () => db.destroy(),
-    };
+      (work) => db.transaction(work),
+      (trx, work) => trx.transaction(work),
+    ),
+    run: async (tx, statement) => (tx as Knex).raw(statement),
+    close: () => db.destroy(),
   };
+}
 
-export async function kyselyHost({ url }: TestDatabase): Promise<Hosted> {
-  const pool = unshaken(new Pool({ connectionString: url }));
-  const db = new Kysely<object>({ dialect: new PostgresDialect({ pool }) });
+const Nothing = new EntitySchema<{ id: number }>({
+  name: 'Nothing',
+  properties: { id: { type: 'number', primary: true } },
+});
+
+export async function mikroOrmHost({ kind, url }: TestDatabase): Promise<Hosted> {
+  const MikroORM = kind === 'postgres' ? PostgresOrm : (MysqlOrm as object as typeof PostgresOrm);
+  const orm = await MikroORM.init({ clientUrl: url, entities: [Nothing] });
+  return {
+    dataLayer: mikroOrmLayer(orm),
+    db: orm.em,
+    adapter: ownAdapter<MikroManager>(
+      orm.em,
+      (work) => orm.em.transactional(work),
+      (em, work) => em.transactional(work),
+    ),
+    run: async (tx, statement) => {
+      const em = tx as MikroManager;
+      return em.getConnection().execute(statement, [], 'run', em.getTransactionContext());
+    },
+    close: () => orm.close(),
+  };
+}
+
+export async function kyselyHost({ kind, url }: TestDatabase): Promise<Hosted> {
+  const onPostgres = kind === 'postgres';
+  const pool = onPostgres ? unshaken(new Pool({ connectionString: url })) : createCorePool(url);
+  const dialect = onPostgres
+    ? new PostgresDialect({ pool: pool as Pool })
+    : new MysqlDialect({ pool: pool as ReturnType<typeof createCorePool> });
+  const db = new Kysely<object>({ dialect });
   const run = (tx: object, statement: string): Promise<unknown> =>
     (tx as Kysely<object>).executeQuery(CompiledQuery.raw(statement));
   return {
@@ -196,3 +249,19 @@ function overDriver(
     close: () => db.end(),
   };
 }
+
+type Library = (database: TestDatabase) => Promise<Hosted>;
+const ON_ALL: Readonly<Record<string, Library>> = {
+  TypeORM: typeOrmHost,
+  Prisma: prismaHost,
+  Drizzle: drizzleHost,
+  Knex: knexHost,
+  Kysely: kyselyHost,
+  MikroORM: mikroOrmHost,
+};
+
+/** Each data layer on each database that it is for. */
+export const HOSTS: readonly (readonly [string, DatabaseKind, Library])[] = DATABASES.flatMap((kind) => {
+  const drivers = kind === 'postgres' ? { pg: pgHost } : { mysql2: mysql2Host };
+  return Object.entries({ ...ON_ALL, ...drivers }).map(([name, library]) => [name, kind, library] as const);
+});
