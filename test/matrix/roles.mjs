@@ -16,6 +16,7 @@ export default class Roles {
     for (const { testFilePath, testResults: tests } of testResults)
       for (const test of tests.filter(({ status }) => status === 'passed')) {
         const [database, role] = placeOf(testFilePath, test);
+        if (database === undefined) continue; // of the library alone
         counts[database] ??= {};
         counts[database][role] = (counts[database][role] ?? 0) + 1;
       }
