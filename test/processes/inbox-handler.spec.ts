@@ -1,4 +1,4 @@
-// @tier gate
+// @tier all
 import type { ChildProcess } from 'node:child_process';
 import { DataSource } from 'typeorm';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
